@@ -1,0 +1,46 @@
+"""What every room stands on: where things lie, how a file is written, what an error looks like."""
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]      # the checkout (the package is installed in place)
+DATA = ROOT / "data"
+
+
+class UserError(ValueError):
+    """Bad input. The message is one line that says what is wrong and what would be right."""
+
+
+def cache_dir() -> Path:
+    """Folder for downloads and embeddings: `PROBEBOOK_CACHE`, else `~/.cache/probebook`."""
+    path = Path(os.environ.get("PROBEBOOK_CACHE") or Path.home() / ".cache" / "probebook")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as e:
+        raise UserError(f"cache folder {path} cannot be written ({e.strerror}): "
+                        "set PROBEBOOK_CACHE to a folder that can") from None
+    return path
+
+
+@contextmanager
+def written_whole(path: Path):
+    """Yield a temporary path beside `path`; it takes that name only if the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()

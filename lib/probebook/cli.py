@@ -1,0 +1,157 @@
+"""The command line: `probebook COMMAND --help`."""
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from probebook.base import DATA, UserError, written_whole
+
+
+class Commands(TyperGroup):
+    """Turns a UserError into one line and exit status 2."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except UserError as e:
+            typer.echo(f"probebook: {e}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Run, re-run and read the pages of Probebook.")
+records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/.")
+data_app = typer.Typer(no_args_is_help=True, help="Data files: where they come from, whether they are right.")
+models_app = typer.Typer(no_args_is_help=True, help="The shipped pocket models.")
+app.add_typer(records_app, name="records")
+app.add_typer(data_app, name="data")
+app.add_typer(models_app, name="models")
+
+PageName = Annotated[str, typer.Argument(metavar="PAGE", help="a page's name or its beginning: 1_causal_probing/03")]
+Assignments = Annotated[list[str], typer.Option("-p", metavar="NAME=VALUE", help="a parameter of the page; repeatable")]
+Profile = Annotated[str, typer.Option(help="smoke, pocket, real or paper")]
+Force = Annotated[bool, typer.Option("--force", help="run again even if a finished run is there")]
+
+
+def _plan(page: str, assignments: Sequence[str], profile: str):
+    from probebook.runs.schema import from_text
+    from probebook.runs.store import find, plan
+    found = find(page)
+    return plan(found, profile, from_text(found.types, assignments))
+
+
+@app.command()
+def run(page: PageName, p: Assignments = (), profile: Profile = "pocket", force: Force = False,
+        out: Annotated[Path | None, typer.Option(help="copy the executed notebook to this file")] = None,
+        store: Annotated[bool, typer.Option("--store", help="keep its tables in data/records/PAGE/NAME")] = False,
+        name: Annotated[str | None, typer.Option(help="NAME of the stored run, else the profile's")] = None) -> None:
+    """Run a page with other parameters; a finished run with the same ones is reused. Prints the notebook's path."""
+    from probebook.runs import records
+    from probebook.runs.execute import run_all
+    planned = _plan(page, p, profile)
+    if run_all([planned], force):
+        raise typer.Exit(1)
+    if out:
+        with written_whole(out) as part:
+            shutil.copyfile(planned.path, part)
+    if store:
+        typer.echo(records.store(planned, name or profile))
+    typer.echo(out or planned.path)
+
+
+@app.command()
+def params(page: PageName) -> None:
+    """List a page's parameters: name, type, default, meaning."""
+    from probebook.runs.store import find
+    rows = [(p.name, p.kind, repr(p.default), p.comment) for p in find(page).parameters]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(text.ljust(min(width, 40)) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+@app.command()
+def build(profile: Profile = "pocket", force: Force = False) -> None:
+    """Run all pages of a profile, build the book from them and print the path of its index.html."""
+    from probebook.runs.build import build as build_book
+    index = build_book(profile, force)
+    if index is None:
+        raise typer.Exit(1)
+    typer.echo(index)
+
+
+@app.command()
+def results(page: PageName, p: Assignments = (), profile: Profile = "pocket") -> None:
+    """Print what a finished run recorded as CSV: table, ids, metric, value."""
+    from probebook.runs.store import results as long
+    typer.echo(long(_plan(page, p, profile).read()).to_csv(index=False), nl=False)
+
+
+@app.command()
+def pair() -> None:
+    """Write the .ipynb beside each page's .md; the .md is the source, always."""
+    from probebook.runs.build import pair as write
+    from probebook.runs.store import pages
+    for page in pages():
+        if write(page):
+            typer.echo(page.path.with_suffix(".ipynb"))
+
+
+@records_app.command("list")
+def records_list() -> None:
+    """List stored runs: page and name, when it finished, its device."""
+    from probebook.runs.records import manifests
+    for name, manifest in manifests().items():
+        typer.echo(f"{name}  {manifest['finished']}  {manifest.get('device', '')}")
+
+
+@records_app.command("show")
+def records_show(name: Annotated[str, typer.Argument(metavar="PAGE/NAME")]) -> None:
+    """Print a stored run: its manifest, then each table as CSV."""
+    from probebook.runs.records import folder
+    for path in [folder(name) / "manifest.json", *sorted(folder(name).glob("*.csv"))]:
+        typer.echo(f"# {path.name}\n{path.read_text(encoding='utf-8')}")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the registered files: name, licence, what it is."""
+    from probebook.corpora.fetch import entries
+    for name, entry in entries().items():
+        typer.echo(f"{name}  {entry.licence}  {entry.description}")
+
+
+@data_app.command("get")
+def data_get(names: Annotated[list[str], typer.Argument(metavar="NAME…")]) -> None:
+    """Find or download files and print their paths."""
+    from probebook.corpora.fetch import fetch
+    for name in names:
+        typer.echo(fetch(name))
+
+
+@data_app.command("check")
+def data_check() -> None:
+    """Print where each file was found and whether its checksum is right."""
+    from probebook.corpora.fetch import check
+    typer.echo(check().to_string(index=False))
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """List the shipped models."""
+    for path in sorted((DATA / "models").glob("*/config.json")):
+        size = sum(file.stat().st_size for file in path.parent.iterdir()) / 1e6
+        typer.echo(f"{path.parent.name}  {size:.1f} MB  {path.parent.relative_to(DATA.parent)}")
+
+
+@models_app.command("train")
+def models_train(name: str,
+                 steps: Annotated[int | None, typer.Option(min=1, help="instead of the recipe's")] = None,
+                 out: Annotated[Path | None, typer.Option(help="instead of data/models/NAME")] = None) -> None:
+    """Train a pocket model again from the text; a killed training goes on where it stopped. Prints the folder."""
+    from probebook.models import recipes
+    typer.echo(recipes.train(name, steps=steps, out=out))

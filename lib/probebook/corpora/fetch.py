@@ -1,0 +1,103 @@
+"""Files of others: in `PROBEBOOK_DATA`, else in the cache, else downloaded. The only code that uses the network."""
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pooch
+import requests
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from probebook.base import DATA, UserError, cache_dir, sha256
+
+REGISTRY = DATA / "registry.yaml"
+
+
+class Entry(BaseModel):
+    """A file of `data/registry.yaml`."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: str               # path under PROBEBOOK_DATA and under the cache's folder "data"
+    url: str | None         # of the original; none: `how` says how to get it from `source`
+    source: str
+    how: str | None = None
+    sha256: str | None      # none: unknown, the file is not verified
+    licence: str
+    citation: str
+    description: str
+
+
+def entries() -> dict[str, Entry]:
+    """name → entry, in the registry's order."""
+    try:
+        return {name: Entry(**fields) for name, fields in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise UserError(f"{REGISTRY.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def fetch(name: str) -> Path:
+    """Path of a registered file, verified by its sha256. Shows licence and citation when first used."""
+    known = entries()
+    if name not in known:
+        raise UserError(f"unknown data file {name!r}: one of {', '.join(known)}")
+    entry = known[name]
+    path = next((place for place in _places(entry) if place.is_file()), None) or _download(name, entry)
+    if entry.sha256 is None:
+        print(f"{name}: its checksum is unknown, it was not verified", file=sys.stderr)
+    elif sha256(path) != entry.sha256:
+        raise UserError(f"{path}: wrong checksum: delete it and get it again from {entry.url or entry.source}")
+    _show_licence(name, entry)
+    return path
+
+
+def check() -> pd.DataFrame:
+    """Columns `name`, `file`, `found` (path, "" if nowhere), `ok` (False: missing or wrong, NA: checksum unknown)."""
+    rows = []
+    for name, entry in entries().items():
+        path = next((place for place in _places(entry) if place.is_file()), None)
+        ok = False if path is None else pd.NA if entry.sha256 is None else sha256(path) == entry.sha256
+        rows.append({"name": name, "file": entry.file, "found": str(path or ""), "ok": ok})
+    return pd.DataFrame(rows).astype({"ok": "boolean"})
+
+
+def _places(entry: Entry) -> Iterator[Path]:
+    if folder := os.environ.get("PROBEBOOK_DATA"):
+        yield Path(folder) / entry.file
+    yield cache_dir() / "data" / entry.file
+
+
+def _download(name: str, entry: Entry) -> Path:
+    if entry.url is None:
+        raise UserError(f"{name} is not at hand: {entry.how} ({entry.source}), as {entry.file} under PROBEBOOK_DATA")
+    target = cache_dir() / "data" / entry.file
+    pooch.get_logger().setLevel(logging.WARNING)
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
+    try:                    # pooch downloads under another name and renames what has the right checksum
+        return Path(pooch.retrieve(entry.url, entry.sha256 and f"sha256:{entry.sha256}", target.name, target.parent,
+                                   downloader=downloader))
+    except ValueError:
+        problem = "what came has a wrong checksum"
+    except (requests.RequestException, OSError) as e:
+        problem = f"cannot be reached ({type(e).__name__})"
+    raise UserError(f"{name}: {entry.url} {problem}: try again, or get it by hand from {entry.source} "
+                    f"and save it as {entry.file} under PROBEBOOK_DATA")
+
+
+def _show_licence(name: str, entry: Entry) -> None:
+    """Licence and citation on standard error, once per cache (files with the same ones together)."""
+    notice = f"{entry.licence} · {entry.citation}"
+    try:
+        seen = cache_dir() / "licences_shown" / hashlib.sha256(notice.encode()).hexdigest()[:16]
+        if seen.exists():
+            return
+        seen.parent.mkdir(exist_ok=True)
+        seen.touch()
+    except (UserError, OSError):
+        pass                # a folder of data is enough to read it; then the notice comes each time
+    print(f"{name}: {notice}", file=sys.stderr)

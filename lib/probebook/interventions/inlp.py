@@ -1,0 +1,82 @@
+"""Iterative nullspace projection (Ravfogel et al. 2020; Canby et al., § 4.1): erase linear information step by step."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from probebook.base import UserError
+from probebook.probes.checks import labels, states
+from probebook.probes.linear import LinearProbe
+
+
+class INLP:
+    """Train a linear classifier, project its directions out, repeat: h ↦ (I − B Bᵀ) h.
+
+    `max_rank`: number of directions found by `fit` (each round of a k-class classifier gives k−1 of them).
+    `C`: inverse penalty of the classifiers. The fit ends early once a classifier's loss comes within the share
+    `tol` of the label entropy, that is, when nothing linear is left; larger ranks then change nothing more."""
+
+    def __init__(self, max_rank: int = 40, C: float = 1.0, tol: float = 1e-3):
+        if max_rank < 0:
+            raise UserError(f"max_rank={max_rank}: give a number of directions ≥ 0")
+        self.max_rank, self.C, self.tol = max_rank, C, tol
+
+    def fit(self, h, z) -> FittedINLP:
+        """Find the directions on h [n, d], z [n]. Raises UserError for bad states or labels."""
+        h = states(h).detach()
+        z = labels(z, len(h), device=h.device)
+        x, d, k = h.double(), h.shape[1], int(z.max()) + 1
+        shares = torch.bincount(z).double() / len(z)
+        entropy = -(shares * shares.log()).sum()
+        basis, sides = x.new_zeros(d, 0), x.new_zeros(k, 0)
+        while basis.shape[1] < min(self.max_rank, d):
+            left = x - (x @ basis) @ basis.T
+            probe = LinearProbe(self.C).fit(left, z)
+            if torch.nn.functional.cross_entropy(probe(left), z) > (1 - self.tol) * entropy:
+                break
+            new, new_sides = _directions(probe.weight, basis)
+            if not new.shape[1]:
+                break
+            room = min(self.max_rank, d) - basis.shape[1]
+            basis, sides = torch.cat([basis, new[:, :room]], 1), torch.cat([sides, new_sides[:, :room]], 1)
+        return FittedINLP(basis, sides, self.max_rank, basis.shape[1])
+
+
+def _directions(weight, basis):
+    """Orthonormal directions [d, ≤ k−1] of a classifier outside `basis`, and each class's place along them [k, …]."""
+    w = weight - weight.mean(0)                                      # softmax sees differences only
+    u, s, vt = torch.linalg.svd(w, full_matrices=False)
+    v = vt[s > s[0] * 1e-8][: len(w) - 1].T
+    for _ in range(2):                                               # once is not enough in floating point
+        v = v - basis @ (basis.T @ v)
+        v, r = torch.linalg.qr(v)
+    side = w @ v
+    if len(w) == 2:                                                  # orient towards class 1
+        v, side = v * side[1].sign(), side * side[1].sign()
+    return v, side / side.abs().max(0).values.clamp_min(1e-300)
+
+
+@dataclass(frozen=True)
+class FittedINLP:
+    """The projection onto the nullspace of the first `rank` directions; `edit(h)` → [n, d], dtype and device of h.
+
+    `basis` [d, r] float64, orthonormal columns in the order in which they were found; `sides` [k, r] in [−1, 1]:
+    on which side of each direction, and how far, the classifier put each class (two classes: −1 and 1)."""
+
+    basis: torch.Tensor
+    sides: torch.Tensor
+    max_rank: int
+    rank: int
+
+    def at(self, rank: int) -> FittedINLP:
+        """The same fit at another strength, 0 ≤ rank ≤ max_rank."""
+        if not 0 <= rank <= self.max_rank:
+            raise UserError(f"rank {rank}: fitted with max_rank={self.max_rank}, so choose 0 … {self.max_rank}")
+        return replace(self, rank=rank)
+
+    def __call__(self, h) -> torch.Tensor:
+        h = states(h, len(self.basis))
+        b = self.basis[:, :self.rank].to(h.device)
+        x = h.double()
+        return (x - (x @ b) @ b.T).to(h.dtype)

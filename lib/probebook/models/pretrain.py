@@ -1,0 +1,279 @@
+"""Train a small masked language model from text: WordPiece vocabulary, packed rows, one loop.
+
+The run is a function of (text, recipe): rows are drawn from `(seed, step)`, so a run that was
+killed and resumed from its checkpoint continues with the very batches it would have seen.
+Bit-equality holds for one thread count only, because bfloat16 sums depend on how they are split.
+"""
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from probebook.base import UserError, written_whole
+from probebook.models.loading import Model
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PAD, UNK, CLS, SEP, MASK = range(5)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every number that decides a training run (stored on the model's card)."""
+
+    arch: str = "rotary"         # "bert": norm after each block; "prenorm": before it; "rotary": ModernBERT (before it,
+                                 # relative positions by rotation, gated units)
+    vocab: int = 8192
+    layers: int = 4
+    width: int = 256
+    heads: int = 4
+    max_length: int = 128
+    rows: int = 64               # rows of max_length/2 in a step; every fourth step has half as many of max_length
+    sentence_start: bool = True  # rows begin with a sentence (else anywhere in the text)
+    mask_rate: float = 0.2
+    optimizer: str = "muon"      # "adamw", or Muon for the matrices of the blocks
+    lr: float = 2e-3
+    warmup: int = 300
+    decay: float = 0.3           # the last share of the steps, over which lr falls linearly to 0
+    steps: int = 16_000
+    seed: int = 0
+
+
+def train_vocabulary(texts: Iterable[str], size: int = 8192):
+    """WordPiece, uncased, `size` pieces, ids in sorted order (the trainer's own order varies).
+
+    Returns a `transformers.BertTokenizerFast`."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from transformers import BertTokenizerFast
+
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.train_from_iterator(texts, trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=SPECIAL, limit_alphabet=100, show_progress=False))
+    pieces = SPECIAL + sorted(set(tok.get_vocab()) - set(SPECIAL))
+    return BertTokenizerFast(vocab={p: i for i, p in enumerate(pieces)}, do_lower_case=True)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
+
+
+def sentences(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Split paragraphs at a full stop that a capital follows."""
+    for paragraph in paragraphs:
+        yield from (s for s in _SENTENCE_END.split(paragraph) if s.strip())
+
+
+def encode(texts: Iterable[str], tokenizer, chunk: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids of all texts end to end (uint16) and the offset at which each begins (int64)."""
+    ids, ends, batch = [], [0], []
+
+    def flush():
+        for e in tokenizer.backend_tokenizer.encode_batch(batch, add_special_tokens=False):
+            if e.ids:
+                ids.append(np.asarray(e.ids, np.uint16))
+                ends.append(ends[-1] + len(e.ids))
+        batch.clear()
+
+    for text in texts:
+        batch.append(text)
+        if len(batch) == chunk:
+            flush()
+    flush()
+    return np.concatenate(ids), np.asarray(ends, np.int64)
+
+
+def draw_rows(ids, starts, n, length, rng, sentence_start) -> torch.Tensor:
+    """`n` rows `[CLS] … [SEP]` of `length` ids: windows of the text at random places, or from a sentence's start."""
+    out = np.full((n, length), SEP, np.int64)
+    out[:, 0] = CLS
+    room = length - 2
+    if sentence_start:
+        begin = starts[rng.integers(np.searchsorted(starts, len(ids) - room, side="right"), size=n)]
+    else:
+        begin = rng.integers(len(ids) - room + 1, size=n)
+    out[:, 1:-1] = ids[begin[:, None] + np.arange(room)]
+    return torch.from_numpy(out)
+
+
+def mask_rows(rows: torch.Tensor, rate: float, vocab: int, generator: torch.Generator):
+    """BERT's masking: of the chosen places 80 % become [MASK], 10 % a random piece, 10 % stay.
+
+    Returns the input ids and a boolean tensor of the chosen places."""
+    u = torch.rand(rows.shape, generator=generator)
+    chosen = (u < rate) & (rows >= len(SPECIAL))
+    kind = torch.rand(rows.shape, generator=generator)
+    noise = torch.randint(len(SPECIAL), vocab, rows.shape, generator=generator)
+    inputs = torch.where(chosen & (kind < .8), MASK, rows)
+    return torch.where(chosen & (kind >= .9), noise, inputs), chosen
+
+
+def build(recipe: Recipe) -> torch.nn.Module:
+    """A randomly initialised masked language model of the recipe's architecture and size."""
+    import transformers as hf
+
+    torch.manual_seed(recipe.seed)
+    common = dict(vocab_size=recipe.vocab, hidden_size=recipe.width, num_hidden_layers=recipe.layers,
+                  num_attention_heads=recipe.heads, pad_token_id=PAD, bos_token_id=CLS, eos_token_id=SEP)
+    if recipe.arch == "rotary":
+        return hf.ModernBertForMaskedLM(hf.ModernBertConfig(
+            intermediate_size=8 * recipe.width // 3, global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP,
+            max_position_embeddings=recipe.max_length, **common))
+    common |= dict(intermediate_size=4 * recipe.width, type_vocab_size=1,
+                   hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    if recipe.arch == "prenorm":                                         # its positions begin at pad + 1
+        return hf.RobertaPreLayerNormForMaskedLM(hf.RobertaPreLayerNormConfig(
+            max_position_embeddings=recipe.max_length + 1, **common))
+    return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=recipe.max_length, **common))
+
+
+def _optimizers(model, recipe):
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and ("layers." in n or "layer." in n)]
+    if recipe.optimizer == "adamw":
+        matrices = []
+    inside = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in inside]
+    opts = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98), weight_decay=.01, fused=True)]
+    if matrices:
+        opts.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01, adjust_lr_fn="match_rms_adamw"))
+    return opts
+
+
+def schedule(step: int, recipe: Recipe) -> float:
+    """Share of the learning rate at a step: linear rise, plateau, linear fall to 0."""
+    left = (recipe.steps - step) / max(1, recipe.decay * recipe.steps)
+    return min(1.0, (step + 1) / recipe.warmup, left)
+
+
+def cloze_loss(model, inputs, labels, chosen) -> torch.Tensor:
+    """Mean cross-entropy (nats) at the chosen places, where alone the head runs; tensors [rows, length]."""
+    device = next(model.parameters()).device
+    inputs, labels, chosen = inputs.to(device), labels.to(device), chosen.to(device)
+    attention = (inputs != PAD) if (inputs == PAD).any() else None
+    with torch.autocast(device.type, torch.bfloat16):
+        hidden = model.base_model(input_ids=inputs, attention_mask=attention).last_hidden_state
+        logits = Model("", model, None, "masked").head(hidden[chosen])
+    return F.cross_entropy(logits.float(), labels[chosen])
+
+
+def gradients(model, tasks, pool: ThreadPoolExecutor) -> torch.Tensor:
+    """Set each parameter's gradient of the sum of the tasks' cloze losses; returns the first task's loss.
+
+    On a CPU the rows are dealt into four parts, run by threads of one core each: twice as fast as threads inside each
+    product when the machine is shared. The parts are added in their order, so the sum is the same every time."""
+    parts = 4 if next(model.parameters()).device.type == "cpu" else 1
+    parameters = list(model.parameters())
+
+    def run(job):
+        (inputs, labels, chosen), part = job
+        inputs, labels, mine = inputs[part::parts], labels[part::parts], chosen[part::parts]
+        loss = cloze_loss(model, inputs, labels, mine) * (mine.sum() / chosen.sum())
+        return loss.detach(), torch.autograd.grad(loss, parameters)
+
+    done = list(pool.map(run, [(task, part) for task in tasks for part in range(parts)]))
+    for i, parameter in enumerate(parameters):
+        parameter.grad = sum(g[i] for _, g in done[1:]) + done[0][1][i] if len(done) > 1 else done[0][1][i]
+    return sum(loss for loss, _ in done[:parts])
+
+
+def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, every: int = 500,
+          valid: tuple[np.ndarray, np.ndarray] | None = None,
+          cloze: tuple[torch.Tensor, torch.Tensor] | None = None) -> list[dict]:
+    """Run the recipe on a text (ids end to end, starts of sentences); resume from `checkpoint` where it exists.
+
+    `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step adds the loss
+    of `2 · recipe.rows` of its rows. The model is trained in place.
+    Returns one record per `every` steps: step, tokens, training and validation loss, seconds."""
+    opts = _optimizers(model, recipe)
+    step, records = 0, []
+    if checkpoint and Path(checkpoint).exists():
+        step, records = _restore(Path(checkpoint), model, opts, recipe)
+    model.train()
+    began, done = time.perf_counter(), (records[-1]["seconds"] if records else 0.0)
+    running, tokens = [], (records[-1]["tokens"] if records else 0)
+    pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,))
+    bar = tqdm(total=recipe.steps, initial=step, desc="train", unit="step", mininterval=5)
+    while step < recipe.steps:
+        rng = np.random.default_rng((recipe.seed, step))
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        long = step % 4 == 3
+        rows = draw_rows(ids, starts, recipe.rows // (2 if long else 1), recipe.max_length // (1 if long else 2),
+                         rng, recipe.sentence_start)
+        for opt in opts:
+            for group in opt.param_groups:
+                group["lr"] = recipe.lr * schedule(step, recipe)
+        inputs, chosen = mask_rows(rows, recipe.mask_rate, recipe.vocab, generator)
+        tasks = [(inputs, rows, chosen)]
+        if cloze is not None:
+            pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
+            inputs, labels = cloze[0][pick], cloze[1][pick]
+            tasks.append((inputs, labels, inputs != labels))
+        loss = gradients(model, tasks, pool)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for opt in opts:
+            opt.step()
+        step, tokens = step + 1, tokens + rows.numel()
+        running.append(loss)
+        bar.update()
+        if step % every == 0 or step == recipe.steps:
+            record = {"step": step, "tokens": tokens, "loss": float(torch.stack(running).mean()),
+                      "seconds": done + time.perf_counter() - began}
+            if valid is not None:
+                record["valid_loss"] = evaluate(model, *valid, recipe)
+            running, records = [], records + [record]
+            bar.set_postfix(loss=f"{record['loss']:.3f}")
+            if checkpoint:
+                _save(Path(checkpoint), model, opts, step, records, recipe)
+    bar.close()
+    pool.shutdown()
+    model.eval()
+    return records
+
+
+@torch.no_grad()
+def evaluate(model, ids, starts, recipe: Recipe, n: int = 512) -> float:
+    """Loss (nats) on 15 % masked pieces of `n` fixed rows that begin with a sentence."""
+    rows = draw_rows(ids, starts, n, recipe.max_length // 2, np.random.default_rng(0), True)
+    inputs, chosen = mask_rows(rows, .15, recipe.vocab, torch.Generator().manual_seed(0))
+    return float(cloze_loss(model, inputs, rows, chosen))
+
+
+def _same(recipe) -> str:
+    """What a checkpoint and the run that goes on from it must share: all but the length of the run."""
+    return json.dumps({k: v for k, v in asdict(recipe).items() if k not in ("steps", "decay")})
+
+
+def _save(path, model, opts, step, records, recipe):
+    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
+    for i, opt in enumerate(opts):
+        for j, state in opt.state_dict()["state"].items():
+            tensors |= {f"opt.{i}.{j}.{k}": torch.as_tensor(v) for k, v in state.items()}
+    tensors = {k: v.detach().clone().contiguous() for k, v in tensors.items()}
+    with written_whole(path) as part:
+        save_file(tensors, part, metadata={"step": str(step), "records": json.dumps(records), "recipe": _same(recipe)})
+
+
+def _restore(path, model, opts, recipe):
+    with safe_open(path, "pt") as f:
+        tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata()
+    if meta["recipe"] != _same(recipe):
+        raise UserError(f"{path} belongs to another recipe: delete it to begin anew")
+    model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
+    for i, opt in enumerate(opts):
+        state: dict[int, dict] = {}
+        for key in (k for k in tensors if k.startswith(f"opt.{i}.")):
+            _, _, j, name = key.split(".", 3)
+            state.setdefault(int(j), {})[name] = tensors[key]
+        opt.load_state_dict({"state": state, "param_groups": opt.state_dict()["param_groups"]})
+    return int(meta["step"]), json.loads(meta["records"])

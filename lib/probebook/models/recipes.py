@@ -1,0 +1,88 @@
+"""How the shipped pocket models are made: `train("pocket-english")`, then `train("pocket-agreement")`.
+
+The text is the project's public-domain prose (`corpora.english`) and its agreement generator; nothing else.
+Training state lies in the cache folder, so a killed run goes on where it stopped."""
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from probebook.base import UserError, cache_dir
+from probebook.corpora import agreement, english
+from probebook.models import pretrain
+from probebook.models.loading import POCKET, load
+from probebook.models.pretrain import MASK, Recipe
+
+RECIPES = {
+    "pocket-english": Recipe(),
+    "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
+}
+
+
+def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
+    """Train a pocket model and export it to `out` (default data/models/<name>); returns the folder.
+
+    `steps`: another length than the recipe's. Deterministic for one thread count; resumes after a kill.
+    Raises UserError for an unknown name."""
+    if name not in RECIPES:
+        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
+    recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))
+    work = cache_dir() / "training" / name
+    work.mkdir(parents=True, exist_ok=True)
+    tokenizer, prose, valid = _prose(recipe)
+    torch.manual_seed(recipe.seed)
+    if name == "pocket-english":
+        model, cloze = pretrain.build(recipe), None
+    else:
+        model, cloze = load("pocket-english").net.requires_grad_(True), _agreement_rows(tokenizer)
+    if torch.cuda.is_available():
+        model.cuda()
+    records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze)
+    out = Path(out or POCKET / name)
+    export(model, tokenizer, recipe, records, out)
+    return out
+
+
+def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> None:
+    """Write float16 safetensors, configuration, tokenizer and the training record to a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.to("cpu", torch.float16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    last = records[-1]
+    record = {"recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),
+              "tokens": last["tokens"], "seconds": round(last["seconds"]), "loss": last["loss"],
+              "valid_loss": last["valid_loss"], "torch": torch.__version__.split("+")[0],
+              "device": torch.cuda.get_device_name() if torch.cuda.is_available() else
+              f"{platform.machine()} CPU, {torch.get_num_threads()} threads", "records": records}
+    (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _prose(recipe):
+    """Tokenizer, training text and validation text (the last half per cent of the paragraphs), kept in the cache."""
+    from transformers import BertTokenizerFast
+
+    folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
+    if not (folder / "valid.npz").exists():
+        paragraphs = list(english.paragraphs())
+        tokenizer = pretrain.train_vocabulary(paragraphs, recipe.vocab)
+        tokenizer.save_pretrained(folder)
+        held = len(paragraphs) // 200
+        for part, texts in (("train", paragraphs[:-held]), ("valid", paragraphs[-held:])):
+            ids, starts = pretrain.encode(pretrain.sentences(texts), tokenizer)
+            np.savez(folder / f"{part}.npz", ids=ids, starts=starts)
+    tokenizer = BertTokenizerFast.from_pretrained(folder)
+    train, valid = (np.load(folder / f"{part}.npz") for part in ("train", "valid"))
+    return tokenizer, (train["ids"], train["starts"]), (valid["ids"], valid["starts"])
+
+
+def _agreement_rows(tokenizer, n: int = 40_000):
+    """Agreement sentences with the training nouns, six cells alike: input ids with [MASK] at the verb, and labels."""
+    table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
+    inputs = tokenizer(list(table["text"]), padding=True, return_tensors="pt")["input_ids"]
+    verbs = torch.tensor(tokenizer.convert_tokens_to_ids(list(table["verb"])))
+    return inputs, torch.where(inputs == MASK, verbs[:, None], inputs)

@@ -1,0 +1,173 @@
+"""Run pages: in parallel, each in a kernel of its own, with live progress. Only an exception means failure."""
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import nbformat
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from probebook.base import written_whole
+from probebook.runs.schema import check_layers
+from probebook.runs.store import Run, home
+
+QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+         "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"}
+
+
+class PageFailed(Exception):
+    """A cell raised or its kernel died; the message is one line with the cell's number and the error."""
+
+
+def run_all(runs: list[Run], force: bool = False) -> list[Run]:
+    """Run what is not finished yet (everything with `force`); returns the runs that failed.
+
+    As many pages at a time as cores, one on a GPU. Progress and failures go to the terminal's stderr.
+    Parameters are checked against the models before any kernel starts (UserError).
+    """
+    todo = [run for run in runs if force or not run.finished]
+    for run in todo:
+        check_layers(run.page.types, run.values)
+    if not todo:
+        return []
+    cores = _cores()
+    workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
+    failed = []
+    with _environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
+            ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(_execute, run, progress.cells(run)): run for run in todo}
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                progress.end(futures[future], error)
+                if error:
+                    failed.append(futures[future])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _kill_kernels()
+            raise
+    return failed
+
+
+def _execute(run: Run, at_cell: Callable[[int, int], None]) -> None:
+    """Run one page; its notebook takes its final name when every cell has ended without an error."""
+    import papermill
+    logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    run.partial.parent.mkdir(parents=True, exist_ok=True)
+    began, current = time.monotonic(), [0]
+    total = sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed)
+
+    def on_cell_execute(cell, cell_index):
+        current[0] += 1
+        at_cell(current[0], total)
+
+    try:
+        at_cell(0, total)
+        notebook = papermill.execute_notebook(
+            run.page.notebook, str(run.partial), run.changed, kernel_name="python3", progress_bar=False,
+            start_timeout=300, iopub_timeout=60, on_cell_execute=on_cell_execute, extra_arguments=["--log-level=50"])
+        ended = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.output_type == "error"]
+        if ended:                                           # sys.exit() is no error to papermill
+            raise PageFailed("the page ended itself before its last cell")
+    except papermill.PapermillExecutionError as e:
+        raise PageFailed(f"cell {current[0]} of {total}: {e.ename}: {e.evalue.strip().partition(chr(10))[0]}") from e
+    except DeadKernelError as e:
+        raise PageFailed(f"cell {current[0]} of {total}: the kernel died (killed, or out of memory)") from e
+    except CellTimeoutError as e:
+        raise PageFailed(f"cell {current[0]} of {total}: the kernel gave no answer in time") from e
+    _tidy(notebook, run, time.monotonic() - began)
+    with written_whole(run.path) as part:
+        nbformat.write(notebook, part)
+    run.partial.unlink(missing_ok=True)
+
+
+def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> None:
+    """Replace papermill's metadata (times, paths of this machine) by what the run table tells."""
+    for part in (notebook, *notebook.cells):
+        part.metadata.pop("papermill", None)
+        part.metadata.pop("execution", None)
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id, "parameters": run.values,
+                                      "seconds": round(seconds, 1), "finished": finished,
+                                      "commit": commit.stdout.strip()}
+
+
+@contextmanager
+def _environment(threads: int, profile: str):
+    """What kernels inherit: quiet libraries, as many threads as there are cores for each, the profile."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    before = os.environ.copy()
+    os.environ.update(threads | before | QUIET | {"PROBEBOOK_PROFILE": profile})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _cores() -> int:
+    """Cores this process may use; knows a container's share as well."""
+    from joblib import cpu_count
+    return cpu_count()
+
+
+def _on_gpu() -> bool:
+    import torch
+    return torch.cuda.is_available()
+
+
+def _kill_kernels() -> None:
+    """End the kernels of this process, at Ctrl-C: a kernel is in a session of its own and would not hear it."""
+    import psutil
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+
+
+class _Progress:
+    """A bar for each page in a terminal, a line when a page starts and ends elsewhere."""
+
+    def __init__(self):
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
+                   TextColumn("cells"), TimeElapsedColumn())
+        self.bars = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.tasks = {}
+
+    def __enter__(self):
+        self.bars.start()
+        self.began = time.monotonic()
+        return self
+
+    def __exit__(self, *_):
+        self.bars.stop()
+
+    def cells(self, run: Run) -> Callable[[int, int], None]:
+        task = self.tasks[run.path] = self.bars.add_task(run.page.name, total=None, start=False)
+
+        def at_cell(i: int, n: int) -> None:
+            if i == 0:
+                self.bars.start_task(task)
+                if self.bars.disable:
+                    self.console.print(f"{run.page.name}: {n} cells")
+            self.bars.update(task, completed=i, total=n)
+        return at_cell
+
+    def end(self, run: Run, error: BaseException | None) -> None:
+        self.bars.stop_task(self.tasks[run.path])
+        if error:
+            self.console.print(f"{run.page.name}: failed at {error}" if isinstance(error, PageFailed) else
+                               f"{run.page.name}: failed: {type(error).__name__}: {error}", markup=False)
+            self.console.print(f"  its partial notebook: {run.partial.relative_to(home())}", markup=False)
+        elif self.bars.disable:
+            self.console.print(f"{run.page.name}: done after {time.monotonic() - self.began:.0f} s", markup=False)

@@ -1,0 +1,84 @@
+"""What a page calls: `start` checks its parameters and seeds it, `record` keeps a table of its results."""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+from IPython.display import display
+
+from probebook.base import UserError
+from probebook.runs.schema import check_layers, coerce
+
+HIDDEN = "application/papermill.record/"        # outputs of this prefix are stored in a notebook and never shown
+PLAIN = (bool, int, float, str, list, dict)
+
+
+def start(page: dict) -> None:
+    """Make a page ready to run: call `start(globals())` right after the parameters cell; it shows nothing.
+
+    Checks the parameters (an undeclared plain value is an unknown parameter), writes them back in their declared
+    types, seeds Python, NumPy and torch with `seed` (0 if the page has none), and sets the figure style.
+    UserError: one line, as `probebook run` gives it before a kernel starts.
+    """
+    types = page.get("__annotations__", {})
+    given = {name: value for name, value in page.items()
+             if name in types or (isinstance(value, PLAIN) and not name.startswith("_") and name not in ("In", "Out"))}
+    if "_started" in page:                      # the cell is run again: other names are the page's own by now
+        given = {name: page[name] for name in types}
+    page.update(coerce(types, given))
+    check_layers(types, page)
+    page["_started"] = True
+
+    os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
+    import numpy as np
+    import torch
+
+    from probebook.figures import style
+    if "transformers" in sys.modules:
+        sys.modules["transformers"].logging.set_verbosity_error()
+    seed = page.get("seed", 0)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    style()
+    versions = {"python": platform.python_version()} | {p: version(p) for p in ("torch", "transformers", "numpy")}
+    cpu = f"{_cpu()}, {torch.get_num_threads()} threads"
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
+    about = {"seed": seed, "device": device, "versions": versions}
+    _keep("probebook:environment", "application/json", json.dumps(about))
+
+
+def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
+    """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other column is a metric.
+
+    Nothing is shown. `probebook results PAGE` prints all tables as CSV: table, ids, metric, value.
+    UserError: an id that is no column, a metric that is no number. A name may be used once on a page.
+    """
+    missing = [column for column in ids if column not in frame]
+    if missing:
+        raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has {', '.join(map(str, frame))}")
+    metrics = frame.drop(columns=list(ids))
+    texts = list(metrics.columns.difference(metrics.select_dtypes("number").columns))
+    if texts:
+        raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it")
+    long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
+    _keep(f"probebook:record:{name}", "text/csv", long.to_csv(index=False))
+
+
+def _keep(name: str, mime: str, text: str) -> None:
+    display({HIDDEN + mime: text}, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
+
+
+def _cpu() -> str:
+    """Name of the processor as Linux gives it, else its architecture."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

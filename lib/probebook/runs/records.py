@@ -1,0 +1,58 @@
+"""Stored runs: a run's tables and manifest as small files in `data/records/PAGE/NAME/`, kept with the sources."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+
+from probebook.base import UserError
+from probebook.runs.store import Run, data_hashes, environment, home, tables
+
+
+def store(run: Run, name: str) -> Path:
+    """Write the tables of a finished run and `manifest.json`; an older record of that name is replaced whole."""
+    notebook = run.read()
+    folder = home() / "data" / "records" / run.page.name / name
+    part = folder.with_name(f".{name}.{os.getpid()}.part")
+    about = dict(notebook.metadata["probebook"])
+    manifest = about | {"profile": run.profile} | environment(notebook) | {"data": data_hashes()}
+    try:
+        part.mkdir(parents=True)
+        for table, frame in tables(notebook).items():
+            frame.to_csv(part / f"{table}.csv", index=False)
+        (part / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def manifests() -> dict[str, dict]:
+    """Manifests of all stored runs, by PAGE/NAME."""
+    root = home() / "data" / "records"
+    return {path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+            for path in sorted(root.glob("*/*/*/manifest.json"))}
+
+
+def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
+    """A table of every stored run of a page, by the run's name; rows are its ids, columns its metrics."""
+    found = {}
+    for name in manifests():
+        path = home() / "data" / "records" / name / f"{table}.csv"
+        if name.rpartition("/")[0] == page and path.exists():
+            long = pd.read_csv(path)
+            ids = [column for column in long if column not in ("metric", "value")]
+            found[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
+    return found
+
+
+def folder(name: str) -> Path:
+    """Folder of a stored run. UserError: there is none of that name."""
+    names = list(manifests())
+    if name not in names:
+        raise UserError(f"no stored run {name!r}: there are {', '.join(names) or 'none'}")
+    return home() / "data" / "records" / name

@@ -1,0 +1,63 @@
+"""Shared fixtures: the built book, and a small book in a temporary folder."""
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from probebook.base import ROOT
+
+HEADER = """---
+file_format: mystnb
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+# A page
+
+"""
+IMPORTS = """from typing import Literal
+
+from probebook.runs import Count, Layer, ModelName, Strength, record, start"""
+PARAMETERS = """
+    n: Count = 5  # rows
+    eps: Strength = 0.1  # step size
+    rule: Literal["mean", "last"] = "mean"  # how pieces are joined
+    sizes: list[Count] = [1, 2]  # widths
+    fast: bool = False  # skip the slow half
+    """
+
+
+@pytest.fixture(scope="session")
+def built_book() -> Path:
+    """Folder of the book's HTML, built from the pocket profile; what is finished already is reused."""
+    (ROOT / "_build").mkdir(exist_ok=True)
+    with open(ROOT / "_build" / "test.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)                       # one of pytest's workers builds, the others wait
+        done = probebook("build", env={"PROBEBOOK_HOME": ""})
+    assert done.returncode == 0, done.stderr[-4000:]
+    return Path(done.stdout.splitlines()[-1]).parent
+
+
+def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProcess:
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | (env or {}))
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A book in a temporary folder: `tiny(*cells)` writes its page 1_demo/01_first and returns the folder."""
+    monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+
+    def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
+        tagged = f"```{{code-cell}}\n:tags: [parameters]\n{dedent(parameters).strip()}\n```\n\n" if parameters else ""
+        codes = [f"```{{code-cell}}\n{dedent(cell).strip()}\n```\n" for cell in cells]
+        path = tmp_path / "notebooks" / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes), encoding="utf-8")
+        return tmp_path
+    return write

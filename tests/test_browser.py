@@ -1,0 +1,151 @@
+"""The built book in headless Chromium: whole without a network, over file:// and http://, on screen and phone."""
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.support.ui import WebDriverWait
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium: install chromium and chromium-driver")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+         "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]        # a request is seen, and goes nowhere
+SCREEN, PHONE = (1300, 900), (390, 844)
+
+# What keeps a page from being finished: formulas not typeset, widgets not drawn.
+WAITING = """
+const raw = [...document.querySelectorAll('span.math, div.math')].filter(m => !m.querySelector('mjx-container'));
+const views = [...document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')];
+const undrawn = views.filter(v => !v.parentElement.querySelector('.widget-subarea')?.childElementCount);
+return [...raw.map(m => 'formula not typeset: ' + m.textContent.slice(0, 60)), ...undrawn.map(_ => 'widget not drawn')];
+"""
+BROKEN = """
+const images = [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => 'broken image: ' + i.src);
+const figures = [...document.querySelectorAll('figure')]
+  .filter(f => !f.querySelector('img, svg, table, .widget-subarea'))
+  .map(f => 'empty figure: ' + f.textContent.trim().slice(0, 60));
+const errors = [...document.querySelectorAll('[data-mjx-error]')].map(e => 'formula: ' + e.dataset.mjxError);
+return [...images, ...figures, ...errors];
+"""
+WIDER = """
+const width = document.documentElement.clientWidth, body = document.documentElement.scrollWidth;
+return body > arguments[0] || width > arguments[0] ? [`${Math.max(body, width)} px wide, not ${arguments[0]}`] : [];
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module", params=["file", "http"])
+def address(request, built_book):
+    """The book's address, over both protocols."""
+    if request.param == "file":
+        yield built_book.as_uri()
+        return
+    with _served(built_book) as address:
+        yield address
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class _served:
+    """Serve a folder on the loopback device while the block runs."""
+
+    def __init__(self, folder: Path):
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def pages(book: Path) -> list[str]:
+    return [p.relative_to(book).as_posix() for p in sorted(book.rglob("*.html")) if "_static" not in p.parts]
+
+
+def resize(browser, size: tuple[int, int]) -> None:
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE})
+
+
+def problems(browser, url: str, within: str, seconds: float = 15) -> list[str]:
+    """Load a page and say what is wrong with it after at most `seconds`; its requests may go to addresses `within`."""
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(url)
+    waiting = _settled(browser, WAITING, seconds)
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    requested = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    external = [f"external request: {u}" for u in requested if not u.startswith((within, "data:", "blob:", "about:"))]
+    console = [f"console: {e['message']}" for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    return waiting + external + console + browser.execute_script(BROKEN)
+
+
+def _settled(browser, script: str, seconds: float) -> list[str]:
+    """What `script` still reports after at most `seconds`."""
+    with suppress(TimeoutException):
+        WebDriverWait(browser, seconds, poll_frequency=.05).until_not(lambda b: b.execute_script(script))
+    return browser.execute_script(script)
+
+
+def test_the_checks_see_what_is_wrong(browser, tmp_path):
+    """Negative control: each fault planted in a page is reported."""
+    (tmp_path / "bad.html").write_text("""<!doctype html><div style="width: 900px">wide</div><img src="gone.png">
+        <figure><figcaption>nothing here</figcaption></figure><script src="http://example.org/x.js"></script>
+        <script>undefinedFunction()</script><p><span class="math">x^2</span></p>
+        <div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>""")
+    resize(browser, PHONE)
+    found = "\n".join(problems(browser, (tmp_path / "bad.html").as_uri(), tmp_path.as_uri(), seconds=.2))
+    for fault in ("broken image", "empty figure: nothing here", "external request: http://example.org/x.js",
+                  "undefinedFunction is not defined", "formula not typeset: x^2", "widget not drawn"):
+        assert fault in found
+    assert browser.execute_script(WIDER, PHONE[0])
+
+
+def test_every_page_is_whole_offline(browser, address, built_book):
+    resize(browser, SCREEN)
+    found = {page: problems(browser, f"{address}/{page}", address) for page in pages(built_book)}
+    assert "book/introduction.html" in found
+    assert not {page: faults for page, faults in found.items() if faults}
+
+
+def test_search_finds_a_word(browser, address):
+    resize(browser, SCREEN)
+    assert not problems(browser, f"{address}/search.html?q=completeness", address)
+    script = "return [...document.querySelectorAll('#search-results li a')].map(a => a.getAttribute('href'))"
+    WebDriverWait(browser, 15).until(lambda b: any("notation" in href for href in b.execute_script(script)))
+    assert not [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+def test_no_page_is_wider_than_a_phone(browser, built_book):
+    resize(browser, PHONE)
+    wide = {}
+    for page in pages(built_book):
+        browser.get(f"{built_book.as_uri()}/{page}")
+        _settled(browser, WAITING, seconds=15)
+        wide[page] = browser.execute_script(WIDER, PHONE[0])
+    assert not {page: faults for page, faults in wide.items() if faults}

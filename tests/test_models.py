@@ -1,0 +1,201 @@
+"""Embedding and patching on a tiny random model of each architecture, against transformers' own outputs."""
+import os
+
+import pytest
+import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file
+
+from probebook.base import UserError
+from probebook.models import depth, embed, head_logits, load, patch, word_logits
+from probebook.models.pretrain import train_vocabulary
+
+TEXTS = ["the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
+         "a very old cat that saw the tall dogs often [MASK] the mat here .",
+         "cats [MASK] dogs .", "the mat [MASK] the cat near the old dogs and the tall cats that saw it ."]
+SIZE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
+            max_position_embeddings=64)
+SPECIAL = dict(pad_token_id=0, bos_token_id=2, eos_token_id=3)
+ARCHITECTURES = {
+    "bert": lambda v: hf.BertForMaskedLM(hf.BertConfig(vocab_size=v, **SIZE)),
+    "roberta": lambda v: hf.RobertaForMaskedLM(hf.RobertaConfig(vocab_size=v, **SIZE, **SPECIAL)),
+    "distilbert": lambda v: hf.DistilBertForMaskedLM(hf.DistilBertConfig(
+        vocab_size=v, dim=32, n_layers=3, n_heads=4, hidden_dim=64, max_position_embeddings=64)),
+    "prelayernorm": lambda v: hf.RobertaPreLayerNormForMaskedLM(
+        hf.RobertaPreLayerNormConfig(vocab_size=v, **SIZE, **SPECIAL)),
+    "modernbert": lambda v: hf.ModernBertForMaskedLM(hf.ModernBertConfig(
+        vocab_size=v, **SIZE, global_attn_every_n_layers=1, cls_token_id=2, sep_token_id=3, **SPECIAL)),
+    "gpt2": lambda v: hf.GPT2LMHeadModel(hf.GPT2Config(
+        vocab_size=v, n_embd=32, n_layer=3, n_head=4, n_positions=64, bos_token_id=2, eos_token_id=3)),
+    "encoder": lambda v: hf.BertModel(hf.BertConfig(vocab_size=v, **SIZE)),
+}
+WITH_HEAD = [a for a in ARCHITECTURES if a != "encoder"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    tokenizer = train_vocabulary([t.replace("[MASK]", "sees") for t in TEXTS] * 20, 120)
+    torch.manual_seed(0)
+    made = {}
+    for name, make in ARCHITECTURES.items():
+        folder = tmp_path_factory.mktemp(name)
+        net = make(len(tokenizer))
+        for p in net.parameters():                     # far from the near-linear start, so that mistakes show
+            p.data.add_(.1 * torch.randn_like(p))
+        net.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        made[name] = str(folder)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@torch.no_grad()
+def reference(model, text):
+    """(hidden states of every layer at [MASK], logits there), one text at a time, straight from transformers."""
+    ids = model.tokenizer(text, return_tensors="pt")["input_ids"]
+    at = (ids[0] == model.tokenizer.mask_token_id).nonzero()[0, 0]
+    base = model.base(input_ids=ids, output_hidden_states=True)
+    states = [h[0, at] for h in base.hidden_states[:-1]] + [base.last_hidden_state[0, at]]
+    return torch.stack(states), None if model.kind == "encoder" else model.net(input_ids=ids).logits[0, at]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_embed_equals_transformers_at_every_layer_in_the_callers_order(folders, name):
+    model = load(folders[name])
+    assert depth(folders[name]) == model.depth == 3
+    want = torch.stack([reference(model, t)[0] for t in TEXTS])
+    for layer in range(4):
+        h = embed(TEXTS, model, layer)
+        assert h.dtype == torch.float32 and torch.allclose(h, want[:, layer], atol=1e-5)
+        assert torch.equal(h, embed(TEXTS, model, layer - 4, cache=False))
+
+
+@pytest.mark.parametrize("name", WITH_HEAD)
+def test_patching_nothing_changes_nothing_and_the_head_reads_the_last_layer(folders, name):
+    model = load(folders[name])
+    logits = torch.stack([reference(model, t)[1] for t in TEXTS])
+    for layer in range(4):
+        assert torch.allclose(patch(TEXTS, model, layer, "[MASK]", None), logits, atol=1e-4)
+        assert torch.allclose(patch(TEXTS, model, layer, "[MASK]", lambda h: h), logits, atol=1e-4)
+    h = embed(TEXTS, model)
+    assert torch.allclose(head_logits(h, model), logits, atol=1e-4)
+    assert torch.allclose(patch(TEXTS, model, -1, "[MASK]", 2 * h), head_logits(2 * h, model), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", WITH_HEAD)
+def test_a_patched_embedding_acts_like_the_other_word(folders, name):
+    """Swapping layer-0 states of one word for another's is the same as swapping the word."""
+    model = load(folders[name])
+    a, b = ["the old cat saw it , [MASK] ."], ["the old mat saw it , [MASK] ."]
+    new = embed(b, model, 0, ("last", ["mat"]))
+    got = patch(a, model, 0, ("last", ["cat"]), new)
+    assert torch.allclose(got[0], reference(model, b[0])[1], atol=1e-4)
+    assert not torch.allclose(got[0], reference(model, a[0])[1], atol=1e-3)
+
+
+def test_positions(folders):
+    model = load(folders["bert"])
+    text = ["dogs saw the mat [MASK] ."]
+    ids = model.tokenizer(text[0])["input_ids"]
+    with torch.no_grad():
+        h = model.base(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    assert torch.allclose(embed(text, model, at="[CLS]")[0], h[0], atol=1e-5)
+    assert torch.allclose(embed(text, model, at="last")[0], h[-2], atol=1e-5)
+    assert torch.allclose(embed(text, model, at="mean")[0], h[1:-1].mean(0), atol=1e-5)
+    tokens = model.tokenizer.convert_ids_to_tokens(ids)
+    assert torch.allclose(embed(text, model, at=("first", ["mat"]))[0], h[tokens.index("mat")], atol=1e-5)
+    unseen = ["catdog [MASK] ."]
+    pieces = len(model.tokenizer.tokenize("catdog"))
+    with torch.no_grad():
+        h = model.base(input_ids=torch.tensor([model.tokenizer(unseen[0])["input_ids"]])).last_hidden_state[0]
+    assert pieces > 1
+    for rule, want in (("first", h[1]), ("last", h[pieces]), ("mean", h[1:pieces + 1].mean(0))):
+        assert torch.allclose(embed(unseen, model, at=(rule, ["catdog"]))[0], want, atol=1e-5)
+
+
+def test_word_logits_are_the_heads(folders):
+    model = load(folders["bert"])
+    got = word_logits(TEXTS[:2], model, [["cat", "mat"], ["the", "cat"]])
+    logits = torch.stack([reference(model, t)[1] for t in TEXTS[:2]])
+    ids = model.tokenizer.convert_tokens_to_ids
+    want = torch.stack([logits[0, ids(["cat", "mat"])], logits[1, ids(["the", "cat"])]])
+    assert torch.allclose(got, want, atol=1e-4)
+
+
+def test_cache_is_used_and_keyed_by_weights_layer_position_and_texts(folders, cache, monkeypatch):
+    model = load(folders["bert"])
+    h = embed(TEXTS, model)
+    monkeypatch.setattr("probebook.models.embedding._embed", lambda *a: pytest.fail("computed again"))
+    assert torch.equal(embed(TEXTS, model), h)
+    for other in (dict(model=model, layer=1), dict(model=model, at="[CLS]"), dict(model=load(folders["roberta"]))):
+        with pytest.raises(pytest.fail.Exception):
+            embed(TEXTS, **other)
+    with pytest.raises(pytest.fail.Exception):
+        embed(TEXTS[::-1], model)
+
+
+@pytest.mark.parametrize("spoil", ["truncate", "flip"])
+def test_a_corrupt_cache_entry_is_computed_again_with_a_warning(folders, cache, spoil):
+    model = load(folders["bert"])
+    h = embed(TEXTS, model)
+    path, = (cache / "embeddings").iterdir()
+    if spoil == "truncate":
+        path.write_bytes(path.read_bytes()[:-40])
+    else:
+        with_other_numbers = {"h": load_file(path)["h"] + 1}
+        save_file(with_other_numbers, path, metadata={"sha256": "0"})
+    with pytest.warns(UserWarning, match="corrupt"):
+        assert torch.equal(embed(TEXTS, model), h)
+    assert torch.equal(embed(TEXTS, model), h)
+
+
+def test_an_interrupted_write_leaves_nothing(folders, cache, monkeypatch):
+    def broken(*args, **kwargs):
+        raise KeyboardInterrupt
+    monkeypatch.setattr("probebook.models.embedding.save_file", broken)
+    with pytest.raises(KeyboardInterrupt):
+        embed(TEXTS, load(folders["bert"]))
+    assert not list((cache / "embeddings").iterdir())
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda m: embed([], m), "nothing to embed"),
+    (lambda m: embed(["a cat [MASK]", "  "], m), "nothing to embed"),
+    (lambda m: embed(TEXTS, m, layer=99), "layer 99: .* has layers 0 … 3"),
+    (lambda m: embed(["no mask here"], m), "'no mask here'"),
+    (lambda m: embed(["a cat [MASK]"], m, at=("last", ["dog"])), "'dog' is not in the text 'a cat"),
+    (lambda m: embed(["a cat [MASK]"], m, at="[SEP]"), "no position"),
+    (lambda m: embed(["a cat [MASK]"], m, at=("last", [])), "one word per text"),
+    (lambda m: embed(["cat " * 100 + "[MASK]"], m), "reads at most 64"),
+    (lambda m: patch(TEXTS, m, 1, "mean", lambda h: h), "patch one token"),
+    (lambda m: word_logits(TEXTS[:1], m, [["zebra", "cat"]]), "not a single token .* zebra"),
+    (lambda m: load("no/such-model"), "no model 'no/such-model'"),
+])
+def test_bad_input_gets_one_line(folders, call, says, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match=says) as error:
+        call(load(folders["bert"]))
+    assert "\n" not in str(error.value)
+
+
+def test_no_head_and_a_random_head_are_refused(folders):
+    with pytest.raises(UserError, match="no language-model head"):
+        head_logits(torch.zeros(1, 32), folders["encoder"])
+    config = hf.AutoConfig.from_pretrained(folders["encoder"])
+    config.architectures = ["BertForMaskedLM"]
+    config.save_pretrained(folders["encoder"])
+    with pytest.raises(UserError, match="they would be random"):
+        load.__wrapped__(folders["encoder"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX paths")
+def test_an_unwritable_cache_is_one_line(folders, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UserError, match="PROBEBOOK_CACHE"):
+        embed(TEXTS, load(folders["bert"]))

@@ -1,0 +1,262 @@
+"""Runs of pages: what is refused before a kernel starts, what a run leaves behind, when it is run again."""
+from __future__ import annotations
+
+import shutil
+
+import nbformat
+import papermill
+import pytest
+from bs4 import BeautifulSoup
+
+from conftest import HEADER
+from probebook.base import UserError
+from probebook.runs import build, records, store
+from probebook.runs.execute import run_all
+from probebook.runs.page import record
+from probebook.runs.schema import check_layers, declared, from_text
+from probebook.runs.store import Page, find, plan, results, run_table
+
+RECORDS = """
+    import pandas as pd
+    table = pd.DataFrame({"method": ["a", "b"], "score": [eps, 2 * eps], "items": [n, 2 * n]})
+    record(table, "scores", ids=["method"])
+    record(pd.DataFrame({"loss": [.5]}), "fit")
+    """
+
+
+def values(*assignments):
+    page = find("1_demo/01")
+    return plan(page, values=from_text(page.types, assignments)).values
+
+
+def test_declared_parameters(tiny):
+    tiny()
+    found = find("1").parameters
+    assert [(p.name, p.kind, p.default, p.comment) for p in found[:3]] == [
+        ("n", "Count", 5, "rows"), ("eps", "Strength", .1, "step size"),
+        ("rule", "Literal['mean', 'last']", "mean", "how pieces are joined")]
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("eps=1e-3", .001), ("eps=2", 2.0), ("n=7", 7), ("sizes=[3, 4]", [3, 4]), ("fast=true", True),
+    ("rule=last", "last")])
+def test_values_are_read_in_their_types(tiny, text, value):
+    tiny()
+    got = values(text)[text.partition("=")[0]]
+    assert got == value and type(got) is type(value)
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("epsilon=1", "unknown parameter 'epsilon' of 1_demo/01_first: it has n, eps, rule, sizes, fast"),
+    ("n=many", "n = 'many' of 1_demo/01_first: should be a valid integer"),
+    ("n=0", "greater than or equal to 1"), ("n=2.5", "valid integer"), ("n=true", "not true or false"),
+    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=.inf", "finite"), ("eps=.nan", "finite"),
+    ("rule=first", "'mean' or 'last'"), ("sizes=3", "valid list"), ("sizes=[1, 0]", "item 2 should be"),
+    ("fast=perhaps", "boolean"), ("n", "name=value")])
+def test_bad_values_are_refused_in_one_line(tiny, text, says):
+    tiny()
+    with pytest.raises(UserError, match="^[^\n]+$") as e:
+        values(text)
+    assert says in str(e.value)
+
+
+@pytest.mark.parametrize("cell", ["n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)"])
+def test_a_parameters_cell_holds_declarations_only(cell):
+    with pytest.raises(UserError, match="line 1: should be `name: Type = plain value`"):
+        declared(cell)
+
+
+@pytest.mark.parametrize("layer", [-5, -1, 0, 4])
+def test_layers_of_a_model_are_accepted(monkeypatch, layer):
+    monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
+    types = {p.name: p.type for p in declared("model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer = -1")}
+    check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer})
+
+
+@pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
+def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
+    monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
+    types = {p.name: p.type for p in declared("model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer = -1")}
+    with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
+        check_layers(types, {"model": "m", "layers": layers, "layer": layer})
+
+
+def test_unknown_page_and_profile(tiny):
+    home = tiny()
+    tiny(name="1_demo/02_second")
+    with pytest.raises(UserError, match="several pages begin with '1_demo'"):
+        find("1_demo")
+    with pytest.raises(UserError, match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_second"):
+        find("9")
+    with pytest.raises(UserError, match="there are smoke, pocket, real, paper"):
+        plan(find("1_demo/01"), "huge")
+    (home / "notebooks/profiles").mkdir()
+    (home / "notebooks/profiles/smoke.yaml").write_text("1_demo/01_first: {n: 2}\n")
+    assert plan(find("1_demo/01"), "smoke", {"eps": 1}).changed == {"n": 2, "eps": 1.0}
+
+
+def test_a_run_is_recorded_reused_and_stored(tiny):
+    home = tiny("start(globals())", RECORDS)
+    run = plan(find("1_demo"), values={"n": 7})
+    assert run_all([run]) == []
+    assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
+    written = run.path.stat().st_mtime_ns
+    assert run_all([run]) == [] and run.path.stat().st_mtime_ns == written
+
+    long = results(run.read())
+    assert list(long.columns) == ["table", "method", "metric", "value"]
+    scores = long[long.table == "scores"].set_index(["metric", "method"])["value"]
+    assert scores.to_dict() == {("score", "a"): .1, ("score", "b"): .2, ("items", "a"): 7, ("items", "b"): 14}
+    assert long[long.table == "fit"].value.tolist() == [.5]
+    assert str(home) not in run.path.read_text(encoding="utf-8")
+
+    folder = records.store(run, "seven")
+    assert sorted(p.name for p in folder.iterdir()) == ["fit.csv", "manifest.json", "scores.csv"]
+    table = records.stored("1_demo/01_first", "scores")["seven"]
+    assert table.loc["b", "items"] == 14 and table.index.name == "method" and records.stored("1_demo/02", "fit") == {}
+    manifest = records.manifests()["1_demo/01_first/seven"]
+    assert manifest["parameters"]["n"] == 7 and manifest["seed"] == 0 and manifest["versions"]["torch"]
+    assert run.id == plan(find("1_demo"), values={"n": 7}).id       # its own record does not make it another run
+    assert len(run_table()) == 0                                    # n = 7 is no run of the profile
+    with pytest.raises(UserError, match="probebook run 1_demo/01_first -p n=8"):
+        plan(find("1_demo"), values={"n": 8}).read()
+
+
+def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
+    """The id changes with page, parameter, data, folder and every module the page reaches, and with nothing else."""
+    def new_id(**given):
+        return plan(find("1_demo"), values=given).id
+
+    library = shutil.copytree(store.LIBRARY, tmp_path / "lib" / "probebook")
+    data = tmp_path / "other"
+    (data / "published").mkdir(parents=True)
+    monkeypatch.setattr(store, "LIBRARY", library)
+    monkeypatch.setattr(store, "DATA", data)
+    cell = "from probebook.measures import reliability"
+    parameters = "model: ModelName = 'm'\nn: Count = 5"
+    tiny(cell, parameters=parameters)
+    first = new_id()
+    assert new_id() == new_id(n=5) == first != new_id(n=6)
+
+    names = store.modules(find("1_demo"))
+    assert {"probebook", "probebook.base", "probebook.measures", "probebook.measures.reliability",
+            "probebook.runs.page"} <= set(names)
+    assert not {"probebook.cli", "probebook.runs.execute", "probebook.interventions.inlp"} & set(names)
+    for name, same in [("cli", True), ("interventions/inlp", True), ("base", False), ("measures/reliability", False)]:
+        path = library / f"{name}.py"
+        text = path.read_text()
+        path.write_text(text + "\n# changed\n")
+        assert (new_id() == first) == same, name
+        path.write_text(text)
+    tiny(cell + "\n# changed", parameters=parameters)
+    assert new_id() != first
+    tiny(cell, parameters=parameters)
+    assert new_id() == first
+    (data / "published" / "table.csv").write_text("a\n1\n")
+    assert new_id() != first
+
+    model = tmp_path / "model"
+    model.mkdir()
+    before = new_id(model=str(model))
+    (model / "weights").write_text("1")
+    assert new_id(model=str(model)) != before
+
+
+def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
+    tiny("'fine'", "1 / 0", "'never'")
+    tiny("'fine'", name="1_demo/02_second")
+    bad, good = (plan(page) for page in store.pages())
+    assert run_all([bad, good]) == [bad]
+    err = capfd.readouterr().err
+    assert "1_demo/01_first: failed at cell 4 of 5: ZeroDivisionError: division by zero" in err
+    assert [p.name for p in bad.path.parent.iterdir()] == [bad.partial.name] and good.finished
+    assert not bad.finished and run_all([bad]) == [bad]
+
+
+@pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
+                                           ("import sys; sys.exit(0)", "ended itself")])
+def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):
+    tiny(end, "'never'")
+    run = plan(find("1_demo"))
+    assert run_all([run]) == [run] and not run.finished
+    assert says in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "error"), [({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
+                                              ({"n": "many"}, "should be a valid integer"), ({"n": 0}, "equal to 1"),
+                                              ({"eps": "1e-3", "n": "7"}, None)])
+def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
+    tiny("start(globals())", "print(n + 1, eps * 1000)")
+    nbformat.write(find("1_demo").notebook, tmp_path / "page.ipynb")
+    arguments = (str(tmp_path / "page.ipynb"), str(tmp_path / "out.ipynb"), given)
+    if error:
+        with pytest.raises(papermill.PapermillExecutionError, match=error):
+            papermill.execute_notebook(*arguments, progress_bar=False)
+    else:
+        cells = papermill.execute_notebook(*arguments, progress_bar=False).cells
+        assert cells[-1].outputs[0].text == "8 1.0\n"
+
+
+def test_records_are_numbers_with_named_ids():
+    import pandas as pd
+    table = pd.DataFrame({"method": ["a"], "score": [1.0]})
+    with pytest.raises(UserError, match="no column 'name'; the table has method, score"):
+        record(table, "t", ids=["name"])
+    with pytest.raises(UserError, match="column 'method' holds no numbers"):
+        record(table, "t")
+
+
+def test_a_table_name_is_used_once(tiny):
+    tiny("import pandas as pd\nfor _ in range(2):\n    record(pd.DataFrame({'x': [1]}), 'twice')")
+    run = plan(find("1_demo"))
+    run_all([run])
+    with pytest.raises(UserError, match="recorded 'twice' twice"):
+        results(run.read())
+
+
+def test_pairs_agree():
+    """The notebook beside each page is what `probebook pair` writes."""
+    for page in store.pages():
+        assert page.path.with_suffix(".ipynb").read_text(encoding="utf-8") == page.pair, f"{page.name}: probebook pair"
+
+
+def test_a_pair_depends_on_the_page_only(tiny):
+    tiny("1", "1", "2")
+    page = find("1_demo")
+    assert build.pair(page) and not build.pair(Page(page.name))
+    notebook = nbformat.read(page.path.with_suffix(".ipynb"), as_version=4)
+    nbformat.validate(notebook)
+    ids = [cell.id for cell in notebook.cells]
+    assert len(ids) == len(set(ids)) == 6
+    tiny("2", "1")                                                  # cells keep their ids when others come and go
+    assert {cell.id for cell in Page(page.name).notebook.cells} <= set(ids)
+
+
+def test_build(tiny, capfd):
+    """A book holds executed pages and no hidden output; nothing changed, nothing done; a failure or warning fails."""
+    home = tiny("start(globals())", RECORDS, "'shown'")
+    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, chapters: [file: book/runs]}")
+    (home / "_config.yml").write_text("{title: T, only_build_toc_files: true, exclude_patterns: [notebooks/*/*.ipynb]}")
+    (home / "book").mkdir()
+    table = HEADER + "```{code-cell}\nfrom probebook.runs import run_table\n\nrun_table()\n```\n"
+    (home / "book" / "runs.md").write_text(table)
+    build.pair(find("1_demo"))
+    sources = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+    index = build.build()
+    assert index == home / "_build/book/index.html" and index.exists()
+    text = BeautifulSoup((home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(), "html.parser").article.text
+    assert text.count("'shown'") == 2 and "method,metric,value" not in text and "transformers" not in text
+    assert plan(find("1_demo")).id[:8] in (home / "_build/book/book/runs.html").read_text(encoding="utf-8")
+    assert sources == {p: p.read_bytes() for p in home.rglob("*") if p.is_file() and "_build" not in p.parts}
+    written = index.stat().st_mtime_ns
+    capfd.readouterr()
+    assert build.build() == index and index.stat().st_mtime_ns == written and capfd.readouterr().err == ""
+
+    (home / "book" / "runs.md").write_text(table + "\n[a link](nowhere.md)\n")
+    assert build.build() is None and not index.exists()
+    assert build.build() is None                                    # the same warning, not lost by the second build
+    (home / "book" / "runs.md").write_text(table)
+    assert build.build() == index
+    tiny("1 / 0")
+    assert build.build() is None and "ZeroDivisionError" in capfd.readouterr().err

@@ -22,12 +22,14 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]        # a request is seen, and goes nowhere
 SCREEN, PHONE = (1300, 900), (390, 844)
 
-# What keeps a page from being finished: formulas not typeset, widgets not drawn.
+# What keeps a page from being finished: it loads or leads elsewhere, formulas are not typeset, widgets not drawn.
 WAITING = """
 const raw = [...document.querySelectorAll('span.math, div.math')].filter(m => !m.querySelector('mjx-container'));
 const views = [...document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')];
 const undrawn = views.filter(v => !v.parentElement.querySelector('.widget-subarea')?.childElementCount);
-return [...raw.map(m => 'formula not typeset: ' + m.textContent.slice(0, 60)), ...undrawn.map(_ => 'widget not drawn')];
+const moving = document.readyState != 'complete' || document.querySelector('meta[http-equiv="refresh"]');
+return [...raw.map(m => 'formula not typeset: ' + m.textContent.slice(0, 60)),
+        ...undrawn.map(_ => 'widget not drawn'), ...(moving ? ['not loaded'] : [])];
 """
 BROKEN = """
 const images = [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => 'broken image: ' + i.src);

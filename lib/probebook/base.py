@@ -7,6 +7,8 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]      # the checkout (the package is installed in place)
 DATA = ROOT / "data"
 
@@ -44,3 +46,13 @@ def sha256(path: Path) -> str:
     """Hex digest of a file's bytes."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def tensor(x, device=None):
+    """`torch.as_tensor`, which also takes the read-only arrays that pandas hands out."""
+    import torch
+
+    if not isinstance(x, torch.Tensor):
+        x = np.asarray(x)
+        x = x if x.flags.writeable else x.copy()
+    return torch.as_tensor(x, device=device)

@@ -148,6 +148,13 @@ def models_list() -> None:
         typer.echo(f"{path.parent.name}  {size:.1f} MB  {path.parent.relative_to(DATA.parent)}")
 
 
+@models_app.command("card")
+def models_card(name: str) -> None:
+    """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints the folder."""
+    from probebook.runs import cards
+    typer.echo(cards.write(name))
+
+
 @models_app.command("train")
 def models_train(name: str,
                  steps: Annotated[int | None, typer.Option(min=1, help="instead of the recipe's")] = None,

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import torch
 
-from probebook.base import UserError
+from probebook.base import UserError, tensor
 
 
 def _probs(p, name: str) -> torch.Tensor:
-    p = torch.as_tensor(p).double()
+    p = tensor(p).double()
     if p.ndim != 2 or p.shape[1] < 2:
         raise UserError(f"{name} has shape {tuple(p.shape)}: give probabilities [n, k] with k ≥ 2 classes")
     if not torch.isfinite(p).all() or (p < -1e-6).any() or ((p.sum(1) - 1).abs() > 1e-4).any():
@@ -20,7 +20,7 @@ def _probs(p, name: str) -> torch.Tensor:
 
 def total_variation(p, q) -> torch.Tensor:
     """δ(p, q) = ½ Σ |p − q|: [n, k], [n, k] → [n] (§ 3.1)."""
-    return (torch.as_tensor(p).double() - torch.as_tensor(q).double()).abs().sum(-1) / 2
+    return (tensor(p).double() - tensor(q).double()).abs().sum(-1) / 2
 
 
 def completeness(p_hat, to=None) -> torch.Tensor:
@@ -33,7 +33,7 @@ def completeness(p_hat, to=None) -> torch.Tensor:
     n, k = p_hat.shape
     if to is None:
         return 1 - k / (k - 1) * total_variation(p_hat, p_hat.new_full((n, k), 1 / k))
-    to = torch.as_tensor(to).long()
+    to = tensor(to).long()
     if to.shape != (n,) or int(to.min()) < 0 or int(to.max()) >= k:
         raise UserError(f"to must hold one wanted label 0 … {k - 1} for each of the {n} rows")
     return 1 - total_variation(p_hat, torch.nn.functional.one_hot(to, k))
@@ -52,6 +52,6 @@ def selectivity(p_hat, p) -> torch.Tensor:
 
 def reliability(c, s) -> torch.Tensor:
     """Harmonic mean R = 2CS/(C+S)  (eq. 4), with 0/0 = 0; broadcasts."""
-    c, s = torch.as_tensor(c).double(), torch.as_tensor(s).double()
+    c, s = tensor(c).double(), tensor(s).double()
     total = c + s
     return torch.where(total > 0, 2 * c * s / total.clamp_min(1e-300), torch.zeros_like(total))

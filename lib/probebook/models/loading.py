@@ -98,12 +98,13 @@ def load(name: str, device: str | None = None) -> Model:
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     try:
-        config = hf.AutoConfig.from_pretrained(source)
+        local = {"local_files_only": Path(source).is_dir()}              # nothing is asked of the hub then
+        config = hf.AutoConfig.from_pretrained(source, **local)
         kind = _kind(config)
         auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
                 "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
-        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True)
-        tokenizer = hf.AutoTokenizer.from_pretrained(source)
+        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **local)
+        tokenizer = hf.AutoTokenizer.from_pretrained(source, **local)
     except (OSError, ValueError) as e:
         pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
         raise UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and "

@@ -39,7 +39,8 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     if name == "pocket-english":
         model, cloze = pretrain.build(recipe), None
     else:
-        model, cloze = load("pocket-english").net.requires_grad_(True), _agreement_rows(tokenizer)
+        model = load.__wrapped__("pocket-english", "cpu").net.requires_grad_(True)     # a copy of its own, in float32
+        cloze = _agreement_rows(tokenizer)
     if torch.cuda.is_available():
         model.cuda()
     records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze)

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import torch
 
-from probebook.base import UserError
+from probebook.base import UserError, tensor
 
 
 def states(h, width: int | None = None) -> torch.Tensor:
     """`h` as a float tensor [n, d]; raises a UserError for another shape, no rows, or values that are not finite."""
-    h = torch.as_tensor(h)
+    h = tensor(h)
     if h.ndim != 2 or not len(h):
         raise UserError(f"hidden states have shape {tuple(h.shape)}: give [n, d] with n ≥ 1")
     if width is not None and h.shape[1] != width:
@@ -23,7 +23,7 @@ def states(h, width: int | None = None) -> torch.Tensor:
 
 def labels(z, n: int, k: int | None = None, device=None) -> torch.Tensor:
     """`z` as int64 [n] in 0 … k−1; raises a UserError for missing labels or a class with fewer than two examples."""
-    z = torch.as_tensor(z, device=device).long()
+    z = tensor(z, device=device).long()
     if z.shape != (n,):
         raise UserError(f"labels have shape {tuple(z.shape)}, the hidden states {n} rows: give one label a row")
     if int(z.min()) < 0:

@@ -1,0 +1,38 @@
+"""Every page of the book, run headless at its smallest; and the shape that pages have."""
+import io
+import os
+import statistics
+
+import pandas as pd
+import pytest
+
+from conftest import probebook
+from probebook.runs.store import find, pages
+
+NAMES = [page.name for page in pages()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_runs_and_keeps_its_tables(name):
+    done = probebook("run", name, "--profile", "smoke")
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(io.StringIO(probebook("results", name, "--profile", "smoke").stdout))
+    assert table["table"].nunique() >= 2 and table["value"].notna().all()
+    assert table["value"].between(-5.0, 1e6).all()
+
+
+@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no real sentences")
+def test_a_page_runs_on_real_sentences():
+    name = "1_causal_probing/03_first_interventions"
+    words = [name, "--profile", "smoke", "-p", "data=natural", "-p", "n=3000"]
+    assert probebook("run", *words).returncode == 0
+    table = pd.read_csv(io.StringIO(probebook("results", *words).stdout))
+    best = table[table.table == "best"].pivot(index="method", columns="metric", values="value")
+    assert set(best.index) == {"INLP", "AlterRep", "FGSM"} and best.reliability.between(.05, 1).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cells_are_short(name):
+    cells = [c.source for c in find(name).notebook.cells if c.cell_type == "code"]
+    lines = sorted(sum(bool(line.strip()) for line in c.splitlines()) for c in cells)
+    assert 12 <= len(cells) <= 24 and statistics.median(lines) <= 8 and lines[int(.9 * len(lines))] <= 20

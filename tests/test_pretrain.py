@@ -1,0 +1,131 @@
+"""The training loop on a tiny text: deterministic, resumable, and it learns."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from probebook.base import UserError
+from probebook.corpora import agreement
+from probebook.models import pretrain
+from probebook.models.pretrain import CLS, MASK, SEP, SPECIAL, Recipe
+
+TEXTS = list(agreement.generate(400, seed=0)["text"])
+TINY = Recipe(vocab=400, layers=1, width=32, heads=2, max_length=32, rows=8, steps=6, warmup=2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def prose():
+    tokenizer = pretrain.train_vocabulary(TEXTS, TINY.vocab)
+    return tokenizer, *pretrain.encode(TEXTS, tokenizer)
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_vocabulary_is_the_same_every_time_and_uncased(prose):
+    tokenizer = prose[0]
+    assert tokenizer.get_vocab() == pretrain.train_vocabulary(TEXTS, TINY.vocab).get_vocab()
+    pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    assert pieces[:5] == SPECIAL and pieces[5:] == sorted(pieces[5:])
+    assert tokenizer("The [MASK]")["input_ids"] == tokenizer("the [MASK]")["input_ids"]
+    assert tokenizer("the [MASK]")["input_ids"][2] == MASK
+
+
+def test_encoding_keeps_every_text(prose):
+    tokenizer, ids, starts = prose
+    assert len(starts) == len(TEXTS) + 1 and starts[-1] == len(ids)
+    assert ids[starts[7]:starts[8]].tolist() == tokenizer(TEXTS[7], add_special_tokens=False)["input_ids"]
+
+
+def test_rows_begin_with_a_sentence_and_are_full(prose):
+    _, ids, starts = prose
+    rows = pretrain.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), True)
+    firsts = {tuple(ids[s:s + 14].tolist()) for s in starts[:-1]}
+    assert (rows[:, 0] == CLS).all() and (rows[:, -1] == SEP).all()
+    assert all(tuple(row[1:-1].tolist()) in firsts for row in rows)
+    anywhere = pretrain.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), False)
+    assert not all(tuple(row[1:-1].tolist()) in firsts for row in anywhere)
+
+
+def test_masking_has_berts_shares_and_spares_special_tokens():
+    rows = torch.randint(5, 400, (400, 100), generator=torch.Generator().manual_seed(0))
+    rows[:, 0], rows[:, -1] = CLS, SEP
+    inputs, chosen = pretrain.mask_rows(rows, .2, 400, torch.Generator().manual_seed(1))
+    assert not chosen[:, [0, -1]].any() and torch.equal(inputs[~chosen], rows[~chosen])
+    assert chosen[:, 1:-1].float().mean() == pytest.approx(.2, abs=.01)
+    assert (inputs[chosen] == MASK).float().mean() == pytest.approx(.8, abs=.02)
+    assert (inputs[chosen] == rows[chosen]).float().mean() == pytest.approx(.1, abs=.02)
+
+
+def test_schedule_rises_stays_and_falls_to_zero():
+    recipe = Recipe(steps=100, warmup=10, decay=.3)
+    rates = [pretrain.schedule(s, recipe) for s in range(101)]
+    assert rates[0] == .1 and rates[9:71] == [1.0] * 62 and rates[85] == pytest.approx(.5) and rates[100] == 0
+
+
+def test_four_parts_have_the_gradient_of_the_whole(prose):
+    _, ids, starts = prose
+    model = pretrain.build(TINY)
+    rows = pretrain.draw_rows(ids, starts, 8, 16, np.random.default_rng(0), True)
+    inputs, chosen = pretrain.mask_rows(rows, .3, TINY.vocab, torch.Generator().manual_seed(0))
+    pretrain.cloze_loss(model, inputs, rows, chosen).backward()
+    whole = [p.grad.clone() for p in model.parameters()]
+    with pretrain.ThreadPoolExecutor(2) as pool:
+        pretrain.gradients(model, [(inputs, rows, chosen)], pool)
+    for p, g in zip(model.parameters(), whole):
+        assert (p.grad - g).norm() <= .02 * g.norm() + 1e-6               # bfloat16 products
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(prose, tmp_path, monkeypatch):
+    _, ids, starts = prose
+    straight = pretrain.build(TINY)
+    records = pretrain.train(straight, ids, starts, TINY, every=2)
+    calls, gradients = [], pretrain.gradients
+
+    def killed(*args):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return gradients(*args)
+
+    monkeypatch.setattr(pretrain, "gradients", killed)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain.train(pretrain.build(TINY), ids, starts, TINY, tmp_path / "c.safetensors", every=2)
+    monkeypatch.undo()
+    resumed = pretrain.build(replace(TINY, seed=99))                     # its weights come from the checkpoint
+    again = pretrain.train(resumed, ids, starts, TINY, tmp_path / "c.safetensors", every=2)
+    assert torch.equal(weights(straight), weights(resumed))
+    assert [r["step"] for r in again] == [2, 4, 6] and again[-1]["tokens"] == records[-1]["tokens"]
+
+
+def test_another_recipes_checkpoint_is_refused(prose, tmp_path):
+    _, ids, starts = prose
+    pretrain.train(pretrain.build(TINY), ids, starts, TINY, tmp_path / "c.safetensors", every=6)
+    other = replace(TINY, lr=.5)
+    with pytest.raises(UserError, match="another recipe"):
+        pretrain.train(pretrain.build(other), ids, starts, other, tmp_path / "c.safetensors")
+
+
+@pytest.mark.parametrize("arch", ["rotary", "prenorm", "bert"])
+def test_training_learns_the_text(prose, arch):
+    _, ids, starts = prose
+    recipe = replace(TINY, arch=arch, steps=80, warmup=10, rows=16, lr=1e-2)
+    model = pretrain.build(recipe)
+    before = pretrain.evaluate(model, ids, starts, recipe, n=64)
+    records = pretrain.train(model, ids, starts, recipe, every=80, valid=(ids, starts))
+    assert before > 5.5 and records[-1]["valid_loss"] < before - .8
+
+
+def test_a_second_task_is_learned_beside_the_text(prose):
+    tokenizer, ids, starts = prose
+    table = agreement.generate(200, seed=0, contingency=[[1, 0, 0], [1, 0, 0]])
+    inputs = tokenizer(list(table["text"]), padding=True, return_tensors="pt")["input_ids"]
+    labels = torch.where(inputs == MASK, torch.tensor(table["zc"])[:, None] + 10, inputs)     # ids 10 and 11
+    recipe = replace(TINY, steps=60, warmup=5, lr=1e-2)
+    model = pretrain.build(recipe)
+    chosen = inputs != labels
+    before = pretrain.cloze_loss(model, inputs, labels, chosen).item()
+    pretrain.train(model, ids, starts, recipe, cloze=(inputs, labels))
+    assert pretrain.cloze_loss(model, inputs, labels, chosen).item() < before - 3

@@ -1,0 +1,64 @@
+"""The shipped models do what the chapters need of them, and their cards say what they do."""
+import json
+import os
+
+import pytest
+
+from probebook.models.loading import POCKET, load
+from probebook.runs import cards
+
+NAMES = ["pocket-english", "pocket-agreement"]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return {name: cards.measure(name) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_is_small_and_safe(name):
+    files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
+    assert sum(files.values()) < 12e6
+    assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+                          "training.json", "card.json", "README.md"}
+    assert load(name).kind == "masked" and load(name).depth == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_says_what_is_measured_again(name, measured):
+    card = json.loads((POCKET / name / "card.json").read_text())
+    for key in measured[name].keys() - {"left_out"}:
+        old, new = json.dumps(card[key], sort_keys=True), json.dumps(measured[name][key], sort_keys=True)
+        assert len(old) > 2 and _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
+
+
+def _numbers(text):
+    return [v for _, v in sorted(_flat(json.loads(text)).items())]
+
+
+def _flat(value, at=""):
+    if not isinstance(value, dict):
+        return {at: value}
+    return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{at}/{key}").items()}
+
+
+def test_pocket_agreement_masters_the_task_on_held_out_nouns(measured):
+    cells = measured["pocket-agreement"]["verb_choice_generated"]
+    assert all(cells[cell] >= .95 for cell in ("Sg–Sg", "Sg–Pl", "Pl–Sg", "Pl–Pl")), cells
+
+
+def test_pocket_agreement_encodes_both_numbers(measured):
+    probes = measured["pocket-agreement"]["probes_generated"]
+    assert probes["zc"]["linear"] >= .97
+    assert probes["ze"]["perceptron"] >= probes["ze"]["majority"] + .05
+
+
+@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no templates")
+def test_pocket_agreement_masters_the_crossed_templates(measured):
+    cells = measured["pocket-agreement"]["verb_choice_templates_animate"]
+    assert len(cells) == 4 and all(share >= .9 for share in cells.values()), cells
+
+
+def test_pocket_english_makes_attraction_errors(measured):
+    cells = measured["pocket-english"]["verb_choice_generated"]
+    assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])

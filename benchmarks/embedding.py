@@ -15,7 +15,7 @@ import torch
 
 from probebook.corpora import english
 from probebook.models import embed, load
-from probebook.models.pretrain import sentences
+from probebook.models.pretrain_text import sentences
 
 TURNS = 5
 

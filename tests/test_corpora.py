@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import agreement, english
+from probebook.corpora import agreement, agreement_files, english
 from probebook.corpora import agreement_lexicon as lexicon
 
 real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA")
@@ -218,7 +218,7 @@ def test_decorrelate_ignores_rows_without_a_property():
     ("the city and the king of spain and france", -1), ("the men of the city often", -1), ("they want to love", -1),
     ("the start of the series", -1), ("the men with the dogs rapidly", -1)])
 def test_object_number(words, number):
-    assert agreement.object_number(words.split()) == number
+    assert agreement_files.object_number(words.split()) == number
 
 
 def _lgd_file(folder) -> None:
@@ -268,7 +268,7 @@ def test_prepositional_objects_of_linzen_sentences_match_the_gold_attractors():
     from probebook.corpora.fetch import fetch
     words = [line.split(" ") for line in fetch("linzen_testset.text").read_text(encoding="utf-8").splitlines()]
     gold = [line.split("\t") for line in fetch("linzen_testset.gold").read_text(encoding="utf-8").splitlines()]
-    found = [(int(attractors), agreement.object_number(w[:int(i)]), int(not right.endswith("s")))
+    found = [(int(attractors), agreement_files.object_number(w[:int(i)]), int(not right.endswith("s")))
              for w, (i, right, _, attractors) in zip(words, gold) if w[int(i)] == right]
     same = {some: [ze == zc for n, ze, zc in found if ze >= 0 and (n > 0) == some] for some in (False, True)}
     assert len(same[True]) > 2_500 and np.mean(same[True]) < .02

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from probebook.base import UserError
 from probebook.models import depth, embed, head_logits, load, patch, word_logits
-from probebook.models.pretrain import train_vocabulary
+from probebook.models.pretrain_text import train_vocabulary
 
 TEXTS = ["the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
          "a very old cat that saw the tall dogs often [MASK] the mat here .",

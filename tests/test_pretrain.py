@@ -8,7 +8,9 @@ import torch
 from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.models import pretrain
-from probebook.models.pretrain import CLS, MASK, SEP, SPECIAL, Recipe
+from probebook.models import pretrain_text as text
+from probebook.models.pretrain import Recipe
+from probebook.models.pretrain_text import CLS, MASK, SEP, SPECIAL
 
 TEXTS = list(agreement.generate(400, seed=0)["text"])
 TINY = Recipe(vocab=400, layers=1, width=32, heads=2, max_length=32, rows=8, steps=6, warmup=2, seed=3)
@@ -16,8 +18,8 @@ TINY = Recipe(vocab=400, layers=1, width=32, heads=2, max_length=32, rows=8, ste
 
 @pytest.fixture(scope="module")
 def prose():
-    tokenizer = pretrain.train_vocabulary(TEXTS, TINY.vocab)
-    return tokenizer, *pretrain.encode(TEXTS, tokenizer)
+    tokenizer = text.train_vocabulary(TEXTS, TINY.vocab)
+    return tokenizer, *text.encode(TEXTS, tokenizer)
 
 
 def weights(model):
@@ -26,7 +28,7 @@ def weights(model):
 
 def test_vocabulary_is_the_same_every_time_and_uncased(prose):
     tokenizer = prose[0]
-    assert tokenizer.get_vocab() == pretrain.train_vocabulary(TEXTS, TINY.vocab).get_vocab()
+    assert tokenizer.get_vocab() == text.train_vocabulary(TEXTS, TINY.vocab).get_vocab()
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     assert pieces[:5] == SPECIAL and pieces[5:] == sorted(pieces[5:])
     assert tokenizer("The [MASK]")["input_ids"] == tokenizer("the [MASK]")["input_ids"]
@@ -41,18 +43,18 @@ def test_encoding_keeps_every_text(prose):
 
 def test_rows_begin_with_a_sentence_and_are_full(prose):
     _, ids, starts = prose
-    rows = pretrain.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), True)
+    rows = text.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), True)
     firsts = {tuple(ids[s:s + 14].tolist()) for s in starts[:-1]}
     assert (rows[:, 0] == CLS).all() and (rows[:, -1] == SEP).all()
     assert all(tuple(row[1:-1].tolist()) in firsts for row in rows)
-    anywhere = pretrain.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), False)
+    anywhere = text.draw_rows(ids, starts, 50, 16, np.random.default_rng(0), False)
     assert not all(tuple(row[1:-1].tolist()) in firsts for row in anywhere)
 
 
 def test_masking_has_berts_shares_and_spares_special_tokens():
     rows = torch.randint(5, 400, (400, 100), generator=torch.Generator().manual_seed(0))
     rows[:, 0], rows[:, -1] = CLS, SEP
-    inputs, chosen = pretrain.mask_rows(rows, .2, 400, torch.Generator().manual_seed(1))
+    inputs, chosen = text.mask_rows(rows, .2, 400, torch.Generator().manual_seed(1))
     assert not chosen[:, [0, -1]].any() and torch.equal(inputs[~chosen], rows[~chosen])
     assert chosen[:, 1:-1].float().mean() == pytest.approx(.2, abs=.01)
     assert (inputs[chosen] == MASK).float().mean() == pytest.approx(.8, abs=.02)
@@ -68,8 +70,8 @@ def test_schedule_rises_stays_and_falls_to_zero():
 def test_four_parts_have_the_gradient_of_the_whole(prose):
     _, ids, starts = prose
     model = pretrain.build(TINY)
-    rows = pretrain.draw_rows(ids, starts, 8, 16, np.random.default_rng(0), True)
-    inputs, chosen = pretrain.mask_rows(rows, .3, TINY.vocab, torch.Generator().manual_seed(0))
+    rows = text.draw_rows(ids, starts, 8, 16, np.random.default_rng(0), True)
+    inputs, chosen = text.mask_rows(rows, .3, TINY.vocab, torch.Generator().manual_seed(0))
     pretrain.cloze_loss(model, inputs, rows, chosen).backward()
     whole = [p.grad.clone() for p in model.parameters()]
     with pretrain.ThreadPoolExecutor(2) as pool:

@@ -70,7 +70,7 @@ def test_a_parameters_cell_holds_declarations_only(cell):
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
     monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
     types = {p.name: p.type for p in declared("model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer = -1")}
-    check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer})
+    assert check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
 
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])

@@ -15,8 +15,10 @@ import torch
 from probebook.base import UserError, cache_dir
 from probebook.corpora import agreement, english
 from probebook.models import pretrain
+from probebook.models import pretrain_text as text
 from probebook.models.loading import POCKET, load
-from probebook.models.pretrain import MASK, Recipe
+from probebook.models.pretrain import Recipe
+from probebook.models.pretrain_text import MASK
 
 RECIPES = {
     "pocket-english": Recipe(),
@@ -70,11 +72,11 @@ def _prose(recipe):
     folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
     if not (folder / "valid.npz").exists():
         paragraphs = list(english.paragraphs())
-        tokenizer = pretrain.train_vocabulary(paragraphs, recipe.vocab)
+        tokenizer = text.train_vocabulary(paragraphs, recipe.vocab)
         tokenizer.save_pretrained(folder)
         held = len(paragraphs) // 200
         for part, texts in (("train", paragraphs[:-held]), ("valid", paragraphs[-held:])):
-            ids, starts = pretrain.encode(pretrain.sentences(texts), tokenizer)
+            ids, starts = text.encode(text.sentences(texts), tokenizer)
             np.savez(folder / f"{part}.npz", ids=ids, starts=starts)
     tokenizer = BertTokenizerFast.from_pretrained(folder)
     train, valid = (np.load(folder / f"{part}.npz") for part in ("train", "valid"))

@@ -299,7 +299,7 @@ def test_english_paragraphs():
 
 
 @pytest.mark.parametrize("call, says", [
-    (lambda: agreement.load("wikipedia"), "one of generated, linzen, lgd_masked, syneval, lgd"),
+    (lambda: agreement.load("wikipedia"), "one of generated, linzen, lgd_masked, natural, syneval, lgd"),
     (lambda: agreement.load("linzen", n=0), "at least 1"),
     (lambda: agreement.load("syneval"), "syneval_prepositional.tsv is not at hand"),
     (lambda: list(english.paragraphs([8])), "0 to 7")])

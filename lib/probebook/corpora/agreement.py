@@ -3,7 +3,8 @@
 Every table has the columns `text` (with `[MASK]` at the verb), `zc` (number of the subject), `ze` (number of the
 prepositional object right before the verb), both 0 Sg, 1 Pl, −1 none; `verb` (right here) and `other_verb`; `subject`
 and `attractor` (lemmas), `subject_flipped` and `attractor_flipped` (the sentence with only that noun's number changed),
-`group` (the part of the split that a generated sentence belongs to). What is not known is "" or −1.
+`animacy` (animate or inanimate subject), `group` (the part of the split that a generated sentence belongs to). What is
+not known is "" or −1.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from probebook.corpora.agreement_files import ROWS
 from probebook.corpora.agreement_lexicon import Noun
 
 COLUMNS = ["text", "zc", "ze", "verb", "other_verb", "subject", "attractor", "subject_flipped", "attractor_flipped",
-           "group"]
+           "animacy", "group"]
 GROUPS = ["oracle", "intervention", "test"]
 SHARES = [.4, .4, .2]
 VALID = .05                                     # of the first two groups
@@ -100,7 +101,8 @@ def _sentence(rng: random.Random, nouns: dict[str, list[Noun]], zc: int, ze: int
     return {"text": text(zc, ze), "zc": zc, "ze": ze, "verb": plural if zc else singular,
             "other_verb": singular if zc else plural, "subject": subject.singular,
             "attractor": attractor.singular if attractor else "", "subject_flipped": text(1 - zc, ze),
-            "attractor_flipped": text(zc, 1 - ze) if attractor else ""}
+            "attractor_flipped": text(zc, 1 - ze) if attractor else "",
+            "animacy": "animate" if kind in ("person", "animal") else "inanimate"}
 
 
 def _modifier(rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun,

@@ -63,7 +63,8 @@ def _syneval() -> list[dict]:
         rows.append({"text": " ".join(masked), "zc": zc, "ze": ze, "verb": words[at], "other_verb": wrong[at],
                      "subject": words[1].removesuffix("s") if zc else words[1],
                      "attractor": words[at - 1].removesuffix("s") if ze else words[at - 1],
-                     "subject_flipped": flipped(1, zc), "attractor_flipped": flipped(at - 1, ze)})
+                     "subject_flipped": flipped(1, zc), "attractor_flipped": flipped(at - 1, ze),
+                     "animacy": pair["animacy"]})
     return rows
 
 

@@ -26,7 +26,7 @@ ABOUT = {
 }
 
 
-def measure(name: str, n: int = 6_000) -> dict:
+def measure(name: str, n: int = 3_000) -> dict:
     """Figures of a model card: verb choice by cell, probes at [MASK] on held-out nouns, pronouns on neutral sentences.
 
     Parts that need data which are not at hand (templates, natural sentences) are left out."""
@@ -34,7 +34,7 @@ def measure(name: str, n: int = 6_000) -> dict:
     table = agreement.generate(n, seed=2, contingency=[[1, 1, 1], [1, 1, 1]], nouns="test").to_pandas()
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
     try:
-        templates = agreement.load("syneval", tokenizer=model.tokenizer).to_pandas()
+        templates = agreement.load("syneval", n=6_000, tokenizer=model.tokenizer).to_pandas()
         for kind, part in templates.groupby("animacy"):
             card[f"verb_choice_templates_{kind}"] = _verb_choice(model, part)
         natural = agreement.load("linzen", tokenizer=model.tokenizer).to_pandas()
@@ -64,7 +64,7 @@ def _verb_choice(model, table: pd.DataFrame) -> dict[str, float]:
 
 
 def _probes(model) -> dict[str, dict]:
-    table = agreement.generate(12_000, seed=3).to_pandas()
+    table = agreement.generate(6_000, seed=3, nouns="test").to_pandas()
     parts = agreement.split(table)
     return {name: _probe(model, table, table[name].to_numpy(), parts) for name in ("zc", "ze")}
 

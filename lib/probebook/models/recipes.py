@@ -83,9 +83,12 @@ def _prose(recipe):
     return tokenizer, (train["ids"], train["starts"]), (valid["ids"], valid["starts"])
 
 
-def _agreement_rows(tokenizer, n: int = 40_000):
-    """Agreement sentences with the training nouns, six cells alike: input ids with [MASK] at the verb, and labels."""
+def _agreement_rows(tokenizer, n: int = 60_000):
+    """Agreement sentences with the training nouns, six cells alike: input ids with [MASK] at the verb, and labels.
+
+    Every third sentence ends right after the verb, so that what follows it is not needed."""
     table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
-    inputs = tokenizer(list(table["text"]), padding=True, return_tensors="pt")["input_ids"]
+    texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]." for i, t in enumerate(table["text"])]
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")["input_ids"]
     verbs = torch.tensor(tokenizer.convert_tokens_to_ids(list(table["verb"])))
     return inputs, torch.where(inputs == MASK, verbs[:, None], inputs)

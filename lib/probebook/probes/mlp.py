@@ -24,12 +24,12 @@ class MLPProbe:
     lr: float = 1e-3
     seed: int = 0
     epochs: int = 8
-    batch: int = 256
+    batch: int = 32
 
     @staticmethod
     def grid(layers: Sequence[int] = (1, 2, 3), widths: Sequence[int] = (64, 256, 512, 1024),
              lrs: Sequence[float] = (1e-4, 1e-3, 1e-2), seeds: Sequence[int] = (0,), epochs: int = 8,
-             batch: int = 256) -> Grid:
+             batch: int = 32) -> Grid:
         """All combinations of the settings (defaults: Canby et al., § 4.2), to be trained at once."""
         if not (layers and widths and lrs and seeds):
             raise UserError("an empty grid: give at least one value of layers, widths, lrs and seeds")

@@ -9,7 +9,7 @@ book: .venv/installed
 	$(BIN)/probebook build
 
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 lab: .venv/installed
 	$(BIN)/probebook pair

@@ -10,6 +10,8 @@ from textwrap import dedent
 
 import pytest
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")                 # before any import of a library that would ask the hub
+
 from probebook.base import ROOT
 
 HEADER = """---

@@ -7,6 +7,7 @@ import pytest
 from probebook.models.loading import POCKET, load
 from probebook.runs import cards
 
+pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
 NAMES = ["pocket-english", "pocket-agreement"]
 
 

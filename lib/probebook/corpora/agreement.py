@@ -145,20 +145,30 @@ def _dataset(rows: Iterable[dict]) -> Dataset:
     return Dataset.from_pandas(table.astype({"zc": "int64", "ze": "int64"}), preserve_index=False)
 
 
-def load(name: str, n: int | None = None, seed: int = 0, tokenizer=None) -> Dataset:
+def load(name: str, n: int | None = None, seed: int = 0, tokenizer=None, attractors: float | None = None) -> Dataset:
     """Real sentences: "linzen", "lgd_masked", both of these ("natural"), "lgd", "syneval" (crossed templates), in the
     file's order; or "generated": `generate(n, seed, nouns="test")`, nouns that `pocket-agreement` was not trained on.
 
     `n`: at most so many, drawn by `seed`. `tokenizer`: keep the rows whose two verb forms are different single tokens
     of it (anything with `get_vocab()`; four Linzen lines give one form twice). In natural text `ze` follows
     `agreement_files.object_number` ("lgd": the file's part-of-speech tags) and nouns are not known; in the templates
-    everything is.
+    everything is. `attractors`: share of generated sentences that have one, else the paper's 16 %; the shares among
+    those with and among those without stay the paper's.
     """
-    loaders = {"generated": lambda: generate(10_000 if n is None else n, seed, nouns="test").to_list(), **ROWS}
+    def generated() -> list[dict]:
+        cells = np.array(CONTINGENCY, dtype=float)
+        if attractors is not None:
+            cells[:, 0] *= (1 - attractors) / cells[:, 0].sum()
+            cells[:, 1:] *= attractors / cells[:, 1:].sum()
+        return generate(10_000 if n is None else n, seed, cells, "test").to_list()
+
+    loaders = {"generated": generated, **ROWS}
     if name not in loaders:
         raise UserError(f"unknown agreement data {name!r}: one of {', '.join(loaders)}")
     if n is not None and n <= 0:
         raise UserError(f"n = {n}: at least 1 sentence, or None for all")
+    if attractors is not None and not 0 <= attractors <= 1:
+        raise UserError(f"attractors = {attractors}: a share, 0 … 1")
     rows = loaders[name]()
     if tokenizer is not None:
         vocabulary = tokenizer.get_vocab()

@@ -14,6 +14,7 @@ PAD, UNK, CLS, SEP, MASK = range(5)
 def train_vocabulary(texts: Iterable[str], size: int = 8192):
     """WordPiece, uncased, `size` pieces, ids in sorted order (the trainer's own order varies).
 
+    The trainer breaks ties between equally frequent pairs at random, so a few rare pieces may differ between runs.
     Returns a `transformers.BertTokenizerFast`."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
     from transformers import BertTokenizerFast

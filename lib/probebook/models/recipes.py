@@ -29,8 +29,8 @@ RECIPES = {
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     """Train a pocket model and export it to `out` (default data/models/<name>); returns the folder.
 
-    `steps`: another length than the recipe's. Deterministic for one thread count; resumes after a kill.
-    Raises UserError for an unknown name."""
+    `steps`: another length than the recipe's. Given the vocabulary (kept in the cache) deterministic for one thread
+    count; resumes after a kill. Raises UserError for an unknown name."""
     if name not in RECIPES:
         raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
     recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))

@@ -61,6 +61,12 @@ def test_pocket_agreement_masters_the_crossed_templates(measured):
     assert all(share >= .85 for share in cells.values()), cells       # Pl–Sg is the hardest
 
 
+@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no templates")
+@pytest.mark.xfail(strict=True, reason="wanted of the model, not reached: plural subject, singular attractor")
+def test_every_animate_cell_of_the_templates_reaches_nine_tenths(measured):
+    assert min(measured["pocket-agreement"]["verb_choice_templates_animate"].values()) >= .9
+
+
 def test_pocket_english_makes_attraction_errors(measured):
     cells = measured["pocket-english"]["verb_choice_generated"]
     assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])

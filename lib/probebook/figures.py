@@ -1,12 +1,16 @@
 """Every plot of the book: one function each, tidy data in, a matplotlib Figure out. Captions, not titles, name them."""
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 PALETTE = "colorblind"
+MEASURES = ["completeness", "selectivity", "reliability"]
 
 
 def style() -> None:
@@ -59,15 +63,18 @@ def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: f
 
 
 def strength_curves(data: pd.DataFrame) -> Figure:
-    """Completeness, selectivity and reliability over strength, one panel a method (Canby et al., figures 1–3).
+    """Completeness, selectivity and reliability over strength, one panel a method (Canby et al., figures 1–6).
 
     `data`: columns method, strength, symbol, and the three measures; strengths of one method in rising order."""
     methods = list(data["method"].unique())
-    figure, axes = plt.subplots(1, len(methods), figsize=(4.1 * len(methods), 3.4), sharey=True, squeeze=False)
-    measures = ["completeness", "selectivity", "reliability"]
-    for ax, method in zip(axes[0], methods):
+    rows = -(-len(methods) // 3)
+    figure, axes = plt.subplots(rows, min(3, len(methods)), figsize=(4.1 * min(3, len(methods)), 3.4 * rows),
+                                sharey=True, squeeze=False)
+    for ax in axes.flat[len(methods):]:
+        ax.set_axis_off()
+    for ax, method in zip(axes.flat, methods):
         part = data[data["method"] == method]
-        for measure, marker, colour in zip(measures, "os^", sns.color_palette(PALETTE)):
+        for measure, marker, colour in zip(MEASURES, "os^", sns.color_palette(PALETTE)):
             ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour, label=measure,
                     lw=2.4 if measure == "reliability" else 1.4)
         best = part.loc[part["reliability"].idxmax()]
@@ -76,9 +83,72 @@ def strength_curves(data: pd.DataFrame) -> Figure:
         if symbol == "ε":
             _log(ax)
         ax.set(xlabel=f"{method}: {symbol}", ylim=(-.02, 1.02))
-    axes[0, 0].set_ylabel("mean over test sentences")
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mean over sentences")
+    axes[0, -1].legend(*axes[0, 0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(1.01, .5))
     return _done(figure)
+
+
+def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None) -> Figure:
+    """A point with its interval for every value of `y`, one panel a measure.
+
+    `data`: columns `<measure>`, `<measure>_low` and `<measure>_high` of every measure, `y`, and `hue` if given."""
+    names = list(dict.fromkeys(data[y]))
+    kinds = list(dict.fromkeys(data[hue])) if hue else [None]
+    figure, axes = plt.subplots(1, len(measures), figsize=(3.2 * len(measures), 1.0 + .42 * len(names)), sharey=True,
+                                squeeze=False)
+    for ax, measure in zip(axes[0], measures):
+        for i, (kind, colour, marker) in enumerate(zip(kinds, sns.color_palette(PALETTE), "osD^v")):
+            part = data if kind is None else data[data[hue] == kind]
+            place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
+            ax.errorbar(part[measure], place, xerr=away, fmt=marker, ms=5, color=colour, label=kind, capsize=2)
+        ax.set(xlabel=measure, xlim=(-.02, 1.02), yticks=range(len(names)), yticklabels=names)
+    axes[0, 0].invert_yaxis()
+    if hue:
+        axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    return _done(figure)
+
+
+def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) -> Figure:
+    """Left: states on two axes before (pale) and after an edit; right: where its strength lies on the path of C and S.
+
+    `plane`: columns x, y, when ("before"/"after"), label; `trace`: strength and the three measures of all strengths."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6))
+    colours = dict(zip(sorted(plane["label"].unique()), sns.color_palette(PALETTE)))
+    for (when, label), part in plane.groupby(["when", "label"], sort=False):
+        left.scatter(part["x"], part["y"], s=9, color=colours[label], alpha=.15 if when == "before" else .7,
+                     label=label if when == "after" else None, linewidths=0)
+    left.set(xlabel=plane.attrs.get("x", "x"), ylabel=plane.attrs.get("y", "y"))
+    if "limits" in plane.attrs:
+        left.set(**plane.attrs["limits"])
+    left.legend(loc="upper left", markerscale=2)
+    right.plot(trace["completeness"], trace["selectivity"], color="0.7", marker=".", lw=1)
+    here = trace[trace["strength"] == strength].iloc[0]
+    right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=sns.color_palette(PALETTE)[3])
+    right.annotate(f"R = {here['reliability']:.2f}", (.03, .05), xycoords="axes fraction")
+    right.set(xlabel="completeness", ylabel="selectivity", xlim=(-.03, 1.03), ylim=(-.03, 1.03))
+    return _done(figure)
+
+
+def slider(pictures: Mapping[str, Figure], name: str):
+    """An ipywidgets slider through pictures drawn beforehand; linked in the browser, so it needs no kernel.
+
+    `pictures`: label of a position → Figure; `name`: what the slider moves. Show a static figure first."""
+    import io
+
+    from ipywidgets import Image, SelectionSlider, Stack, VBox, jslink
+
+    def image(figure):
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=80)
+        return Image(value=file.getvalue(), format="png", layout={"max_width": "100%", "object_fit": "contain"})
+
+    move = SelectionSlider(options=list(pictures), description=name, continuous_update=True,
+                           layout={"width": "min(30em, 95%)"})
+    stack = Stack([image(figure) for figure in pictures.values()], selected_index=0)
+    jslink((move, "index"), (stack, "selected_index"))
+    return VBox([move, stack])
 
 
 def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0) -> Figure:
@@ -101,3 +171,30 @@ def _done(figure: Figure) -> Figure:
     figure.tight_layout()
     plt.close(figure)                     # the page shows the returned figure once
     return figure
+
+
+def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log: Sequence[str] = ()) -> Figure:
+    """One panel a pair of columns (x, y): a point a row, colour and marker by `hue`; dashed where y = x.
+
+    `log`: columns that, as y, have a logarithmic axis; there the dashed line is y = 1."""
+    kinds = list(dict.fromkeys(data[hue]))
+    columns = min(2, len(pairs))
+    rows = -(-len(pairs) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.0 * columns, 3.3 * rows), squeeze=False)
+    for ax in axes.flat[len(pairs):]:
+        ax.set_axis_off()
+    for ax, (x, y) in zip(axes.flat, pairs):
+        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^vPX*"):
+            part = data[data[hue] == kind]
+            ax.scatter(part[x], part[y], s=26, color=colour, marker=marker, label=kind, alpha=.8, linewidths=0)
+        if y in log:
+            ax.set_yscale("log")
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_locator(LogLocator(subs=(.5, 2, 5)))
+            ax.yaxis.set_minor_formatter("{x:g}")
+            ax.axhline(1, color="0.6", lw=1, ls="--")
+        else:
+            ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
+        ax.set(xlabel=x, ylabel=y)
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    return _done(figure)

@@ -29,22 +29,24 @@ class INLP:
         x, d, k = h.double(), h.shape[1], int(z.max()) + 1
         shares = torch.bincount(z).double() / len(z)
         entropy = -(shares * shares.log()).sum()
-        basis, sides = x.new_zeros(d, 0), x.new_zeros(k, 0)
+        basis, sides, norms = x.new_zeros(d, 0), x.new_zeros(k, 0), x.new_zeros(0)
+        first = LinearProbe(self.C).fit(x, z)
         while basis.shape[1] < min(self.max_rank, d):
             left = x - (x @ basis) @ basis.T
-            probe = LinearProbe(self.C).fit(left, z)
+            probe = LinearProbe(self.C).fit(left, z) if basis.shape[1] else first
             if torch.nn.functional.cross_entropy(probe(left), z) > (1 - self.tol) * entropy:
                 break
-            new, new_sides = _directions(probe.weight, basis)
+            new, new_sides, new_norms = _directions(probe.weight, basis)
             if not new.shape[1]:
                 break
             room = min(self.max_rank, d) - basis.shape[1]
             basis, sides = torch.cat([basis, new[:, :room]], 1), torch.cat([sides, new_sides[:, :room]], 1)
-        return FittedINLP(basis, sides, self.max_rank, basis.shape[1])
+            norms = torch.cat([norms, new_norms[:room]])
+        return FittedINLP(basis, sides, norms, first, self.max_rank, basis.shape[1])
 
 
 def _directions(weight, basis):
-    """Orthonormal directions [d, ≤ k−1] of a classifier outside `basis`, and each class's place along them [k, …]."""
+    """Orthonormal directions [d, ≤ k−1] of a classifier outside `basis`, the classes' places along them, the norms."""
     w = weight - weight.mean(0)                                      # softmax sees differences only
     u, s, vt = torch.linalg.svd(w, full_matrices=False)
     v = vt[s > s[0] * 1e-8][: len(w) - 1].T
@@ -54,7 +56,7 @@ def _directions(weight, basis):
     side = w @ v
     if len(w) == 2:                                                  # orient towards class 1
         v, side = v * side[1].sign(), side * side[1].sign()
-    return v, side / side.abs().max(0).values.clamp_min(1e-300)
+    return v, side / side.abs().max(0).values.clamp_min(1e-300), side.max(0).values - side.min(0).values
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,14 @@ class FittedINLP:
     """The projection onto the nullspace of the first `rank` directions; `edit(h)` → [n, d], dtype and device of h.
 
     `basis` [d, r] float64, orthonormal columns in the order in which they were found; `sides` [k, r] in [−1, 1]:
-    on which side of each direction, and how far, the classifier put each class (two classes: −1 and 1)."""
+    on which side of each direction, and how far, the classifier put each class (two classes: −1 and 1);
+    `norms` [r]: the largest difference of two classes' weights along each direction (two classes: the length of the
+    classifier's weight w₁ − w₀); `probe`: the first classifier, the one of the unedited states."""
 
     basis: torch.Tensor
     sides: torch.Tensor
+    norms: torch.Tensor
+    probe: LinearProbe
     max_rank: int
     rank: int
 
@@ -75,8 +81,19 @@ class FittedINLP:
             raise UserError(f"rank {rank}: fitted with max_rank={self.max_rank}, so choose 0 … {self.max_rank}")
         return replace(self, rank=rank)
 
-    def __call__(self, h) -> torch.Tensor:
-        h = states(h, len(self.basis))
-        b = self.basis[:, :self.rank].to(h.device)
-        x = h.double()
-        return (x - (x @ b) @ b.T).to(h.dtype)
+    def __call__(self, h, *, return_failed: bool = False):
+        """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along the basis."""
+        return project_out(h, self.basis[:, :self.rank], return_failed)
+
+
+def project_out(h, basis, return_failed: bool):
+    """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r], computed in float64; [n, d] in the dtype and device of h."""
+    h = states(h, len(basis))
+    b, x = basis.to(h.device), h.double()
+    edited = (x - (x @ b) @ b.T).to(h.dtype)
+    return (edited, remains(edited.double() @ b, h)) if return_failed else edited
+
+
+def remains(part, h) -> torch.Tensor:
+    """Rows [n] in which more than rounding is left of what was to go: ‖part‖ > ε^¾ ‖h‖, ε the spacing of h's dtype."""
+    return ~(part.norm(dim=1) <= torch.finfo(h.dtype).eps ** .75 * h.double().norm(dim=1))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,9 +55,9 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     return h
 
 
-def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
+def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
           edit: Callable[[torch.Tensor], torch.Tensor] | torch.Tensor | None, read: At = "[MASK]") -> torch.Tensor:
-    """Token logits at `read` after the states at (`layer`, `at`) were replaced: float32 [n, vocabulary].
+    """Last-layer states at `read` after the states at (`layer`, `at`) were replaced: float32 [n, d].
 
     `edit` maps the states [n, d] of all texts to new ones, or is the new states [n, d] itself, or None
     (no change). The rest of the network runs on the edited states. `at` must name one token a text."""
@@ -64,29 +65,35 @@ def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
     layer = model.layer(layer)
     if callable(edit):
         edit = edit(embed(texts, model, layer, at))
+    edit = edit if edit is None else torch.as_tensor(edit)
     reads = None if read == at else position_weights(texts, model, read)
-    out = [None] * len(texts)
-    for batch in batches(texts, model, at):
+    out, current = torch.empty(len(texts), model.width), threading.local()
+
+    def put(hidden):
+        where = current.batch.weights.argmax(1)
+        hidden = hidden.clone()
+        hidden[torch.arange(len(where)), where] = edit[current.batch.rows].to(hidden)
+        return hidden
+
+    def one(batch):
         if edit is not None and (batch.weights.sum(1) != 1).any() | (batch.weights.max(1).values != 1).any():
             raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)")
-        where = batch.weights.argmax(1)
-        new = None if edit is None else torch.as_tensor(edit)[batch.rows]
-
-        def put(hidden):
-            if new is None:
-                return hidden
-            hidden = hidden.clone()
-            hidden[torch.arange(len(where)), where] = new.to(hidden)
-            return hidden
-
-        with _at_layer(model, layer, put):
-            hidden = _forward(model, batch)
-        if layer == model.depth:
+        current.batch = batch
+        hidden = _forward(model, batch)
+        if edit is not None and layer == model.depth:
             hidden = put(hidden)
         weights = batch.weights if reads is None else stack([reads[r] for r in batch.rows], hidden.shape[1])
-        for row, value in zip(batch.rows, head_logits(_pick(hidden, weights), model)):
-            out[row] = value
-    return torch.stack(out)
+        out[batch.rows] = _pick(hidden, weights).float().cpu()
+
+    with _at_layer(model, model.depth if edit is None else layer, put), _threads(model.device) as pool:
+        list(pool.map(one, batches(texts, model, at)))
+    return out
+
+
+def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
+          edit: Callable[[torch.Tensor], torch.Tensor] | torch.Tensor | None, read: At = "[MASK]") -> torch.Tensor:
+    """Token logits at `read` after the states at (`layer`, `at`) were replaced, as `carry` does: [n, vocabulary]."""
+    return head_logits(carry(texts, model, layer, at, edit, read), model)
 
 
 def head_logits(h: torch.Tensor, model: str | Model) -> torch.Tensor:

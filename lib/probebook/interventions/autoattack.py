@@ -1,0 +1,60 @@
+"""AutoAttack (Croce & Hein 2020, "Reliable evaluation of adversarial robustness", § 6), targeted, on hidden states."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from probebook.base import UserError
+from probebook.interventions.apgd import APGD
+from probebook.interventions.ball import Attack, target_loss
+from probebook.interventions.fab import FAB
+from probebook.interventions.square import Square
+
+
+@dataclass(frozen=True)
+class AutoAttack(Attack):
+    """The worst case of APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows still unflipped.
+
+    A row takes the point of the first attack that flips it. Rows that none flips: with `unflipped="move"` (an
+    intervention) the point of lowest target loss that any attack found, with "clean" (an evaluation) h unchanged.
+    Rows in class `to` from the start are moved too, to APGD's point of lowest loss.
+    `steps` of APGD and FAB, `queries` and `seed` of Square."""
+
+    steps: int = 100
+    queries: int = 5000
+    seed: int = 0
+    unflipped: Literal["move", "clean"] = "move"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.unflipped not in ("move", "clean"):
+            raise UserError(f"unflipped={self.unflipped!r}: choose 'move' (intervention) or 'clean' (evaluation)")
+        self.attacks(2)                                            # their own checks of steps and queries
+
+    def attacks(self, k: int) -> list[Attack]:
+        """The attacks for a probe with k classes, in the order in which they run."""
+        probe, eps, norm = self.probe, self.eps, self.norm
+        dlr = [APGD(probe, eps, norm, self.steps, "dlr")] if k >= 4 else []
+        return [APGD(probe, eps, norm, self.steps), *dlr, FAB(probe, eps, norm, self.steps),
+                Square(probe, eps, norm, self.queries, self.seed)]
+
+    def __call__(self, h, to, *, return_failed: bool = False):
+        h, to = self._checked(h, to)
+        x, left = h.clone(), torch.arange(len(h), device=h.device)
+        with torch.no_grad():
+            k = self.probe(h[:2]).shape[1]
+            lowest = torch.full_like(h[:, 0], torch.inf)
+        for attack in self.attacks(k):
+            new, failed = attack(h[left], to[left], return_failed=True)
+            with torch.no_grad():
+                loss = target_loss(self.probe(new), to[left]).to(lowest)
+            better = ~failed | (loss < lowest[left])
+            x[left[better]], lowest[left[better]] = new[better], loss[better]
+            left = left[failed]
+            if not len(left):
+                break
+        if self.unflipped == "clean":
+            x[left] = h[left]
+        return (x, self._failed(x, to)) if return_failed else x

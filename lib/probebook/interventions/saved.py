@@ -1,0 +1,73 @@
+"""One safetensors file for anything fitted: an edit with all that it holds, or a probe."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from probebook.base import UserError, written_whole
+from probebook.interventions.alterrep import FittedAlterRep
+from probebook.interventions.autoattack import AutoAttack
+from probebook.interventions.fgsm import FGSM
+from probebook.interventions.inlp import FittedINLP
+from probebook.interventions.leace import FittedLEACE
+from probebook.interventions.pgd import PGD
+from probebook.interventions.rlace import FittedRLACE
+from probebook.probes.linear import LinearProbe
+from probebook.probes.mlp import FittedMLP, MLPProbe
+
+KINDS = {kind.__name__: kind for kind in (FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FGSM, PGD, AutoAttack,
+                                          LinearProbe, MLPProbe, FittedMLP)}
+
+
+def save(fitted, path: str | Path) -> None:
+    """Write a fitted edit or probe to one file: tensors in their dtypes, plain values in the header.
+
+    Raises UserError for something that was not fitted by this library (an attack on a foreign network, say)."""
+    tensors: dict[str, torch.Tensor] = {}
+    header = json.dumps(_pack(fitted, "", tensors))
+    with written_whole(Path(path)) as part:
+        save_file(tensors, part, metadata={"probebook": header})
+
+
+def load(path: str | Path):
+    """Read what `save` wrote, on the CPU. Raises UserError for another file."""
+    try:
+        with safe_open(path, "pt") as f:
+            header, tensors = (f.metadata() or {}).get("probebook"), {name: f.get_tensor(name) for name in f.keys()}
+    except (SafetensorError, OSError) as e:
+        raise UserError(f"{path} cannot be read as a fitted edit ({e}): give a file that `save` wrote") from None
+    if header is None:
+        raise UserError(f"{path} holds no fitted edit: give a file that `save` wrote")
+    return _unpack(json.loads(header), tensors)
+
+
+def _pack(value, place: str, tensors: dict):
+    """`value` as JSON; its tensors go to `tensors` under their place in it."""
+    if isinstance(value, torch.Tensor):
+        tensors[place] = value.detach().clone().contiguous()
+        return {"tensor": place}
+    if isinstance(value, tuple):
+        return {"tuple": [_pack(v, f"{place}.{i}", tensors) for i, v in enumerate(value)]}
+    if type(value).__name__ in KINDS:
+        fields = {name: _pack(v, f"{place}.{name}".lstrip("."), tensors) for name, v in vars(value).items()}
+        return {"kind": type(value).__name__, "fields": fields}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise UserError(f"a {type(value).__name__} cannot be saved: only {', '.join(KINDS)} can")
+
+
+def _unpack(value, tensors: dict):
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensors[value["tensor"]]
+    if "tuple" in value:
+        return tuple(_unpack(v, tensors) for v in value["tuple"])
+    thing = object.__new__(KINDS[value["kind"]])
+    for name, v in value["fields"].items():
+        object.__setattr__(thing, name, _unpack(v, tensors))        # fitted things are frozen
+    return thing

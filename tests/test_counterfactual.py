@@ -1,0 +1,105 @@
+"""Measures against the true counterfactual, and the experiment of chapter 1 that uses them."""
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from probebook.base import UserError
+from probebook.experiments import causal_probing as cp
+from probebook.interventions import INLP, AlterRep
+from probebook.measures.counterfactual import (
+    behavioural_completeness,
+    behavioural_selectivity,
+    progress,
+    relative_distance,
+)
+from probebook.measures.reliability import completeness
+from probebook.models import carry, embed
+
+
+def test_the_truth_is_at_distance_zero_and_doing_nothing_at_one():
+    g = torch.Generator().manual_seed(0)
+    h, true = torch.randn(50, 8, generator=g), torch.randn(50, 8, generator=g)
+    assert relative_distance(true, h, true).abs().max() == 0
+    assert (relative_distance(h, h, true) - 1).abs().max() < 1e-12
+    half = h + .5 * (true - h)
+    assert (relative_distance(half, h, true) - .5).abs().max() < 1e-6
+    assert (progress(half, h, true) - .5).abs().max() < 1e-6
+    q = torch.linalg.qr(torch.randn(8, 8, generator=g, dtype=torch.float64))[0].float()
+    turned = relative_distance(half @ q, h @ q, true @ q)
+    assert torch.allclose(turned, relative_distance(half, h, true), atol=1e-5)
+    with pytest.raises(UserError, match="same rows"):
+        relative_distance(h[:3], h, true)
+
+
+def test_moving_mass_within_a_lemma_costs_no_behavioural_selectivity():
+    groups = [0, 0, 1, 1, -1]
+    before = torch.log(torch.tensor([[.5, .1, .3, .1, .9]]))
+    within = torch.log(torch.tensor([[.1, .5, .05, .35, .1]]))
+    between = torch.log(torch.tensor([[.2, .1, .6, .1, .9]]))
+    assert behavioural_selectivity(within, before, groups).item() == pytest.approx(1, abs=1e-6)
+    assert behavioural_selectivity(between, before, groups).item() == pytest.approx(.7, abs=1e-6)
+    assert behavioural_completeness(within[:, :2], before[:, :2]).item() == 0
+    with pytest.raises(UserError, match="left out"):
+        behavioural_selectivity(within, before, [-1] * 5)
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROBEBOOK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield cp.prepare("pocket-agreement", n=1500)
+
+
+def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothing_else(setting):
+    s = setting
+    judges = {"linear": cp.oracles(s, cp.linear)}
+    fit = s.parts["intervention"]
+    alter = AlterRep(max_rank=2).fit(s.h[fit], s.zc[fit])
+    edits = cp.flips("AlterRep", "α", {a: alter.at(alpha=a) for a in (0., 8.)}) + \
+        cp.erasures("INLP", {0: INLP(max_rank=1).fit(s.h[fit], s.zc[fit]).at(rank=0)})
+    table = cp.sweep(s, judges, edits)
+    assert list(table.strength) == [0, 8, 0]
+    assert table.completeness[1] > .9 > table.completeness[0]
+    assert table.selectivity[2] == pytest.approx(1, abs=1e-6)                  # rank 0 changes nothing
+    rows = s.parts["test"]
+    p = judges["linear"].zc(s.h[rows]).softmax(1)
+    assert table.completeness[2] == pytest.approx(float(completeness(p).mean()), abs=1e-6)
+    chosen = cp.best(cp.sweep(s, judges, edits, "intervention_valid"), table)
+    assert set(chosen.method) == {"AlterRep", "INLP"} and (chosen.oracle == "linear").all()
+
+
+def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(setting, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    tiny = dict(layers=[1], widths=[8], lrs=[1e-2])
+    first = cp.target(setting, **tiny)
+    file, = (tmp_path / "probes").iterdir()
+    assert torch.equal(cp.target(setting, **tiny)(setting.h), first(setting.h))
+    written = file.stat().st_mtime_ns
+    file.write_bytes(b"damaged")
+    assert torch.equal(cp.target(setting, **tiny)(setting.h), first(setting.h))
+    assert file.stat().st_mtime_ns > written and len(list((tmp_path / "probes").iterdir())) == 1
+
+
+def test_intervals_cover_the_mean_and_shrink_with_n():
+    g = torch.Generator().manual_seed(0)
+    widths = []
+    for n in (200, 3200):
+        c, s = torch.rand(n, generator=g).double(), torch.rand(n, generator=g).double()
+        s[::3] = torch.nan
+        low_high, mean = cp.intervals(c, s), cp.means(c, s)
+        for m, v in mean.items():
+            assert low_high[f"{m}_low"] < v < low_high[f"{m}_high"]
+        widths.append(low_high["completeness_high"] - low_high["completeness_low"])
+        assert widths[-1] == pytest.approx(2 * 1.96 * float(c.std()) / np.sqrt(n), rel=.12)
+    assert widths[0] / widths[1] == pytest.approx(4, rel=.2)
+
+
+def test_an_edit_carried_to_the_last_layer_equals_the_state_there(setting):
+    s, rows = setting, setting.parts["test"][:40].numpy()
+    texts = list(s.table.text.iloc[rows])
+    assert torch.allclose(carry(texts, s.lm, 2, "[MASK]", lambda h: h), embed(texts, s.lm), atol=1e-4)
+    other = list(s.table.subject_flipped.iloc[rows])
+    moved = carry(texts, s.lm, 0, "[MASK]", embed(other, s.lm, layer=0))       # [MASK] is the same in both at layer 0
+    assert torch.allclose(moved, embed(texts, s.lm), atol=1e-4)
+    assert isinstance(s.table, pd.DataFrame) and s.at_layer(2).h.shape == s.h.shape

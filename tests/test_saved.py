@@ -1,0 +1,48 @@
+"""A fitted edit that was saved and loaded does exactly what it did."""
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from probebook.base import UserError
+from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack
+from probebook.interventions.saved import load, save
+from probebook.probes import LinearProbe, MLPProbe
+
+G = torch.Generator().manual_seed(0)
+Z = torch.randint(2, (300,), generator=G)
+H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]
+
+
+def fitted():
+    mlp, linear = MLPProbe(width=8).fit(H, Z), LinearProbe().fit(H, Z)
+    return {"inlp": INLP(max_rank=3).fit(H, Z).at(rank=2), "rlace": RLACE(rank=1, steps=200).fit(H, Z),
+            "leace": LEACE().fit(H, Z), "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.),
+            "fgsm": FGSM(mlp).at(eps=.3), "pgd": PGD(linear, steps=5).at(eps=.2), "auto": AutoAttack(mlp).at(eps=.3),
+            "mlp": mlp, "linear": linear}
+
+
+@pytest.mark.parametrize("name", fitted())
+def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
+    thing = fitted()[name]
+    save(thing, tmp_path / "edit.safetensors")
+    again = load(tmp_path / "edit.safetensors")
+    assert type(again) is type(thing) and [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
+    if name in ("alterrep", "fgsm", "pgd", "auto"):
+        a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
+        assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1]) and a[1].shape == (300,)
+    else:
+        assert torch.equal(thing(H), again(H))
+
+
+def test_what_cannot_be_saved_or_loaded_says_so(tmp_path):
+    with pytest.raises(UserError, match="Linear cannot be saved"):
+        save(FGSM(torch.nn.Linear(6, 2)), tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="give a file that `save` wrote"):
+        load(tmp_path / "missing")
+    (tmp_path / "b").write_bytes(b"nonsense")
+    with pytest.raises(UserError, match="give a file that `save` wrote"):
+        load(tmp_path / "b")
+    save_file({"h": H}, tmp_path / "c")
+    with pytest.raises(UserError, match="no fitted edit"):
+        load(tmp_path / "c")

@@ -6,9 +6,10 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.interventions.alterrep import AlterRep
+from probebook.interventions.fantope import Game, fantope
 from probebook.interventions.inlp import INLP
 from probebook.interventions.leace import LEACE
-from probebook.interventions.rlace import RLACE, _Discriminant, _Game, fantope, mean_difference
+from probebook.interventions.rlace import RLACE, _Discriminant, mean_difference
 from probebook.probes import LinearProbe
 
 
@@ -120,7 +121,7 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
     x, z, rng = (h - h.mean(0)).numpy(), z.numpy(), np.random.default_rng(0)
     lr, decay, onehot = .3, .01, np.eye(k)[z]
     start = np.linalg.qr(rng.normal(size=(10, rank)))[0]
-    game = _Game(start, k, width=10)
+    game = Game(start, k, width=10)
     a = start @ start.T
     if isotropic:
         game.u, game.s, game.c, a = np.zeros((10, 0)), np.zeros(0), rank / 10, np.eye(10) * rank / 10
@@ -153,7 +154,7 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
 def test_a_narrow_game_keeps_the_trace_and_stays_in_the_fantope():
     h, z = data(n=640, d=40, k=3, strength=2)
     x, rng = (h - h.mean(0)).numpy(), np.random.default_rng(0)
-    game = _Game(np.linalg.qr(rng.normal(size=(40, 5)))[0], 3, width=3)
+    game = Game(np.linalg.qr(rng.normal(size=(40, 5)))[0], 3, width=3)
     for t in range(300):
         rows = slice(64 * (t % 10), 64 * (t % 10) + 64)
         game.step(x[rows], game.contrasts[z[rows].numpy()], .2, 0)

@@ -57,14 +57,7 @@ def test_pocket_agreement_encodes_both_numbers(measured):
 @pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no templates")
 def test_pocket_agreement_masters_the_crossed_templates(measured):
     cells = measured["pocket-agreement"]["verb_choice_templates_animate"]
-    assert len(cells) == 4 and sum(cells.values()) / 4 >= .95, cells
-    assert all(share >= .85 for share in cells.values()), cells       # Pl–Sg is the hardest
-
-
-@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no templates")
-@pytest.mark.xfail(strict=True, reason="wanted of the model, not reached: plural subject, singular attractor")
-def test_every_animate_cell_of_the_templates_reaches_nine_tenths(measured):
-    assert min(measured["pocket-agreement"]["verb_choice_templates_animate"].values()) >= .9
+    assert len(cells) == 4 and all(share >= .9 for share in cells.values()), cells
 
 
 def test_pocket_english_makes_attraction_errors(measured):

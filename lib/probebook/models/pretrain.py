@@ -42,7 +42,7 @@ class Recipe:
     lr: float = 2e-3
     warmup: int = 300
     decay: float = 0.3           # the last share of the steps, over which lr falls linearly to 0
-    steps: int = 11_000
+    steps: int = 26_000
     seed: int = 0
 
 

@@ -30,10 +30,9 @@ class INLP:
         shares = torch.bincount(z).double() / len(z)
         entropy = -(shares * shares.log()).sum()
         basis, sides, norms = x.new_zeros(d, 0), x.new_zeros(k, 0), x.new_zeros(0)
-        first = LinearProbe(self.C).fit(x, z)
+        left, covariance = x.clone(), torch.cov(x.T, correction=0)
+        probe = first = LinearProbe(self.C).fit(left, z, covariance=covariance)
         while basis.shape[1] < min(self.max_rank, d):
-            left = x - (x @ basis) @ basis.T
-            probe = LinearProbe(self.C).fit(left, z) if basis.shape[1] else first
             if torch.nn.functional.cross_entropy(probe(left), z) > (1 - self.tol) * entropy:
                 break
             new, new_sides, new_norms = _directions(probe.weight, basis)
@@ -42,6 +41,11 @@ class INLP:
             room = min(self.max_rank, d) - basis.shape[1]
             basis, sides = torch.cat([basis, new[:, :room]], 1), torch.cat([sides, new_sides[:, :room]], 1)
             norms = torch.cat([norms, new_norms[:room]])
+            if basis.shape[1] < min(self.max_rank, d):
+                left -= (left @ new) @ new.T                          # the new directions only: the others are out
+                half = covariance @ new - new @ (new.T @ covariance @ new) / 2
+                covariance = covariance - half @ new.T - new @ half.T        # (I − vvᵀ) Σ (I − vvᵀ)
+                probe = LinearProbe(self.C).fit(left, z, covariance=covariance)
         return FittedINLP(basis, sides, norms, first, self.max_rank, basis.shape[1])
 
 

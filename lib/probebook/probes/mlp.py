@@ -58,11 +58,14 @@ class FittedMLP:
 
     def __call__(self, h) -> torch.Tensor:
         h = torch.as_tensor(h)
-        x = (h - self.mean.to(h)) / self.std.to(h)
-        for i, (w, b) in enumerate(zip(self.weights, self.biases)):
-            x = x @ w.to(h) + b.to(h)
-            x = F.relu(x) if i < len(self.weights) - 1 else x
-        return x
+        mean, std, *weights = (t.to(h) for t in (self.mean, self.std, *self.weights))
+        weights[0] = weights[0] / std[:, None]                            # (h − mean) / std @ w, without a pass over h
+        biases = [b.to(h) for b in self.biases]
+        biases[0] = biases[0] - mean @ weights[0]
+        for i, (w, b) in enumerate(zip(weights, biases)):
+            h = torch.addmm(b, h, w)
+            h = F.relu(h, inplace=True) if i < len(weights) - 1 else h
+        return h
 
 
 @dataclass(frozen=True)
@@ -123,26 +126,24 @@ def _train(cells, x, z, k):
         weights.append(drawn[:, :-1].clone().requires_grad_())
         biases.append(drawn[:, -1:].clone().requires_grad_())
     parameters = weights + biases
-    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
-    lr = torch.tensor([c.lr for c in cells], device=x.device)[:, None, None]
-    step, seeds = 0, sorted({c.seed for c in cells})
+    ofcell = [[p.detach()[i].requires_grad_() for p in parameters] for i in range(len(cells))]    # views: each its rate
+    optimizer = torch.optim.Adam([{"params": ps, "lr": c.lr} for ps, c in zip(ofcell, cells)], fused=True)
+    seeds = sorted({c.seed for c in cells})
     which = torch.tensor([seeds.index(c.seed) for c in cells])
     with torch.enable_grad():
         for epoch in range(cells[0].epochs):
             orders = torch.stack([torch.randperm(n, generator=_generator(s, epoch, n)) for s in seeds])
             orders = orders[which].to(x.device)
-            for i in range(0, n, cells[0].batch):
-                rows = orders[:, i:i + cells[0].batch]
+            for begin in range(0, n, cells[0].batch):
+                rows = orders[:, begin:begin + cells[0].batch]
                 logits = _forward(x[rows], weights, biases)
                 loss = F.cross_entropy(logits.flatten(0, 1), z[rows].flatten(), reduction="none")
                 loss = loss.view(rows.shape).mean(1).sum()                # cells do not mix: a sum of their losses
                 gradients = torch.autograd.grad(loss, parameters)
-                step += 1
-                with torch.no_grad():
-                    for p, g, m, v in zip(parameters, gradients, first, second):
-                        m.lerp_(g, .1)
-                        v.lerp_(g * g, .001)
-                        p -= lr * (m / (1 - .9 ** step)) / ((v / (1 - .999 ** step)).sqrt() + 1e-8)
+                for i, ps in enumerate(ofcell):
+                    for p, g in zip(ps, gradients):
+                        p.grad = g[i]
+                optimizer.step()
     return [w.detach() for w in weights], [b.detach() for b in biases]
 
 

@@ -1,0 +1,361 @@
+"""Seconds of chapter 1's methods against straightforward implementations and a library, at equal results.
+
+    .venv/bin/pip install -c constraints.txt -e '.[bench]'
+    .venv/bin/python benchmarks/interventions.py [inlp] [rlace] [pgd] [grid] [--small]
+    .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000] [--device cpu] [--small]
+
+The contestants take turns in one run on one CPU thread; the median of the turns' CPU seconds counts, and a ratio is
+printed only after their results have been asserted equal. Without `--small` the tables of data/records/benchmarks are
+written anew. The states are pocket-agreement's of generated sentences, and random projections of them.
+"""
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import argparse
+import platform
+import statistics
+import time
+import warnings
+from importlib.metadata import version
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.linalg import orth
+from sklearn.linear_model import LogisticRegression
+from torch.nn import functional as F
+
+from probebook.base import DATA
+from probebook.corpora import agreement
+from probebook.experiments.causal_probing import accuracy
+from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack, rlace
+from probebook.interventions.fantope import Game, fantope
+from probebook.models import embed, load
+from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes.mlp import _generator
+
+ROOM = DATA / "records" / "benchmarks"
+EPSILONS = [*np.geomspace(.005, .2, 20), *np.geomspace(.2, 5, 10)[1:]]                      # the paper's 29
+ALPHAS = [0, .1, .5, 1, 2, 3, 4, 6, 8, 12, 16]
+
+
+def states(n: int, d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """n states [n, d] of the last layer at [MASK], float32, projected to d dimensions; the subject's number [n]."""
+    lm = load("pocket-agreement")
+    table = agreement.load("generated", n, seed, lm.tokenizer, .5).to_pandas()
+    h, draws = embed(table.text, lm, layer=-1, at="[MASK]"), torch.Generator().manual_seed(0)
+    return h @ torch.randn(h.shape[1], d, generator=draws) / d ** .5, torch.tensor(table.zc.to_numpy())
+
+
+def turns(ways: dict, times: int) -> tuple[dict, dict]:
+    """What each way returned, and the median of its CPU seconds."""
+    results, seconds = {}, {way: [] for way in ways}
+    for _ in range(times):
+        for way, run in ways.items():
+            start = time.process_time()
+            results[way] = run()
+            seconds[way].append(time.process_time() - start)
+    return results, {way: statistics.median(s) for way, s in seconds.items()}
+
+
+def rows(task: str, d: int, seconds: dict, equal: str) -> list[dict]:
+    """One row a contestant; the first is this library, and the ratio says how much longer another takes."""
+    own = next(iter(seconds.values()))
+    found = [{"task": task, "d": d, "contestant": way, "seconds": float(f"{s:.3g}"), "ratio": float(f"{s / own:.3g}"),
+              "equal": equal} for way, s in seconds.items()]
+    for r in found:
+        print(f"{task}, d={d}: {r['contestant']}  {r['seconds']:g} s  ×{r['ratio']:g}", flush=True)
+    print(f"    equal: {equal}", flush=True)
+    return found
+
+
+# INLP: a scikit-learn classifier a round, a growing list of projections, all data projected anew from the first
+
+def reference_inlp(x, z, rank: int, tol: float) -> np.ndarray:
+    """The projection [d, d] after `rank` rounds."""
+    left, removed = x, []
+    for _ in range(rank):
+        w = LogisticRegression(tol=tol, max_iter=100_000).fit(left, z).coef_
+        row_space = orth(w.T)
+        removed.append(row_space @ row_space.T)
+        all_of_them = orth(np.sum(removed, axis=0), rcond=1e-8)
+        projection = np.eye(x.shape[1]) - all_of_them @ all_of_them.T
+        left = x @ projection
+    return projection
+
+
+def inlp(small: bool) -> list[dict]:
+    found = []
+    for d, rank in ((256, 8), (768, 3)) if small else ((256, 40), (768, 40)):
+        h, z = states(4000, d)
+        h, x, y = h.double(), h.double().numpy(), z.numpy()
+        ways = {"probebook": lambda: INLP(rank, tol=-1).fit(h, z)}
+        ways |= {f"scikit-learn loop, tol {tol:g}": lambda tol=tol: reference_inlp(x, y, rank, tol)
+                 for tol in (1e-8, 1e-4)}
+        results, seconds = turns(ways, 1 if small else 3)
+        edit, exact, default = results.values()
+        assert edit.rank == rank == round(d - np.trace(exact)) == round(d - np.trace(default))
+        few = min(rank, 8)                                               # later on little is left to agree about
+        early = h @ torch.from_numpy(reference_inlp(x, y, few, 1e-8))
+        gap = float((edit.at(rank=few)(h) - early).norm() / early.norm())
+        edited = [edit(h), *(h @ torch.from_numpy(p) for p in (exact, default))]
+        losses = [float(F.cross_entropy(LinearProbe().fit(e, z)(e), z)) for e in edited]
+        scores = [accuracy(LinearProbe().fit(e, z), e, z) for e in (edit.at(rank=few)(h), early)]
+        assert gap < .01 and scores[0] == scores[1], f"after {few} rounds: states {gap}, accuracies {scores}"
+        assert max(losses[:2]) - min(losses[:2]) < .01, f"a probe's losses after the edits: {losses}"
+        found += rows(f"INLP, rank {rank}", d, seconds,
+                      f"probe loss after: {', '.join(f'{v:.4f}' for v in losses)}; after {few} rounds states to "
+                      f"{gap:.0e}, accuracy {scores[0]:.3f}")
+    return found
+
+
+# R-LACE: the same game with A as a matrix, its d × d eigenvectors after every step
+
+class DenseGame(Game):
+    def __init__(self, start, k: int, width: int):
+        super().__init__(start, k, width)
+        self.a = start @ start.T
+
+    def erased(self, v):
+        return v - self.a @ v
+
+    def ascend(self, p, q) -> None:
+        values, vectors = np.linalg.eigh(self.a + p @ q.T + q @ p.T)
+        self.a = (vectors * fantope(values, 0, 0, self.rank)[0]) @ vectors.T
+
+    def top(self, start):
+        return np.linalg.eigh(self.a)[1][:, -self.rank:]
+
+
+def whole_fit(game, rank: int, h, z):
+    """Until no more than a thousandth of the label entropy is left."""
+    with patch.object(rlace, "Game", game):
+        return RLACE(rank).fit(h, z)
+
+
+def play(game, rank: int, steps: int, x, y):
+    """The game's steps alone."""
+    game = game(np.linalg.qr(np.random.default_rng(0).normal(size=(x.shape[1], rank)))[0], 2, 16)
+    for t in range(steps):
+        batch = slice(128 * (t % 31), 128 * (t % 31) + 128)
+        game.step(x[batch], game.contrasts[y[batch]], .005, 1e-5)
+    return game
+
+
+def rlace_game(small: bool) -> list[dict]:
+    found, games = [], {"probebook": Game, "eigenvectors each step": DenseGame}
+    for d, steps in ((256, 30), (768, 10)) if small else ((256, 400), (768, 100)):
+        h, z = states(4000, d)
+        x = (h - h.mean(0)).double().numpy()
+        x /= np.sqrt(np.mean(x * x))
+        for rank in (1, 8):
+            results, seconds = turns({w: lambda g=g: play(g, rank, steps, x, z.numpy()) for w, g in games.items()}, 3)
+            a, b = (g.erased(np.eye(d)) for g in results.values())
+            assert np.abs(a - b).max() < 1e-4, f"the games differ by {np.abs(a - b).max()}"
+            found += rows(f"R-LACE, rank {rank}, one step", d, {w: s / steps for w, s in seconds.items()},
+                          f"I − A after {steps} steps: {np.abs(a - b).max():.0e}")
+            if small and d > 256:
+                continue
+            results, seconds = turns({w: lambda g=g: whole_fit(g, rank, h, z) for w, g in games.items()},
+                                     3 if d == 256 and not small else 1)
+            own, other = results.values()
+            gap = float((own.basis @ own.basis.T - other.basis @ other.basis.T).abs().max())
+            assert own.steps == other.steps and gap < 1e-3 and abs(own.loss - other.loss) < 1e-4, (own, other)
+            found += rows(f"R-LACE, rank {rank}, fit of {own.steps} steps", d, seconds,
+                          f"projection: {gap:.0e}; loss {own.loss:.4f} and {other.loss:.4f}")
+    return found
+
+
+# PGD: the Adversarial Robustness Toolbox without clipping, and a plain loop
+
+class Network(torch.nn.Module):
+    """A fitted perceptron as a torch module."""
+
+    def __init__(self, probe):
+        super().__init__()
+        self.mean, self.std, self.layers = probe.mean, probe.std, torch.nn.Sequential()
+        for i, (w, b) in enumerate(zip(probe.weights, probe.biases)):
+            layer = torch.nn.utils.skip_init(torch.nn.Linear, *w.shape)
+            layer.load_state_dict({"weight": w.T, "bias": b})
+            self.layers.extend([layer] if i == len(probe.weights) - 1 else [layer, torch.nn.ReLU()])
+
+    def forward(self, x):
+        return self.layers((x - self.mean) / self.std)
+
+
+def plain_pgd(net, h, to, eps: float, steps: int):
+    x = h.clone()
+    for _ in range(steps):
+        x.requires_grad_()
+        gradient, = torch.autograd.grad(F.cross_entropy(net(x), to, reduction="sum"), x)
+        x = torch.clamp(x.detach() - 2.5 * eps / steps * gradient.sign(), h - eps, h + eps)
+    return x
+
+
+def pgd(small: bool) -> list[dict]:
+    warnings.simplefilter("ignore")
+    from art.attacks.evasion import ProjectedGradientDescent
+    from art.estimators.classification import PyTorchClassifier
+
+    found, steps = [], 40
+    for d in (256, 768):
+        h, z = states(1000 if small else 4000, d)
+        eps, to = .1 * float(h.std()), 1 - z
+        for layers, width in ((1, 64), (2, 256)):
+            probe = MLPProbe(layers, width, epochs=2).fit(h, z)
+            net = Network(probe).eval()
+            peer = PyTorchClassifier(net, torch.nn.CrossEntropyLoss(), (d,), 2, clip_values=None, device_type="cpu")
+            peers = {f"ART, batches of {b}": ProjectedGradientDescent(
+                peer, np.inf, eps, 2.5 * eps / steps, max_iter=steps, targeted=True, batch_size=b, verbose=False)
+                for b in (32, 1024)}
+            ways = {"probebook": lambda: PGD(probe, eps, steps=steps)(h, to=to),
+                    "plain loop": lambda: plain_pgd(net, h, to, eps, steps)}
+            ways |= {name: lambda p=p: torch.from_numpy(p.generate(h.numpy(), to.numpy()))
+                     for name, p in peers.items()}
+            results, seconds = turns(ways, 3)
+            own = results["probebook"]
+            same = min(float(((r - own).abs() < 1e-5).double().mean()) for r in results.values())
+            flipped = [accuracy(probe, r, to) for r in results.values()]
+            assert same > .999 and max(flipped) - min(flipped) < 1e-3, f"equal coordinates {same}, flipped {flipped}"
+            found += rows(f"PGD, 40 steps, perceptron of {layers} × {width}", d, seconds,
+                          f"coordinates equal to 1e-5: {100 * same:.3f} %; flipped: {100 * flipped[0]:.1f} %")
+    return found
+
+
+# 36 perceptrons: torch modules with torch's Adam one after another, from the same start with the same batches
+
+def one_by_one(cells, h, z, h_valid, z_valid) -> list[float]:
+    mean, std, scores = h.mean(0), h.std(0).clamp_min(1e-6), []
+    x, x_valid = (h - mean) / std, (h_valid - mean) / std
+    for cell in cells:
+        sizes, net = [h.shape[1]] + [cell.width] * cell.layers + [2], torch.nn.Sequential()
+        for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+            drawn = torch.empty(a + 1, b).uniform_(-a ** -.5, a ** -.5, generator=_generator(cell.seed, a, b, i))
+            layer = torch.nn.utils.skip_init(torch.nn.Linear, a, b)
+            layer.load_state_dict({"weight": drawn[:-1].T, "bias": drawn[-1]})
+            net.extend([layer] if i == cell.layers else [layer, torch.nn.ReLU()])
+        optimizer = torch.optim.Adam(net.parameters(), lr=cell.lr)
+        for epoch in range(cell.epochs):
+            for batch in torch.randperm(len(x), generator=_generator(cell.seed, epoch, len(x))).split(cell.batch):
+                optimizer.zero_grad()
+                F.cross_entropy(net(x[batch]), z[batch]).backward()
+                optimizer.step()
+        with torch.no_grad():
+            scores.append(accuracy(net, x_valid, z_valid))
+    return scores
+
+
+def grid(small: bool) -> list[dict]:
+    found = []
+    for d in (256,) if small else (256, 768):
+        h, z = states(4000, d)
+        n = 320 if small else 1600
+        examples = h[:n], z[:n], h[n:], z[n:]
+        for widths in ((64,), (64, 256, 512, 1024)):
+            cells = MLPProbe.grid(widths=widths, epochs=2)
+            cells.fit(*examples)                                        # warm-up
+            ways = {"probebook": lambda: [a for _, a in cells.fit(*examples).scores],
+                    "torch modules, one after another": lambda: one_by_one(cells.cells, *examples)}
+            results, seconds = turns(ways, 1 if small else 3)
+            gaps = np.abs(np.subtract(*results.values()))
+            assert np.median(gaps) < 1e-3 and gaps.max() < .02, f"validation accuracies differ: {np.sort(gaps)[-5:]}"
+            name = f"{len(cells.cells)} perceptrons, width {' to '.join(map(str, (*widths[:1], *widths[1:][-1:])))}"
+            found += rows(name, d, seconds, f"validation accuracies: {gaps.max():.4f} at most")
+    return found
+
+
+# All methods at all strengths
+
+def sweep(small: bool, items: int, queries: int, device: str) -> list[dict]:
+    """Seconds to fit, to edit and to judge, by method; nothing is compared."""
+    found = []
+    for d in (256, 768):
+        h, z = (t.to(device) for t in states(4000 + items, d))
+        fit, labels, x, to = h[:4000], z[:4000], h[4000:], 1 - z[4000:]
+        probe = MLPProbe(1, 64).fit(fit, labels)
+        oracle = MLPProbe(2, 256).fit(fit, labels)
+        ranks = (0, 1, 8, 40) if small else range(41)
+        epsilons = EPSILONS[::7] if small else EPSILONS
+
+        def erased(edits):
+            return (edit(x) for edit in edits)
+
+        def flipped(attacks):
+            return (attack(x, to=to) for attack in attacks)
+
+        methods = {
+            "INLP": (lambda: INLP(40).fit(fit, labels), lambda e: erased(e.at(rank=r) for r in ranks), len(ranks)),
+            "R-LACE": (lambda: [RLACE(r).fit(fit, labels) for r in ranks], erased, len(ranks)),
+            "LEACE": (lambda: [LEACE().fit(fit, labels)], erased, 1),
+            "AlterRep": (lambda: AlterRep().fit(fit, labels), lambda e: flipped(e.at(alpha=a) for a in ALPHAS),
+                         len(ALPHAS)),
+            "FGSM": (lambda: FGSM(probe), lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
+            "PGD": (lambda: PGD(probe), lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
+            f"AutoAttack, {queries} queries": (lambda: AutoAttack(probe, queries=queries),
+                                               lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
+        }
+        for name, (make, edited, strengths) in methods.items():
+            begin, editing, judging = clock(device), 0.0, 0.0
+            made = make()
+            start = clock(device)
+            fitting = start - begin
+            for e in edited(made):
+                middle = clock(device)
+                editing += middle - start
+                with torch.no_grad():
+                    oracle(e).softmax(1)
+                start = clock(device)
+                judging += start - middle
+            found.append({"method": name, "d": d, "items": items, "strengths": strengths,
+                          **{k: float(f"{s:.3g}") for k, s in (("fit", fitting), ("edit", editing),
+                                                               ("judge", judging))}})
+            print(pd.DataFrame(found[-1:]).to_string(index=False, header=len(found) == 1), flush=True)
+    return found
+
+
+def clock(device: str) -> float:
+    """CPU seconds of this process; seconds on the wall where a GPU works."""
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def machine(device: str) -> dict:
+    cpu = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+               platform.processor()) if os.path.exists("/proc/cpuinfo") else platform.processor()
+    return {"processor": f"{cpu}, one thread" if device == "cpu" else torch.cuda.get_device_name(),
+            "system": platform.system(), "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "scikit-learn", "adversarial-robustness-toolbox")}}
+
+
+def main():
+    tasks = {"inlp": inlp, "rlace": rlace_game, "pgd": pgd, "grid": grid}
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("tasks", nargs="*", help=f"some of {', '.join(tasks)}; default: all")
+    words.add_argument("--small", action="store_true", help="fewer rounds, steps and strengths; nothing is stored")
+    words.add_argument("--sweep", action="store_true", help="all methods at all strengths instead")
+    words.add_argument("--items", type=int, default=20_000, help="edited states in the sweep")
+    words.add_argument("--queries", type=int, default=1000, help="of AutoAttack's Square in the sweep")
+    words.add_argument("--device", default="cpu", help="of the sweep")
+    asked = words.parse_args()
+    if unknown := set(asked.tasks) - set(tasks):
+        words.error(f"no task {', '.join(sorted(unknown))}: choose of {', '.join(tasks)}")
+    torch.set_num_threads(1)
+    if asked.sweep:
+        name, found = "sweep", sweep(asked.small, asked.items, asked.queries, asked.device)
+    else:
+        name, found = "speed", [row for t in asked.tasks or tasks for row in tasks[t](asked.small)]
+    if not (asked.small or asked.tasks):
+        ROOM.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(found).to_csv(ROOM / f"{name}.csv", index=False)
+        about = pd.Series(machine(asked.device), name="value").rename_axis("what")
+        about.to_csv(ROOM / f"{name}_machine.csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,7 @@ import torch
 from scipy.linalg import orth
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from probebook.base import DATA
 from probebook.corpora import agreement
@@ -228,7 +229,8 @@ def pgd(small: bool) -> list[dict]:
 
 # 36 perceptrons: torch modules with torch's Adam one after another, from the same start with the same batches
 
-def one_by_one(cells, h, z, h_valid, z_valid) -> list[float]:
+def one_by_one(cells, h, z, h_valid, z_valid, loader: bool = False) -> list[float]:
+    """Validation accuracies; batches by indexing, or from torch's DataLoader."""
     mean, std, scores = h.mean(0), h.std(0).clamp_min(1e-6), []
     x, x_valid = (h - mean) / std, (h_valid - mean) / std
     for cell in cells:
@@ -240,9 +242,12 @@ def one_by_one(cells, h, z, h_valid, z_valid) -> list[float]:
             net.extend([layer] if i == cell.layers else [layer, torch.nn.ReLU()])
         optimizer = torch.optim.Adam(net.parameters(), lr=cell.lr)
         for epoch in range(cell.epochs):
-            for batch in torch.randperm(len(x), generator=_generator(cell.seed, epoch, len(x))).split(cell.batch):
+            order = torch.randperm(len(x), generator=_generator(cell.seed, epoch, len(x)))
+            batches = (DataLoader(TensorDataset(x, z), cell.batch, sampler=order.tolist()) if loader else
+                       ((x[rows], z[rows]) for rows in order.split(cell.batch)))
+            for inputs, classes in batches:
                 optimizer.zero_grad()
-                F.cross_entropy(net(x[batch]), z[batch]).backward()
+                F.cross_entropy(net(inputs), classes).backward()
                 optimizer.step()
         with torch.no_grad():
             scores.append(accuracy(net, x_valid, z_valid))
@@ -259,9 +264,10 @@ def grid(small: bool) -> list[dict]:
             cells = MLPProbe.grid(widths=widths, epochs=2)
             cells.fit(*examples)                                        # warm-up
             ways = {"probebook": lambda: [a for _, a in cells.fit(*examples).scores],
-                    "torch modules, one after another": lambda: one_by_one(cells.cells, *examples)}
+                    "torch modules one after another": lambda: one_by_one(cells.cells, *examples),
+                    "the same with DataLoader": lambda: one_by_one(cells.cells, *examples, loader=True)}
             results, seconds = turns(ways, 1 if small else 3)
-            gaps = np.abs(np.subtract(*results.values()))
+            gaps = np.ptp(list(results.values()), axis=0)
             assert np.median(gaps) < 1e-3 and gaps.max() < .02, f"validation accuracies differ: {np.sort(gaps)[-5:]}"
             name = f"{len(cells.cells)} perceptrons, width {' to '.join(map(str, (*widths[:1], *widths[1:][-1:])))}"
             found += rows(name, d, seconds, f"validation accuracies: {gaps.max():.4f} at most")

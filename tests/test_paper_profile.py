@@ -1,0 +1,76 @@
+"""The `paper` profile's code path: every page, a tiny random BERT, 200 lines in the full corpus's format."""
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import os
+import random
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+import yaml
+
+from conftest import probebook
+from probebook.base import ROOT
+from probebook.corpora.agreement_lexicon import NOUNS
+from probebook.models import load
+from probebook.runs.store import pages
+
+PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
+REAL = os.environ.get("PROBEBOOK_DATA")
+
+
+def _corpus(folder: Path) -> None:
+    """"The dogs near the house are here ." and the like, half of them with an attractor, 50 of each number each."""
+    rng, people = random.Random(0), [noun for noun in NOUNS if noun.kind == "person"]
+    places, lines = [noun for noun in NOUNS if noun.kind == "spot"], []
+    for subject, (number, other) in itertools.islice(zip(itertools.cycle(people), itertools.cycle(
+            itertools.product((0, 1), (0, 1)))), 100):
+        words, tags = ["The", subject.form(number)], ["DT", ("NN", "NNS")[number]]
+        ends = [], ["near", "the", rng.choice(places).form(other)]
+        for end, end_tags in zip(ends, ([], ["IN", "DT", ("NN", "NNS")[other]])):
+            verb = rng.choice([("is", "are"), ("has", "have")])[number]
+            at = len(words) + len(end)
+            lines.append(["_", " ".join([*words, *end, verb, rng.choice(["old", "new", "good", "bad"]), "."]),
+                          " ".join([*tags, *end_tags, ("VBZ", "VBP")[number], "JJ", "."]), verb,
+                          ("VBZ", "VBP")[number], 2, at + 1, 0])
+    with gzip.open(folder / "agr_50_mostcommon_10K.tsv.gz", "wt", newline="") as f:
+        out = csv.writer(f, delimiter="\t")
+        out.writerow("sentence orig_sentence pos_sentence verb verb_pos subj_index verb_index n_intervening".split())
+        out.writerows(lines)
+    assert len(lines) == 200
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> tuple[str, dict]:
+    """A model's folder, and the environment in which the corpus is found."""
+    folder = tmp_path_factory.mktemp("paper")
+    tokenizer = load("pocket-agreement").tokenizer
+    torch.manual_seed(0)
+    net = hf.BertForMaskedLM(hf.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=128, initializer_range=.3))
+    net.save_pretrained(folder / "bert")
+    tokenizer.save_pretrained(folder / "bert")
+    (folder / "agreement").mkdir()
+    _corpus(folder / "agreement")
+    if REAL:
+        (folder / "agreement" / "syneval_prepositional.tsv").symlink_to(
+            Path(REAL) / "agreement" / "syneval_prepositional.tsv")
+    return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder), "PROBEBOOK_CACHE": str(folder / "cache")}
+
+
+@pytest.mark.parametrize("name", [page.name for page in pages()])
+def test_page_runs_in_the_paper_profile(world, name):
+    model, env = world
+    paper = PROFILES["paper"][name]
+    assert paper["model"] == "bert-base-uncased" and paper["data"] in ("lgd", "syneval")
+    if paper["data"] == "syneval" and not REAL:
+        pytest.skip("PROBEBOOK_DATA is not set: no crossed templates")
+    sizes = PROFILES["smoke"][name] | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
+    sizes = [word for key, value in sizes.items() for word in ("-p", f"{key}={value}")]
+    done = probebook("run", name, "--profile", "paper", *sizes, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]

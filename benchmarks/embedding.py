@@ -4,20 +4,23 @@
     .venv/bin/python benchmarks/embedding.py [model] [sentences]
 
 Same model, same texts, same vectors (checked to 1e-5), in one run; the three take turns and the median of the
-turns counts. The vector is the last layer's first token, which all three can give.
+turns counts. The vector is the last layer's first token, which all three can give. The model's rows in
+data/records/benchmarks/embedding.csv are written anew.
 """
-import json
 import statistics
 import sys
 import time
 
+import pandas as pd
 import torch
 
+from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import embed, load
 from probebook.models.pretrain_text import sentences
 
 TURNS = 5
+TABLE = DATA / "records" / "benchmarks" / "embedding.csv"
 
 
 def plain(texts, model):
@@ -65,10 +68,16 @@ def main(name="pocket-english", n=4000):
             run()
             seconds[way].append(time.perf_counter() - start)
     speed = {w: len(texts) / statistics.median(s) for w, s in seconds.items()}
-    best = max(v for w, v in speed.items() if w != "probebook")
-    print(json.dumps({"model": name, "device": str(model.device), "sentences": len(texts),
-                      "largest difference": gaps, "sentences per second": {w: round(v) for w, v in speed.items()},
-                      "ratio to the faster peer": round(speed["probebook"] / best, 2)}, indent=1))
+    assert max(gaps.values()) < 1e-5, gaps
+    found = pd.DataFrame([{"model": name, "device": str(model.device), "sentences": len(texts), "contestant": way,
+                           "sentences a second": round(v), "ratio": round(speed["probebook"] / v, 2),
+                           "largest difference": f"{gaps[way]:.0e}"} for way, v in speed.items()])
+    print(found.to_string(index=False))
+    if TABLE.exists():
+        kept = pd.read_csv(TABLE)
+        found = pd.concat([kept[(kept.model != name) | (kept.device != str(model.device))], found])
+    TABLE.parent.mkdir(parents=True, exist_ok=True)
+    found.to_csv(TABLE, index=False)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
     .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000] [--device cpu] [--small]
 
 The contestants take turns in one run on one CPU thread; the median of the turns' CPU seconds counts, and a ratio is
-printed only after their results have been asserted equal. Without `--small` the tables of data/records/benchmarks are
-written anew. The states are pocket-agreement's of generated sentences, and random projections of them.
+printed only after their results have been asserted equal. Without `--small` each finished task writes its table in
+data/records/benchmarks anew. The states are pocket-agreement's of generated sentences, and random projections of them.
 """
 from __future__ import annotations
 
@@ -159,10 +159,10 @@ def rlace_game(small: bool) -> list[dict]:
             assert np.abs(a - b).max() < 1e-4, f"the games differ by {np.abs(a - b).max()}"
             found += rows(f"R-LACE, rank {rank}, one step", d, {w: s / steps for w, s in seconds.items()},
                           f"I − A after {steps} steps: {np.abs(a - b).max():.0e}")
-            if small and d > 256:
+            if d > 256:                                                  # too many decompositions
                 continue
             results, seconds = turns({w: lambda g=g: whole_fit(g, rank, h, z) for w, g in games.items()},
-                                     3 if d == 256 and not small else 1)
+                                     1 if small else 3)
             own, other = results.values()
             gap = float((own.basis @ own.basis.T - other.basis @ other.basis.T).abs().max())
             assert own.steps == other.steps and gap < 1e-3 and abs(own.loss - other.loss) < 1e-4, (own, other)
@@ -353,14 +353,18 @@ def main():
         words.error(f"no task {', '.join(sorted(unknown))}: choose of {', '.join(tasks)}")
     torch.set_num_threads(1)
     if asked.sweep:
-        name, found = "sweep", sweep(asked.small, asked.items, asked.queries, asked.device)
-    else:
-        name, found = "speed", [row for t in asked.tasks or tasks for row in tasks[t](asked.small)]
-    if not (asked.small or asked.tasks):
+        keep("sweep", sweep(asked.small, asked.items, asked.queries, asked.device), asked)
+    for task in [] if asked.sweep else asked.tasks or tasks:
+        keep(task, tasks[task](asked.small), asked)
+
+
+def keep(name: str, found: list[dict], asked) -> None:
+    """Store a finished task's table and the machine that it ran on."""
+    if not asked.small:
         ROOM.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(found).to_csv(ROOM / f"{name}.csv", index=False)
         about = pd.Series(machine(asked.device), name="value").rename_axis("what")
-        about.to_csv(ROOM / f"{name}_machine.csv")
+        about.to_csv(ROOM / "machine.csv")
 
 
 if __name__ == "__main__":

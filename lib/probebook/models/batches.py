@@ -89,10 +89,12 @@ def batches(texts, model, at) -> list[Batch]:
     texts, encoding = _tokenize(texts, model)
     ids = encoding["input_ids"]
     weights = _weights(texts, encoding, model, at)
-    budget = 2_048 if model.device.type == "cpu" else 65_536
+    cpu = model.device.type == "cpu"                                  # there padding costs more than a small batch
+    most, enough = (2_048, 256) if cpu else (65_536, 65_536)          # tokens of a batch
     groups, rows = [], []
     for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # a batch's last row is its longest
-        if rows and len(ids[r]) * (len(rows) + 1) > budget:
+        size, longer = len(ids[r]) * (len(rows) + 1), rows and len(ids[r]) > len(ids[rows[-1]])
+        if rows and (size > most or longer and size > enough):
             groups, rows = groups + [rows], []
         rows.append(r)
     pad = model.tokenizer.pad_token_id

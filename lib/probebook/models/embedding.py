@@ -1,7 +1,7 @@
 """Hidden states of texts at one layer and position, cached; and the way back: an edited state fed on.
 
 Only what is asked for is computed and kept: a hook stops the forward pass at the wanted layer, and the
-wanted position is picked out on the device. Batches hold a budget of tokens and texts of like length.
+wanted position is picked out on the device. Batches hold a budget of tokens and texts of (nearly) one length.
 """
 from __future__ import annotations
 
@@ -152,6 +152,7 @@ def _forward(model, batch):
     """Last hidden states [b, t, d], or those of the layer at which the pass is stopped."""
     try:
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
+        mask = None if mask.all() else mask                                   # no padding: attention is quicker
         return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
     except _Stop as stop:
         return stop.args[0]

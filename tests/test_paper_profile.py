@@ -1,4 +1,4 @@
-"""The `paper` profile's code path: every page, a tiny random BERT, 200 lines in the full corpus's format."""
+"""The `paper` profile's code path: every page of chapter 1, a tiny random BERT, 200 lines in the full corpus's format."""
 from __future__ import annotations
 
 import csv
@@ -63,7 +63,7 @@ def world(tmp_path_factory) -> tuple[str, dict]:
     return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder), "PROBEBOOK_CACHE": str(folder / "cache")}
 
 
-@pytest.mark.parametrize("name", [page.name for page in pages()])
+@pytest.mark.parametrize("name", [page.name for page in pages() if page.name[:2] == "1_"])
 def test_page_runs_in_the_paper_profile(world, name):
     model, env = world
     paper = PROFILES["paper"][name]

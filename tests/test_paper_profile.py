@@ -1,4 +1,4 @@
-"""The `paper` profile's code path: every page of chapter 1, a tiny random BERT, 200 lines in the full corpus's format."""
+"""The `paper` profile's code path: chapter 1's pages, a tiny random BERT, 200 lines in the full corpus's format."""
 from __future__ import annotations
 
 import csv

@@ -1,0 +1,27 @@
+"""AlterRep as an explainer (not in the paper): INLP's directions, but with the wanted label's side of them."""
+from __future__ import annotations
+
+from probebook.corpora.cebab import ASPECTS
+from probebook.explainers.base import Explainer, labelled
+from probebook.interventions import AlterRep
+
+
+class AlterRepExplainer(Explainer):
+    """N(AlterRep(φ(x), to = c′)) − N(φ(x)): the state is moved to the side of c′; `max_rank` directions, strength α.
+
+    The paper asks (§ 6) whether INLP could be extended to use the direction of the change: this is one way to."""
+
+    sees = ("text", "concept", "target")
+    white_box = True
+
+    def __init__(self, alpha: float = 1.0, max_rank: int = 2):
+        self.alpha, self.max_rank = alpha, max_rank
+
+    def _fit(self, train):
+        h, self.edits = self.model.phi(list(train.text)), {}
+        for concept in ASPECTS:
+            rows = labelled(train, concept, [0, 1, 2])
+            self.edits[concept] = AlterRep(self.max_rank).fit(h[rows], train[concept].to_numpy()[rows]).at(self.alpha)
+
+    def _effect(self, pairs):
+        return self._moved(pairs, lambda concept, h, to: self.edits[concept](h, to=to))

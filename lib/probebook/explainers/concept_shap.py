@@ -1,0 +1,132 @@
+"""ConceptSHAP (Yeh et al. 2020; Abraham et al., § 4 and appendix H): Shapley values of the concepts' directions."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import Literal
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from probebook.base import UserError
+from probebook.corpora.cebab import ASPECTS
+from probebook.explainers.base import Explainer, places
+from probebook.explainers.tcav import separators
+from probebook.models.finetune import Head
+
+
+class ConceptSHAP(Explainer):
+    """Σ_S w(S) [η(S ∪ C) − η(S)] over sets S of other concepts, η(S) = N(g_S(V_S φ(x)))  (equation 24).
+
+    V_S φ(x) are the coordinates of φ(x) along S's separators (TCAV's); g_S, a perceptron with one layer of `hidden`
+    ReLU units, leads them back to a state, and is trained so that N of it gives the training reviews' classes. All 16
+    perceptrons are trained as one (`Coalitions`). It knows no direction c → c′.
+
+    `variant="released"` does as the released code does: TCAV's separators of that variant, no ReLU, the softmax of
+    the Shapley values less ½ as the estimate, and chance taken from counts in `completeness`. That code trains g on
+    the reviews that it is scored on, with their stars: give those as `train` to do so too."""
+
+    sees = ("text", "concept")
+    white_box = True
+
+    def __init__(self, variant: Literal["paper", "released"] = "paper", hidden: int = 500, epochs: int = 50,
+                 batch: int = 128, lr: float = 1e-2, seed: int = 0):
+        if variant not in ("paper", "released"):
+            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
+        self.variant, self.hidden, self.epochs, self.batch, self.lr, self.seed = (
+            variant, hidden, epochs, batch, lr, seed)
+
+    def _fit(self, train):
+        h, z = self.model.phi(list(train.text)), self._classes(train)
+        self.directions = separators(h, train, self.variant, self.seed).float()
+        h, z = h[z >= 0], z[z >= 0]
+        start = Coalitions.drawn(len(ASPECTS), self.hidden, h.shape[1], self.seed, self.variant == "paper")
+        self.coalitions = start.train(h @ self.directions.T, z, self.model.head, self.epochs, self.batch, self.lr,
+                                      self.seed)
+        hits = (self._eta(h)[-1].argmax(1) == z).double(), (self.model.head(h).argmax(1) == z).double()
+        chance = 1 / self.k
+        if self.variant == "released":
+            self.completeness = float((hits[0].sum() - chance) / (hits[1].sum() - chance))
+        else:                                                                # equation 25, on the training reviews
+            self.completeness = float((hits[0].mean() - chance) / (hits[1].mean() - chance))
+
+    def _eta(self, h):
+        return self.model.head(self.coalitions(h @ self.directions.T)).softmax(2)
+
+    def _effect(self, pairs):
+        values = shapley(self._eta(self.model.phi(list(pairs.text))).double())
+        found = values[places(pairs), np.arange(len(pairs))]
+        return found.softmax(1) - .5 if self.variant == "released" else found
+
+
+def shapley(values: torch.Tensor) -> torch.Tensor:
+    """Shapley values [m, …] of a game's values [2^m, …]; bit i of the first index says whether player i takes part."""
+    m = len(values).bit_length() - 1
+    sets = torch.arange(len(values))
+    found = []
+    for i in range(m):
+        without = sets[sets & 1 << i == 0]
+        sizes = [bin(s).count("1") for s in without.tolist()]
+        weights = [factorial(m - size - 1) * factorial(size) / factorial(m) for size in sizes]
+        gains = values[without | 1 << i] - values[without]
+        found.append(torch.tensordot(torch.tensor(weights).to(values), gains, 1))
+    return torch.stack(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """2^m perceptrons side by side, g_S: [n, m] coordinates, of which it sees those in S → states [2^m, n, d].
+
+    A coordinate outside S is 0 for g_S, so its weights stay where they are and say nothing: each g_S is trained as it
+    would be alone. `weights` [2^m, m, hidden], [2^m, hidden, d]; `biases` [2^m, 1, hidden], [2^m, 1, d]."""
+
+    weights: tuple[torch.Tensor, torch.Tensor]
+    biases: tuple[torch.Tensor, torch.Tensor]
+    relu: bool
+
+    @staticmethod
+    def drawn(m: int, hidden: int, d: int, seed: int, relu: bool) -> Coalitions:
+        """torch.nn.Linear's start: even within ± (number of inputs)^(−½)."""
+        draws = torch.Generator().manual_seed(seed)
+        inputs = members(m).sum(1).clamp_min(1)[:, None, None]
+        first, first_bias = (inputs ** -.5 * (2 * torch.rand(2 ** m, rows, hidden, generator=draws) - 1)
+                             for rows in (m, 1))
+        second, second_bias = (hidden ** -.5 * (2 * torch.rand(2 ** m, rows, d, generator=draws) - 1)
+                               for rows in (hidden, 1))
+        return Coalitions((first, second), (first_bias, second_bias), relu)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        seen = x * members(x.shape[1])[:, None].to(x)
+        inner = torch.baddbmm(self.biases[0], seen, self.weights[0])
+        return torch.baddbmm(self.biases[1], inner.relu() if self.relu else inner, self.weights[1])
+
+    def train(self, x: torch.Tensor, z: torch.Tensor, head: Head, epochs: int, batch: int, lr: float,
+              seed: int) -> Coalitions:
+        """Adam on the cross-entropy of head(g_S(x)) against classes z [n], the same batches for all S; x [n, m].
+
+        In the dtype of x, on a GPU where there is one; the result lies where x does."""
+        device = "cuda" if torch.cuda.is_available() else x.device
+        own, draws = self._to(x.to(device)), np.random.default_rng(seed)
+        parameters = [p.requires_grad_() for p in (*own.weights, *own.biases)]
+        optimizer = torch.optim.Adam(parameters, lr, fused=True)
+        head, data, classes = Head(*(t.to(parameters[0]) for t in head.tensors().values())), x.to(device), z.to(device)
+        with torch.enable_grad():
+            for _ in range(epochs):
+                for rows in torch.from_numpy(draws.permutation(len(x))).to(device).split(batch):
+                    logits = head(own(data[rows])).flatten(0, 1)
+                    wanted = classes[rows].repeat(len(own.weights[0]))
+                    optimizer.zero_grad()
+                    (F.cross_entropy(logits, wanted, reduction="sum") / len(rows)).backward()
+                    optimizer.step()
+        return own._to(x)
+
+    def _to(self, x):
+        """A copy in the dtype and on the device of x."""
+        copies = [tuple(t.detach().to(x, copy=True) for t in ts) for ts in (self.weights, self.biases)]
+        return Coalitions(*copies, self.relu)
+
+
+def members(m: int) -> torch.Tensor:
+    """[2^m, m] float: 1 where player i belongs to the set whose bits are the row's number."""
+    return (torch.arange(2 ** m)[:, None] >> torch.arange(m) & 1).float()

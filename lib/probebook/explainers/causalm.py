@@ -1,7 +1,6 @@
 """CausaLM (Feder et al. 2021; Abraham et al., § 4, equation 10, and appendix E): an encoder that unlearns a concept."""
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
@@ -73,13 +72,13 @@ class CausaLM(Explainer):
                           self.head_lr, self.seed)
 
     def _encoder(self, train, concept):
-        """φ_CF of a concept, kept in the cache folder."""
+        """φ_CF of a concept, kept in the cache folder: the same for every classifier that began with this encoder."""
         recipe, control = self.model.recipe, control_concept(train, concept)
         body = recipe.body()
         texts = shorten(train.text.tolist(), body, recipe.max_length)
         targets = torch.from_numpy(train[[concept, control]].to_numpy(copy=True))
         settings = [self.variant, self.epochs, self.batch, self.lr, self.adversary, self.seed]
-        key = [body.fingerprint, asdict(recipe), settings, texts, targets.tolist()]
+        key = [body.fingerprint, recipe.position(body), settings, texts, targets.tolist()]
         return restored(recipe.body(), stored("causalm", key, lambda: self._unlearn(body, texts, targets)))
 
     def _unlearn(self, body, texts, targets):

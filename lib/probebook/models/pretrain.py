@@ -1,4 +1,4 @@
-"""Train a small masked language model from text: WordPiece vocabulary, packed rows, one loop.
+"""Train a small language model from text, masked or left to right: WordPiece vocabulary, packed rows, one loop.
 
 The run is a function of (text, recipe): rows are drawn from `(seed, step)`, so a run that was
 killed and resumed from its checkpoint continues with the very batches it would have seen.
@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from probebook.base import UserError, written_whole
 from probebook.models.loading import Model
-from probebook.models.pretrain_text import CLS, PAD, SEP, draw_rows, mask_rows
+from probebook.models.pretrain_text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Recipe:
     """Every number that decides a training run (stored on the model's card)."""
 
     arch: str = "rotary"         # "bert": norm after each block; "prenorm": before it; "rotary": ModernBERT (before it,
-                                 # relative positions by rotation, gated units)
+                                 # relative positions by rotation, gated units); "causal": the same from left to right
     vocab: int = 8192
     layers: int = 4
     width: int = 256
@@ -47,7 +47,7 @@ class Recipe:
 
 
 def build(recipe: Recipe) -> torch.nn.Module:
-    """A randomly initialised masked language model of the recipe's architecture and size."""
+    """A randomly initialised language model of the recipe's architecture and size."""
     import transformers as hf
 
     torch.manual_seed(recipe.seed)
@@ -57,6 +57,10 @@ def build(recipe: Recipe) -> torch.nn.Module:
         return hf.ModernBertForMaskedLM(hf.ModernBertConfig(
             intermediate_size=8 * recipe.width // 3, global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP,
             max_position_embeddings=recipe.max_length, **common))
+    if recipe.arch == "causal":
+        return hf.LlamaForCausalLM(hf.LlamaConfig(
+            intermediate_size=8 * recipe.width // 3, max_position_embeddings=recipe.max_length,
+            tie_word_embeddings=True, **common))
     common |= dict(intermediate_size=4 * recipe.width, type_vocab_size=1,
                    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     if recipe.arch == "prenorm":                                         # its positions begin at pad + 1
@@ -142,8 +146,7 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
         for opt in opts:
             for group in opt.param_groups:
                 group["lr"] = recipe.lr * schedule(step, recipe)
-        inputs, chosen = mask_rows(rows, recipe.mask_rate, recipe.vocab, generator)
-        tasks = [(inputs, rows, chosen)]
+        tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
         if cloze is not None:
             pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
             inputs, labels = cloze[0][pick], cloze[1][pick]
@@ -172,10 +175,17 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
 
 @torch.no_grad()
 def evaluate(model, ids, starts, recipe: Recipe, n: int = 512) -> float:
-    """Loss (nats) on 15 % masked pieces of `n` fixed rows that begin with a sentence."""
+    """Loss (nats) on `n` fixed rows that begin with a sentence: of 15 % masked pieces, or of each next piece."""
     rows = draw_rows(ids, starts, n, recipe.max_length // 2, np.random.default_rng(0), True)
-    inputs, chosen = mask_rows(rows, .15, recipe.vocab, torch.Generator().manual_seed(0))
-    return float(cloze_loss(model, inputs, rows, chosen))
+    return float(cloze_loss(model, *_task(rows, recipe, .15, torch.Generator().manual_seed(0))))
+
+
+def _task(rows, recipe, rate, generator):
+    """Input ids, labels and the places to be filled, of rows of text."""
+    if recipe.arch == "causal":
+        return next_rows(rows)
+    inputs, chosen = mask_rows(rows, rate, recipe.vocab, generator)
+    return inputs, rows, chosen
 
 
 def _same(recipe) -> str:

@@ -1,4 +1,4 @@
-"""Text for training a masked language model: vocabulary, ids end to end, rows, masks."""
+"""Text for training a language model: vocabulary, ids end to end, rows, masks."""
 from __future__ import annotations
 
 import re
@@ -79,3 +79,12 @@ def mask_rows(rows: torch.Tensor, rate: float, vocab: int, generator: torch.Gene
     noise = torch.randint(len(SPECIAL), vocab, rows.shape, generator=generator)
     inputs = torch.where(chosen & (kind < .8), MASK, rows)
     return torch.where(chosen & (kind >= .9), noise, inputs), chosen
+
+
+def next_rows(rows: torch.Tensor):
+    """What predicts the next piece: the rows, the rows moved one place left, and the places whose next piece is text
+    (the [SEP] at which a row was cut says nothing)."""
+    labels = rows.roll(-1, 1)
+    chosen = labels >= len(SPECIAL)
+    chosen[:, -1] = False
+    return rows, labels, chosen

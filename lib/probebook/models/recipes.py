@@ -1,4 +1,4 @@
-"""How the shipped pocket models are made: `train("pocket-english")`, then `train("pocket-agreement")`.
+"""How the shipped pocket models are made: `train("pocket-english")`, its twin, then `train("pocket-agreement")`.
 
 The text is the project's public-domain prose (`corpora.english`) and its agreement generator; nothing else.
 Training state lies in the cache folder, so a killed run goes on where it stopped."""
@@ -22,6 +22,7 @@ from probebook.models.pretrain_text import MASK
 
 RECIPES = {
     "pocket-english": Recipe(),
+    "pocket-english-gpt": Recipe(arch="causal", steps=12_000),
     "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
 }
 
@@ -38,11 +39,11 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     work.mkdir(parents=True, exist_ok=True)
     tokenizer, prose, valid = _prose(recipe)
     torch.manual_seed(recipe.seed)
-    if name == "pocket-english":
-        model, cloze = pretrain.build(recipe), None
-    else:
+    if name == "pocket-agreement":
         model = load.__wrapped__("pocket-english", "cpu").net.requires_grad_(True)     # a copy of its own, in float32
         cloze = _agreement_rows(tokenizer)
+    else:
+        model, cloze = pretrain.build(recipe), None
     if torch.cuda.is_available():
         model.cuda()
     records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze)

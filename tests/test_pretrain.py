@@ -111,7 +111,23 @@ def test_another_recipes_checkpoint_is_refused(prose, tmp_path):
         pretrain.train(pretrain.build(other), ids, starts, other, tmp_path / "c.safetensors")
 
 
-@pytest.mark.parametrize("arch", ["rotary", "prenorm", "bert"])
+def test_left_to_right_loss_is_the_models_own_but_for_the_cut(prose):
+    _, ids, starts = prose
+    recipe = replace(TINY, arch="causal")
+    model = pretrain.build(recipe).eval()
+    rows = text.draw_rows(ids, starts, 8, 16, np.random.default_rng(0), True)
+    inputs, labels, chosen = text.next_rows(rows)
+    words = rows >= len(SPECIAL)                                         # unknown pieces are not to be learnt
+    assert words.sum() > 8 * 10 and torch.equal(labels[chosen], rows[words])
+    own = model(input_ids=rows, labels=rows.masked_fill(~words, -100)).loss
+    assert pretrain.cloze_loss(model, inputs, labels, chosen).item() == pytest.approx(own.item(), rel=.01)    # bfloat16
+    later = rows.clone()
+    later[:, 9:] = rows.flip(0)[:, 9:]
+    seen = [model.base_model(input_ids=x).last_hidden_state[:, :9] for x in (rows, later)]
+    assert torch.allclose(*seen, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", ["rotary", "causal", "prenorm", "bert"])
 def test_training_learns_the_text(prose, arch):
     _, ids, starts = prose
     recipe = replace(TINY, arch=arch, steps=80, warmup=10, rows=16, lr=1e-2)

@@ -47,12 +47,13 @@ def test_distances_by_hand():
 
 
 def test_distances_of_zero():
-    """Cosine 1 if either or both are zero (definition 3); tiny vectors still have a direction."""
+    """Cosine 1 if either or both are zero (definition 3); a rounding error has no direction."""
     a, zero = [[.3, -.3]], [[0., 0.]]
     for pair in ((a, zero), (zero, a), (zero, zero)):
         assert icace_error(*pair).item() == 1
     assert icace_error(zero, zero, "l2").item() == icace_error(zero, zero, "normdiff").item() == 0
-    assert icace_error(np.array(a) * 1e-150, a).item() == pytest.approx(0, abs=1e-12)
+    assert icace_error(np.array(a) * 1e-9, a).item() == pytest.approx(0, abs=1e-12)
+    assert icace_error(np.array(a) * 1e-17, a).item() == pytest.approx(1, abs=1e-4)
 
 
 def test_distances_of_random_vectors():

@@ -108,7 +108,7 @@ def mean_effects(s: Setting, true: torch.Tensor, split: str = "test") -> torch.T
     """CaCE of each pair's change [n, k]: what is best in L2² for one who knows C, c and c′ but not the text."""
     pairs = s.parts[split].pairs
     keys = [pairs[name].to_numpy() for name in ("concept", "source", "target")]
-    return torch.from_numpy(pd.DataFrame(true.numpy()).groupby(keys).transform("mean").to_numpy())
+    return torch.from_numpy(pd.DataFrame(true.numpy()).groupby(keys).transform("mean").to_numpy(copy=True))
 
 
 def board(s: Setting, by_seed: Sequence[Mapping[str, np.ndarray]], split: str = "test", draws: int = 1000,

@@ -19,7 +19,8 @@ DISTANCES = ("cosine", "l2", "normdiff")
 def icace_error(true, estimated, distance: str = "cosine") -> torch.Tensor:
     """Distance of estimated from true effects (definition 3, before the mean): [n, k], [n, k] → float64 [n].
 
-    "cosine": 1 − cos, 1 if either is zero; "l2": norm of the difference; "normdiff": |difference of the norms|."""
+    "cosine": 1 − cos, 1 if either is zero (up to rounding); "l2": norm of the difference; "normdiff": |difference of
+    the norms|."""
     if distance not in DISTANCES:
         raise UserError(f"distance {distance!r}: one of {', '.join(DISTANCES)}")
     a, b = tensor(true).double(), tensor(estimated).double()
@@ -31,7 +32,7 @@ def icace_error(true, estimated, distance: str = "cosine") -> torch.Tensor:
         return (a - b).norm(dim=1)
     if distance == "normdiff":
         return (a.norm(dim=1) - b.norm(dim=1)).abs()
-    return 1 - F.cosine_similarity(a, b, eps=1e-300)                        # of a zero vector: 0
+    return 1 - F.cosine_similarity(a, b, eps=1e-12)                         # of zero, or of its rounding error: 0
 
 
 def ate(pairs: pd.DataFrame, task: str = "5-way") -> pd.DataFrame:

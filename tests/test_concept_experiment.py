@@ -1,0 +1,91 @@
+"""Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant, choices made on dev."""
+import numpy as np
+import pytest
+import torch
+
+from probebook.base import UserError
+from probebook.corpora import cebab, reviews
+from probebook.experiments import concept_effects as experiment
+from probebook.measures.concept_effects import DISTANCES, cace, icace_error
+
+
+@pytest.fixture(scope="module")
+def s():
+    return experiment.prepare(n=150, seed=3)
+
+
+@pytest.fixture(scope="module")
+def box(s, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROBEBOOK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield experiment.black_boxes(s, "pocket-english", [0], frozen=True, at="mean", lr=3e-3, epochs=30, batch=16)[0]
+
+
+def exact(s):
+    """The world's own probabilities as a function of the texts."""
+    known = dict(zip(s.table.description, reviews.probabilities(s.table)))
+    return lambda texts: torch.tensor(np.array([known[text] for text in texts]))
+
+
+def test_parts_are_those_of_the_splits_and_the_training_texts_one_a_group(s):
+    for split, part in s.parts.items():
+        assert (part.pairs.source_split == split).all() and len(part.asked) == len(part.pairs)
+        assert (part.asked.description.to_numpy() == s.table.description.iloc[part.pairs.source_row].to_numpy()).all()
+    assert s.train.original_id.is_unique and not set(s.train.description) & set(s.parts["test"].asked.description)
+    with pytest.raises(UserError, match="train_exclusive"):
+        experiment.prepare(n=150, train="training")
+
+
+def test_true_effects_are_those_of_each_pair(s):
+    true, pairs = experiment.true_effects(exact(s), s), s.parts["test"].pairs
+    probs = reviews.probabilities(s.table)
+    assert np.allclose(true.numpy(), probs[pairs.target_row] - probs[pairs.source_row])
+    assert torch.allclose(true.sum(1), torch.zeros(len(true), dtype=torch.float64), atol=1e-12)
+
+
+def test_macro_f1_of_the_readers_themselves_is_1(s):
+    texts, z = s.examples("test")
+    assert len(texts) == cebab.classes(s.table[s.table.split == "test"].review_majority).size
+    assert experiment.macro_f1(lambda _: torch.eye(5)[torch.from_numpy(z)], s) == 1
+
+
+def test_the_board_has_the_floor_the_truth_and_the_best_constant(s):
+    true = experiment.true_effects(exact(s), s)
+    best = experiment.mean_effects(s, true)
+    pairs = s.parts["test"].pairs
+    by_change = cace(pairs, true)
+    assert np.allclose(best[0], by_change.loc[tuple(pairs[["concept", "source", "target"]].iloc[0])])
+    moved = best + .05 * torch.randn(5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (true - best).square().sum() < (true - moved).square().sum()
+    found = experiment.errors(true, {"truth": true, "zero": 0 * true, "mean": best})
+    board = experiment.board(s, [found, {name: 3 * e for name, e in found.items()}], draws=50)
+    board = board.set_index(["explainer", "distance"])
+    none = (true.norm(dim=1) < 1e-12).double().mean().item()             # where two effects cancel: cosine is 1 there
+    assert board.error["truth"].tolist() == pytest.approx([2 * none, 0, 0], abs=1e-9)
+    assert 0 < none < .05 and board.error["zero", "cosine"] == 2
+    assert board.error["zero", "l2"] == pytest.approx(2 * true.norm(dim=1).mean().item())
+    assert board.sd["zero", "l2"] == pytest.approx(2 ** .5 * true.norm(dim=1).mean().item())     # of m and 3 m
+    assert board.error["mean", "l2"] < board.error["zero", "l2"]
+    assert (board.low <= board.error).all() and (board.error <= board.high).all()
+    assert list(found["zero"][:, DISTANCES.index("cosine")]) == [1] * len(true)
+
+
+def test_strengths_are_chosen_on_dev(s, box):
+    chosen = experiment.directed(s, box, alphas=[.5, 50], radii=[.25, 20])
+    assert list(chosen) == ["LEACE", "AlterRep", "PGD"]
+    true, asked = experiment.true_effects(box, s, "dev"), s.parts["dev"].asked
+    for name, other in (("AlterRep", {"alpha": [.5, 50]}), ("PGD", {"eps": [.25, 20]})):
+        (setting, values), = other.items()
+        errors = {}
+        for v in values:
+            explainer = type(chosen[name])(v).fit(s.train, box)
+            errors[v] = icace_error(true, explainer.effect(asked), "l2").mean().item()
+        assert getattr(chosen[name], setting) == min(errors, key=errors.get) and len(set(errors.values())) == 2
+
+
+def test_the_papers_explainers_come_in_the_order_of_table_10():
+    assert list(experiment.explainers())[1:] == ["Random", "Approx", "CONEXP", "S-Learner", "TCAV", "ConceptSHAP",
+                                                 "CausaLM", "INLP"]
+    released = experiment.explainers(5, "released", 1e-3)
+    assert {e.variant for e in released.values() if hasattr(e, "variant")} == {"released"}
+    assert released["CausaLM"].lr == 1e-3 and released["Random"].seed == 5

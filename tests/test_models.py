@@ -27,6 +27,9 @@ ARCHITECTURES = {
         vocab_size=v, **SIZE, global_attn_every_n_layers=1, cls_token_id=2, sep_token_id=3, **SPECIAL)),
     "gpt2": lambda v: hf.GPT2LMHeadModel(hf.GPT2Config(
         vocab_size=v, n_embd=32, n_layer=3, n_head=4, n_positions=64, bos_token_id=2, eos_token_id=3)),
+    "llama": lambda v: hf.LlamaForCausalLM(hf.LlamaConfig(
+        vocab_size=v, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=2, eos_token_id=3)),
     "encoder": lambda v: hf.BertModel(hf.BertConfig(vocab_size=v, **SIZE)),
 }
 WITH_HEAD = [a for a in ARCHITECTURES if a != "encoder"]
@@ -56,9 +59,11 @@ def cache(tmp_path, monkeypatch):
 
 @torch.no_grad()
 def reference(model, text):
-    """(hidden states of every layer at [MASK], logits there), one text at a time, straight from transformers."""
+    """(hidden states of every layer at [MASK], logits there), one text at a time, straight from transformers.
+
+    Of a decoder at the token before: what it says there is what it expects in the place of [MASK]."""
     ids = model.tokenizer(text, return_tensors="pt")["input_ids"]
-    at = (ids[0] == model.tokenizer.mask_token_id).nonzero()[0, 0]
+    at = (ids[0] == model.tokenizer.mask_token_id).nonzero()[0, 0] - int(model.kind == "causal")
     base = model.base(input_ids=ids, output_hidden_states=True)
     states = [h[0, at] for h in base.hidden_states[:-1]] + [base.last_hidden_state[0, at]]
     return torch.stack(states), None if model.kind == "encoder" else model.net(input_ids=ids).logits[0, at]

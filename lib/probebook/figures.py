@@ -89,10 +89,12 @@ def strength_curves(data: pd.DataFrame) -> Figure:
     return _done(figure)
 
 
-def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None) -> Figure:
+def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
+           limits: tuple[float, float] | None = (-.02, 1.02)) -> Figure:
     """A point with its interval for every value of `y`, one panel a measure.
 
-    `data`: columns `<measure>`, `<measure>_low` and `<measure>_high` of every measure, `y`, and `hue` if given."""
+    `data`: columns `<measure>`, `<measure>_low` and `<measure>_high` of every measure, `y`, and `hue` if given.
+    `limits`: of every panel's axis; None: each panel's own, as its points want it."""
     names = list(dict.fromkeys(data[y]))
     kinds = list(dict.fromkeys(data[hue])) if hue else [None]
     figure, axes = plt.subplots(1, len(measures), figsize=(3.2 * len(measures), 1.0 + .42 * len(names)), sharey=True,
@@ -103,7 +105,9 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
             place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
             ax.errorbar(part[measure], place, xerr=away, fmt=marker, ms=5, color=colour, label=kind, capsize=2)
-        ax.set(xlabel=measure, xlim=(-.02, 1.02), yticks=range(len(names)), yticklabels=names)
+        ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
+        if limits:
+            ax.set_xlim(limits)
     axes[0, 0].invert_yaxis()
     if hue:
         axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))

@@ -56,7 +56,8 @@ def _weights(texts, encoding, model, at):
                         "give ('first'|'last'|'mean', one word per text)")
     for i, text in enumerate(texts):
         if at == "[MASK]":
-            places = [j for j, t in enumerate(ids[i]) if t == model.tokenizer.mask_token_id][:1]
+            back = int(model.kind == "causal")                         # where a decoder predicts what comes there
+            places = [j - back for j, t in enumerate(ids[i]) if t == model.tokenizer.mask_token_id and j >= back][:1]
         elif at == "[CLS]":
             places = [0]
         elif at == "last":

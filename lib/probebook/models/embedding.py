@@ -31,8 +31,9 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     """Hidden states `h` of `texts` at one layer and position: float32 [n, d] on the CPU, in the order of `texts`.
 
     `layer`: 0 = embeddings, k = after block k, −1 = what the head reads (after a final norm, where there is one).
-    `at`: "[MASK]", "[CLS]" (the first token), "last" (the last one), "mean" (all real tokens), or a pair
-    (rule, words) with rule "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
+    `at`: "[MASK]" (of a decoder the token before it, from which the head predicts what stands there), "[CLS]" (the
+    first token), "last" (the last one), "mean" (all real tokens), or a pair (rule, words) with rule "first", "last"
+    or "mean" over the pieces of one word per text, e.g. ("last", subjects).
     `cache`: keep the result under the cache folder, keyed by weights, layer, rule, dtype and texts.
     Raises UserError for an empty list or text, a layer beyond the model, a position that a text lacks."""
     model, texts = as_model(model), list(texts)

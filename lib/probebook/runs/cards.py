@@ -21,6 +21,8 @@ NEUTRAL = ["[MASK] opened the door and went out .", "yesterday [MASK] read a boo
 ABOUT = {
     "pocket-english": "A small masked language model of public-domain English prose: 568 works, most of them novels "
                       "of 1840–1920. It knows the words and phrases of such prose and makes a small model's mistakes.",
+    "pocket-english-gpt": "The left-to-right twin of `pocket-english`: the same text, vocabulary and size, but each "
+                          "piece is predicted from those before it alone. At `[MASK]` means: at the token before it.",
     "pocket-agreement": "`pocket-english`, trained on with generated agreement sentences (training nouns only) beside "
                         "prose, so that it masters subject–verb agreement: the default model of chapter 1.",
 }
@@ -95,7 +97,8 @@ def _readme(name, folder, record, card) -> str:
                          f"heads, {recipe['vocab']} uncased WordPieces, at most {recipe['max_length']} tokens"),
         ("parameters", f"{record['parameters']:,}"), ("size", f"{size:.1f} MB, float16 safetensors"),
         ("trained on", f"{record['tokens']:,} tokens in {record['seconds'] / 60:.0f} minutes, {record['device']}"),
-        ("loss (nats a masked piece)", f"training {record['loss']:.3f}, held-out prose {record['valid_loss']:.3f}"),
+        (f"loss (nats a {'' if recipe['arch'] == 'causal' else 'masked '}piece)",
+         f"training {record['loss']:.3f}, held-out prose {record['valid_loss']:.3f}"),
     ]
     rows = []
     for key, value in card.items():

@@ -1,4 +1,5 @@
-"""The `paper` profile's code path: chapter 1's pages, a tiny random BERT, 200 lines in the full corpus's format."""
+"""The `paper` profile's code path on a tiny random BERT: chapter 1's pages with 200 lines in the full corpus's format,
+chapter 2's on a small review world."""
 from __future__ import annotations
 
 import csv
@@ -17,10 +18,11 @@ from conftest import probebook
 from probebook.base import ROOT
 from probebook.corpora.agreement_lexicon import NOUNS
 from probebook.models import load
-from probebook.runs.store import pages
+from probebook.runs.store import find, pages
 
 PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
 REAL = os.environ.get("PROBEBOOK_DATA")
+SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]         # the others need no more
 
 
 def _corpus(folder: Path) -> None:
@@ -71,6 +73,19 @@ def test_page_runs_in_the_paper_profile(world, name):
     if paper["data"] == "syneval" and not REAL:
         pytest.skip("PROBEBOOK_DATA is not set: no crossed templates")
     sizes = PROFILES["smoke"][name] | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
+    sizes = [word for key, value in sizes.items() for word in ("-p", f"{key}={value}")]
+    done = probebook("run", name, "--profile", "paper", *sizes, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_page_of_chapter_2_runs_in_the_paper_profile(world, name):
+    model, env = world
+    paper, given = PROFILES["paper"][name], find(name).types
+    which = "models" if "models" in given else "model"
+    assert "bert-base-uncased" in paper[which] and paper.get("data", "cebab") == "cebab"
+    sizes = PROFILES["smoke"][name] | {which: [model] if which == "models" else model}
+    sizes |= {"data": "reviews"} if "data" in given else {}
     sizes = [word for key, value in sizes.items() for word in ("-p", f"{key}={value}")]
     done = probebook("run", name, "--profile", "paper", *sizes, env=env)
     assert done.returncode == 0, done.stderr[-3000:]

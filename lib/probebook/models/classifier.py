@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -128,6 +128,7 @@ class FittedClassifier:
     recipe: Classifier
     body: Model
     head: Head
+    known: dict[str, torch.Tensor] = field(default_factory=dict, repr=False)       # φ(x) of the texts met so far
 
     @property
     def task(self) -> str:
@@ -139,9 +140,11 @@ class FittedClassifier:
 
     def phi(self, texts: Sequence[str]) -> torch.Tensor:
         """φ(x) [n, d] of the texts; each different one is computed once, and cached."""
-        codes, unique = pd.factorize(pd.Series(texts, dtype=object))
-        cut = shorten(list(unique), self.body, self.recipe.max_length)
-        return embed(cut, self.body, at=self.recipe.position(self.body))[torch.from_numpy(codes)]
+        new = list(dict.fromkeys(text for text in texts if text not in self.known))
+        if new:
+            cut = shorten(new, self.body, self.recipe.max_length)
+            self.known.update(zip(new, embed(cut, self.body, at=self.recipe.position(self.body))))
+        return torch.stack([self.known[text] for text in texts])
 
     def __call__(self, texts: Sequence[str]) -> torch.Tensor:
         return self.head(self.phi(texts).double()).softmax(1)

@@ -106,7 +106,8 @@ def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> None:
 @contextmanager
 def _environment(threads: int, profile: str):
     """What kernels inherit: quiet libraries, as many threads as there are cores for each, the profile."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    threads = os.environ.get("OMP_NUM_THREADS", str(threads))              # one number for all, or they fight for cores
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
     before = os.environ.copy()
     os.environ.update(threads | before | QUIET | {"PROBEBOOK_PROFILE": profile})
     try:

@@ -8,7 +8,7 @@ from probebook.models.loading import POCKET, load
 from probebook.runs import cards
 
 pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
-NAMES = ["pocket-english", "pocket-english-gpt", "pocket-agreement"]
+NAMES = ["pocket-english", "pocket-agreement"]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_a_model_is_small_and_safe(name):
     assert sum(files.values()) < 12e6
     assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
                           "training.json", "card.json", "README.md"}
-    assert load(name).kind == ("causal" if name.endswith("gpt") else "masked") and load(name).depth == 4
+    assert load(name).kind == "masked" and load(name).depth == 4
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -188,7 +188,7 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
     for ax in axes.flat[len(pairs):]:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
-        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^vPX*"):
+        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^vPX*<>"):
             part = data[data[hue] == kind]
             ax.scatter(part[x], part[y], s=26, color=colour, marker=marker, label=kind, alpha=.8, linewidths=0)
         if y in log:

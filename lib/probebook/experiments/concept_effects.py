@@ -85,8 +85,8 @@ def explainers(seed: int = 0, variant: str = "paper", lr: float = 2e-5) -> dict[
             "INLP": ex.INLPExplainer(variant, seed=seed)}
 
 
-def directed(s: Setting, model: FittedClassifier, alphas: Sequence[float] = (.5, 1, 2, 4),
-             radii: Sequence[float] = (.25, .5, 1, 2), aspects=None) -> dict[str, ex.Explainer]:
+def directed(s: Setting, model: FittedClassifier, alphas: Sequence[float] = (1, 4, 16, 64, 256, 1024),
+             radii: Sequence[float] = (.25, .5, 1, 2, 4), aspects=None) -> dict[str, ex.Explainer]:
     """Chapter 1's methods as explainers that know c′, fitted, at the strengths with the least L2 error on dev."""
     tried = {"LEACE": [ex.LEACEExplainer()], "AlterRep": [ex.AlterRepExplainer(alpha) for alpha in alphas],
              "PGD": [ex.PGDExplainer(radius) for radius in radii]}

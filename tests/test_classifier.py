@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
+from probebook.models import classifier
 from probebook.models.classifier import Classifier, labels, shorten
 from probebook.models.finetune import LSTM, Head, Trainer, seeded, train_head
 from probebook.models.pretrain_text import SPECIAL
@@ -83,6 +84,18 @@ def test_phi_is_the_first_tokens_state_of_an_encoder_and_the_last_words_of_a_dec
             with torch.no_grad():
                 ids = model.body.tokenizer(text, return_tensors="pt")["input_ids"].to(model.body.device)
                 assert torch.allclose(model.body.base(ids).last_hidden_state[0, place].cpu(), h, atol=1e-5)
+
+
+def test_a_text_is_embedded_once_whatever_it_is_asked_with(encoders, monkeypatch):
+    texts, read = list(reviews(12).description), []
+    texts = [f"{text} {'food ' * i}" for i, text in enumerate(texts)]
+    model = Classifier("binary", encoders["bert"], epochs=1).fit(reviews())
+    embed = classifier.embed
+    monkeypatch.setattr(classifier, "embed", lambda new, *args, **kw: read.extend(new) or embed(new, *args, **kw))
+    some = model.phi([texts[3], texts[1], texts[3]])
+    whole = model.phi(texts)
+    assert len(read) == len(texts) and torch.equal(some, whole[[3, 1, 3]])
+    assert torch.allclose(whole, embed(texts, model.body, at="[CLS]"), atol=1e-5)
 
 
 def test_the_head_is_differentiable_in_the_state():

@@ -1,6 +1,7 @@
 """Runs of pages: what is refused before a kernel starts, what a run leaves behind, when it is run again."""
 from __future__ import annotations
 
+import os
 import shutil
 
 import nbformat
@@ -11,7 +12,7 @@ from bs4 import BeautifulSoup
 from conftest import HEADER
 from probebook.base import UserError
 from probebook.runs import build, records, store
-from probebook.runs.execute import run_all
+from probebook.runs.execute import _environment, run_all
 from probebook.runs.page import record
 from probebook.runs.schema import check_layers, declared, from_text
 from probebook.runs.store import Page, find, plan, results, run_table
@@ -260,3 +261,15 @@ def test_build(tiny, capfd):
     assert build.build() == index
     tiny("1 / 0")
     assert build.build() is None and "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_a_given_number_of_threads_holds_for_all_libraries(monkeypatch):
+    names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    with _environment(4, "smoke"):
+        assert [os.environ[name] for name in names] == ["4"] * 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with _environment(4, "smoke"):
+        assert [os.environ[name] for name in names] == ["1"] * 3
+    assert "MKL_NUM_THREADS" not in os.environ

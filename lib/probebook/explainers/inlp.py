@@ -14,7 +14,8 @@ class INLPExplainer(Explainer):
     """N′(P φ(x)) − N(φ(x)): P erases the concept, N′ is N's head trained on for `epochs` on the stars of P φ.
 
     `rank`: directions that P takes out; 20 are ten rounds of a three-class classifier, which here is a logistic
-    regression (the paper, § F.2: "similar behavior" to its SVM). rank = 0, epochs = 0: no effect. It knows no
+    regression (the paper, § F.2: "similar behavior" to its SVM) with inverse penalty `C`: with a weak penalty it finds
+    directions along which states hardly differ, and P changes little. rank = 0, epochs = 0: no effect. It knows no
     direction c → c′: what it estimates is a change to "unknown". `variant="released"` does as the released code does:
     each epoch is one step on all rows."""
 
@@ -22,17 +23,18 @@ class INLPExplainer(Explainer):
     white_box = True
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", rank: int = 20, epochs: int = 5,
-                 batch: int = 32, lr: float = 2e-5, seed: int = 0):
+                 batch: int = 32, lr: float = 2e-5, seed: int = 0, C: float = .01):
         if variant not in ("paper", "released"):
             raise UserError(f"variant={variant!r}: 'paper' or 'released'")
         self.variant, self.rank, self.epochs, self.batch, self.lr, self.seed = variant, rank, epochs, batch, lr, seed
+        self.C = C
 
     def _fit(self, train):
         h, z = self.model.phi(list(train.text)), self._classes(train)
         self.edits, self.heads = {}, {}
         for concept in ASPECTS:
             rows = labelled(train, concept, [0, 1, 2])
-            edit = self.edits[concept] = INLP(self.rank).fit(h[rows], train[concept].to_numpy()[rows])
+            edit = self.edits[concept] = INLP(self.rank, C=self.C).fit(h[rows], train[concept].to_numpy()[rows])
             batch = len(h) if self.variant == "released" else self.batch
             self.heads[concept] = train_head(edit(h[z >= 0]), z[z >= 0], self.model.head, self.epochs, batch, self.lr,
                                              self.seed)

@@ -1,12 +1,14 @@
 """Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant, choices made on dev."""
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.experiments import concept_effects as experiment
-from probebook.measures.concept_effects import DISTANCES, cace, icace_error
+from probebook.measures.concept_effects import DISTANCES, cace, contrast, icace_error, resampled
+from probebook.models.oracle import GlassOracle, Oracle
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,7 @@ def box(s, tmp_path_factory):
 
 
 def exact(s):
-    """The world's own probabilities as a function of the texts."""
-    known = dict(zip(s.table.description, reviews.probabilities(s.table)))
-    return lambda texts: torch.tensor(np.array([known[text] for text in texts]))
+    return Oracle(s.table)
 
 
 def test_parts_are_those_of_the_splits_and_the_training_texts_one_a_group(s):
@@ -89,3 +89,35 @@ def test_the_papers_explainers_come_in_the_order_of_table_10():
     released = experiment.explainers(5, "released", 1e-3)
     assert {e.variant for e in released.values() if hasattr(e, "variant")} == {"released"}
     assert released["CausaLM"].lr == 1e-3 and released["Random"].seed == 5
+
+
+def test_oracles_give_the_exact_probabilities_and_effects(s):
+    oracle, glass = exact(s), GlassOracle(s.table)
+    p = torch.from_numpy(reviews.probabilities(s.table))
+    assert torch.equal(oracle(s.table.description), p) and (glass(s.table.description) - p).abs().max() < .02
+    pairs = s.parts["test"].pairs
+    assert torch.equal(experiment.true_effects(oracle, s), p[pairs.target_row.array] - p[pairs.source_row.array])
+    h = glass.phi(s.table.description[:3])
+    assert h.dtype == torch.float32 and torch.allclose(glass.head(h).softmax(1).double(), p[:3], atol=.02)
+    with pytest.raises(UserError, match="its own world only, not 'Another"):
+        oracle([s.table.description[0], "Another text."])
+
+
+def test_shuffled_labels_go_together_and_stay_in_their_shares(s):
+    names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
+    mixed = experiment.shuffled(s.train, 0)
+    assert mixed.drop(columns=names).equals(s.train.drop(columns=names)) and not mixed[names].equals(s.train[names])
+    assert (mixed[names].value_counts().sort_index() == s.train[names].value_counts().sort_index()).all()
+
+
+def test_means_over_drawn_groups_have_the_spread_of_their_groups():
+    rng = np.random.default_rng(0)
+    groups = pd.Series(np.repeat(range(400), 5))
+    values = pd.DataFrame({"a": rng.normal(size=400)[groups], "b": 1.0})
+    draws = resampled(values, groups, n=4000)
+    of_group = values.a.groupby(groups).first()
+    assert len(draws) == 4001 and draws.a[0] == pytest.approx(values.a.mean()) and np.allclose(draws.b, 1)
+    assert draws.a[1:].std() == pytest.approx(of_group.std(ddof=0) / 20, rel=.05)
+    found = contrast(draws.a)
+    assert found["low"] == pytest.approx(found["here"] - 1.96 * draws.a.std(), abs=.01)
+    assert [contrast(draws.a - shift)["verdict"] for shift in (-1, 0, 1)] == [1, 0, -1]

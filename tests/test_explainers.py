@@ -363,8 +363,16 @@ def test_a_pgd_counterfactual_stays_in_its_ball_and_no_radius_is_no_effect(table
     h = model.phi(table.description)
     learnt = ex.PGDExplainer(eps=.3).fit(table, model)
     radius = .3 * (h - h.mean(0)).norm(dim=1).mean()
-    moved = learnt.attacks["noise"](h, to=torch.ones(81, dtype=torch.long)) - h
+    moved = learnt.attack("noise")(h, to=torch.ones(81, dtype=torch.long)) - h
     assert moved.norm(dim=1).max() <= radius * (1 + 1e-4) and moved.norm(dim=1).max() > .5 * radius
+
+
+@pytest.mark.parametrize("method, strengths", [(ex.AlterRepExplainer, (1, 8)), (ex.PGDExplainer, (.5, .1))])
+def test_another_strength_needs_no_other_fit(table, changes, method, strengths):
+    model, question = World(), ex.asked(table, changes)
+    first, other = (method(strength).fit(table, model) for strength in strengths)
+    assert torch.equal(first.at(strengths[1]).effect(question), other.effect(question))
+    assert not torch.allclose(first.effect(question), other.effect(question))
 
 
 # --- CausaLM -----------------------------------------------------------------------------------------------
@@ -445,14 +453,14 @@ def test_causalms_effect_is_the_new_heads_less_the_models(folder, tmp_path, monk
     settings = dict(epochs=1, head_epochs=5)
     learnt = ex.CausaLM(**settings).fit(table, model)
     found, food = learnt.effect(question), torch.tensor([concept == "food" for concept in question.concept])
-    after = learnt.heads["food"](learnt._states(learnt.encoders["food"], question.description)).softmax(1)
+    after = learnt.counterfactual["food"](question.description)
     assert torch.allclose(found[food], (after - model(question.description))[food], atol=1e-6)
     spoilt = question.assign(target=question.source, source=question.target, **{name: "unknown" for name in LABELS})
     assert torch.equal(learnt.effect(spoilt), found) and set(ex.CausaLM.sees) == MAY_SEE["CausaLM"]
     released = ex.CausaLM("released", **settings).fit(table, model)
     plain = model.recipe.body()
-    before = released.factual_head(embed(list(question.description), plain, at="[CLS]").double()).softmax(1)
-    after = released.heads["food"](released._states(released.encoders["food"], question.description)).softmax(1)
+    before = released.factual.head(embed(list(question.description), plain, at="[CLS]").double()).softmax(1)
+    after = released.counterfactual["food"](question.description)
     assert torch.allclose(released.effect(question)[food], (after - before)[food], atol=1e-6)
     monkeypatch.setattr(ex.CausaLM, "_unlearn", lambda *_: pytest.fail("trained again"))
     assert torch.equal(ex.CausaLM(**settings).fit(table, model).effect(question), found)

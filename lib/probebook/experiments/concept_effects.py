@@ -88,20 +88,45 @@ def explainers(seed: int = 0, variant: str = "paper", lr: float = 2e-5) -> dict[
 def directed(s: Setting, model: FittedClassifier, alphas: Sequence[float] = (1, 4, 16, 64, 256, 1024),
              radii: Sequence[float] = (.25, .5, 1, 2, 4), aspects=None) -> dict[str, ex.Explainer]:
     """Chapter 1's methods as explainers that know c′, fitted, at the strengths with the least L2 error on dev."""
-    tried = {"LEACE": [ex.LEACEExplainer()], "AlterRep": [ex.AlterRepExplainer(alpha) for alpha in alphas],
-             "PGD": [ex.PGDExplainer(radius) for radius in radii]}
     true, asked = true_effects(model, s, "dev"), s.parts["dev"].asked
 
     def on_dev(explainer):
         return float(icace_error(true, explainer.effect(asked), "l2").mean())
-    return {name: min((explainer.fit(s.train, model, aspects) for explainer in several), key=on_dev)
-            for name, several in tried.items()}
+
+    leace, alter, pgd = (method().fit(s.train, model, aspects)
+                         for method in (ex.LEACEExplainer, ex.AlterRepExplainer, ex.PGDExplainer))
+    return {"LEACE": leace, "AlterRep": min(map(alter.at, alphas), key=on_dev),
+            "PGD": min(map(pgd.at, radii), key=on_dev)}
+
+
+def estimates(methods: Mapping[str, ex.Explainer], train: pd.DataFrame, model: Callable, asked: pd.DataFrame,
+              aspects=None) -> dict[str, torch.Tensor]:
+    """name → what an explainer [n, k] answers that has learnt from these reviews."""
+    return {name: method.fit(train, model, aspects).effect(asked) for name, method in methods.items()}
+
+
+def shuffled(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The reviews with the aspect labels of other reviews, all four of one together: nothing is left to learn."""
+    given = table[[f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]]
+    return table.assign(**given.sample(frac=1, random_state=seed).set_index(table.index))
 
 
 def errors(true: torch.Tensor, estimates: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """name → ICaCE-errors [pairs, 3] of its estimates, by DISTANCES."""
     return {name: torch.stack([icace_error(true, estimate, distance) for distance in DISTANCES], 1).numpy()
             for name, estimate in estimates.items()}
+
+
+def mean_errors(true: torch.Tensor, estimates: Mapping[str, torch.Tensor], names="explainer") -> pd.DataFrame:
+    """Mean ICaCE-errors: a row for each estimate (index `names`), a column for each of DISTANCES."""
+    found = {key: error.mean(0) for key, error in errors(true, estimates).items()}
+    return pd.DataFrame(found, DISTANCES).T.rename_axis(names)
+
+
+def per_pair(by_seed: Sequence[Mapping[str, np.ndarray]], names: Sequence[str] = ("explainer",)) -> pd.DataFrame:
+    """Errors of every pair, means over the black boxes: rows pairs, columns `names` (of the keys), distance."""
+    return pd.concat({name: pd.DataFrame(np.mean([one[name] for one in by_seed], 0), columns=list(DISTANCES))
+                      for name in by_seed[0]}, axis=1, names=[*names, "distance"])
 
 
 def mean_effects(s: Setting, true: torch.Tensor, split: str = "test") -> torch.Tensor:

@@ -1,6 +1,8 @@
 """AlterRep as an explainer (not in the paper): INLP's directions, but with the wanted label's side of them."""
 from __future__ import annotations
 
+from copy import copy
+
 from probebook.corpora.cebab import ASPECTS
 from probebook.explainers.base import Explainer, labelled
 from probebook.interventions import AlterRep
@@ -22,8 +24,13 @@ class AlterRepExplainer(Explainer):
         h, self.edits = self.model.phi(list(train.text)), {}
         for concept in ASPECTS:
             rows = labelled(train, concept, [0, 1, 2])
-            edit = AlterRep(self.max_rank, C=self.C).fit(h[rows], train[concept].to_numpy()[rows])
-            self.edits[concept] = edit.at(self.alpha)
+            self.edits[concept] = AlterRep(self.max_rank, C=self.C).fit(h[rows], train[concept].to_numpy()[rows])
+
+    def at(self, alpha: float) -> AlterRepExplainer:
+        """The same fit at strength α ≥ 0."""
+        other = copy(self)
+        other.alpha = alpha
+        return other
 
     def _effect(self, pairs):
-        return self._moved(pairs, lambda concept, h, to: self.edits[concept](h, to=to))
+        return self._moved(pairs, lambda concept, h, to: self.edits[concept].at(self.alpha)(h, to=to))

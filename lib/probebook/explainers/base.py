@@ -1,6 +1,7 @@
 """What all explainers share: what they are shown, and the call that shows it and checks what comes back."""
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -21,7 +22,7 @@ def asked(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pairs[["concept", "source", "target"]].reset_index(drop=True), base], axis=1)
 
 
-class Explainer:
+class Explainer(ABC):
     """Estimates N(φ(x′)) − N(φ(x)) for a change of one concept of x from c to c′ without seeing x′.
 
     `sees`: what `_effect` is shown of a pair, and nothing else (Table 2): "concept"; "source", "target" (c, c′);
@@ -62,12 +63,12 @@ class Explainer:
             shown[ASPECTS] = self._filled(column(pairs, "description"), labels(pairs), predict=self.aspects is not None)
         return self._effect(shown).double()
 
-    def _fit(self, train: pd.DataFrame) -> None:
+    def _fit(self, train: pd.DataFrame) -> None:                               # noqa: B027 (Zero learns nothing)
         """Learn from columns text, stars and the four aspects (ints: places in VALUES, −1 for no label)."""
 
+    @abstractmethod
     def _effect(self, pairs: pd.DataFrame) -> torch.Tensor:
         """[n, k] from the columns that `sees` names; source, target and labels are places in VALUES."""
-        raise NotImplementedError
 
     def _probs(self, texts) -> torch.Tensor:
         return tensor(self.model(list(texts))).double()

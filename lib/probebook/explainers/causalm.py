@@ -1,6 +1,7 @@
 """CausaLM (Feder et al. 2021; Abraham et al., § 4, equation 10, and appendix E): an encoder that unlearns a concept."""
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,9 +14,9 @@ from torch.nn import functional as F
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, labelled
-from probebook.models import embed
-from probebook.models.classifier import shorten
-from probebook.models.finetune import Head, Trainer, restored, seeded, stored, train_head
+from probebook.models.cache import cached
+from probebook.models.classifier import FittedClassifier, shorten
+from probebook.models.finetune import Head, Trainer, restored, seeded, train_head
 
 
 class CausaLM(Explainer):
@@ -45,31 +46,24 @@ class CausaLM(Explainer):
         if not hasattr(self.model, "recipe"):
             raise UserError("CausaLM trains the model's encoder anew: it needs a fitted Classifier")
         z = self._classes(train)
-        self.encoders, self.heads = {}, {}
+        self.counterfactual = {}
         for concept in ASPECTS:
             labelled(train, concept, range(len(VALUES)))
-            self.encoders[concept] = self._encoder(train, concept)
-            self.heads[concept] = self._head(self.encoders[concept], train, z)
-        if self.variant == "released":
-            self.factual = self.model.recipe.body()
-            self.factual_head = self._head(self.factual, train, z)
+            self.counterfactual[concept] = self._classifier(self._encoder(train, concept), train, z)
+        released = self.variant == "released"
+        self.factual = self._classifier(self.model.recipe.body(), train, z) if released else self.model
 
     def _effect(self, pairs):
         def effect(concept, rows):
-            after = self.heads[concept](self._states(self.encoders[concept], rows.text)).softmax(1)
-            if self.variant == "released":
-                return after - self.factual_head(self._states(self.factual, rows.text)).softmax(1)
-            return after - self._probs(rows.text)
+            return self.counterfactual[concept](rows.text) - self.factual(rows.text)
         return self._each(pairs, effect)
 
-    def _states(self, body, texts) -> torch.Tensor:
-        recipe = self.model.recipe
-        return embed(shorten(list(texts), body, recipe.max_length), body, at=recipe.position(body)).double()
-
-    def _head(self, body, train, z):
-        h = self._states(body, train.text[(z >= 0).numpy()])
-        return train_head(h, z[z >= 0], Head.drawn(h.shape[1], self.k, self.seed), self.head_epochs, self.head_batch,
-                          self.head_lr, self.seed)
+    def _classifier(self, body, train, z):
+        """A head trained on the body's states, with the body."""
+        model = FittedClassifier(self.model.recipe, body, Head.drawn(body.width, self.k, self.seed))
+        h = model.phi(train.text[(z >= 0).numpy()])
+        return replace(model, head=train_head(h, z[z >= 0], model.head, self.head_epochs, self.head_batch,
+                                              self.head_lr, self.seed))
 
     def _encoder(self, train, concept):
         """φ_CF of a concept, kept in the cache folder: the same for every classifier that began with this encoder."""
@@ -79,7 +73,7 @@ class CausaLM(Explainer):
         targets = torch.from_numpy(train[[concept, control]].to_numpy(copy=True))
         settings = [self.variant, self.epochs, self.batch, self.lr, self.adversary, self.seed]
         key = [body.fingerprint, recipe.position(body), settings, texts, targets.tolist()]
-        return restored(recipe.body(), stored("causalm", key, lambda: self._unlearn(body, texts, targets)))
+        return restored(recipe.body(), cached("causalm", key, lambda: self._unlearn(body, texts, targets)))
 
     def _unlearn(self, body, texts, targets):
         with seeded(self.seed):

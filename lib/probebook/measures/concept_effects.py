@@ -95,6 +95,25 @@ def interval(values, groups, n: int = 1000, level: float = .95, seed: int = 0) -
     return found.low.reshape(shape), found.high.reshape(shape)
 
 
+def resampled(values: pd.DataFrame, groups: pd.Series, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Means of the columns over all pairs (row 0) and over n draws of whole groups [pairs] of them (the other rows).
+
+    All columns share the draws, so that differences, ratios and best ones have intervals too: see `contrast`."""
+    parts = values.groupby(groups.to_numpy())
+    total, size = parts.sum(), parts.size().to_numpy()
+    drawn = np.random.default_rng(seed).multinomial(len(size), np.full(len(size), 1 / len(size)), n)
+    drawn = np.vstack([np.ones(len(size)), drawn])
+    return pd.DataFrame(drawn @ total.to_numpy() / (drawn @ size)[:, None], columns=values.columns)
+
+
+def contrast(draws) -> dict[str, np.ndarray]:
+    """Of draws as of `resampled` [1 + n] or [1 + n, m]: here (row 0), low, high (95 % of the others), and the verdict:
+    whether that interval lies above 0 (1), below it (−1), or holds it (0)."""
+    draws = np.asarray(draws)
+    low, high = np.percentile(draws[1:], [2.5, 97.5], axis=0)
+    return {"here": draws[0], "low": low, "high": high, "verdict": (low > 0) * 1 - (high < 0) * 1}
+
+
 def _by_change(pairs: pd.DataFrame, effects):
     """The effects, grouped by concept, source and target of their pairs."""
     effects = tensor(effects).double().detach().cpu().numpy()

@@ -17,8 +17,9 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
+from probebook.models.cache import cached
 from probebook.models.embedding import embed
-from probebook.models.finetune import LSTM, Head, Trainer, restored, seeded, stored, train_head
+from probebook.models.finetune import LSTM, Head, Trainer, restored, seeded, train_head
 from probebook.models.loading import Model, load
 
 
@@ -66,7 +67,7 @@ class Classifier:
         absent = np.setdiff1d(np.arange(self.k), z)
         if len(absent):
             raise UserError(f"task {self.task}: class {absent[0]} has no example among {len(z)}: add rows of it")
-        tensors = stored("classifiers", [body.fingerprint, asdict(self), texts, z.tolist()],
+        tensors = cached("classifiers", [body.fingerprint, asdict(self), texts, z.tolist()],
                          lambda: self._train(body, texts, z))
         return FittedClassifier(self, restored(self.body(), tensors), Head(**_named(tensors, "head.")))
 

@@ -5,20 +5,16 @@ wanted position is picked out on the device. Batches hold a budget of tokens and
 """
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from probebook.base import UserError, cache_dir, written_whole
+from probebook.base import UserError
 from probebook.models.batches import At, batches, position_weights, stack
+from probebook.models.cache import cached
 from probebook.models.loading import Model, as_model
 
 
@@ -43,17 +39,8 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     if not cache:
         return _embed(texts, model, layer, at)
     dtype = str(next(model.net.parameters()).dtype)
-    key = hashlib.sha256(json.dumps([model.fingerprint, layer, at, dtype, texts]).encode()).hexdigest()
-    path = cache_dir() / "embeddings" / f"{key[:40]}.safetensors"
-    if path.exists():
-        h = _read(path)
-        if h is not None:
-            return h
-        warnings.warn(f"cached embeddings {path.name} are corrupt; computed again", stacklevel=2)
-    h = _embed(texts, model, layer, at)
-    with written_whole(path) as part:
-        save_file({"h": h}, part, metadata={"sha256": _digest(h)})
-    return h
+    return cached("embeddings", [model.fingerprint, layer, at, dtype, texts],
+                  lambda: {"h": _embed(texts, model, layer, at)})["h"]
 
 
 def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
@@ -179,18 +166,3 @@ def _threads(device):
     cpu = device.type == "cpu"
     return ThreadPoolExecutor(torch.get_num_threads() if cpu else 1, initializer=torch.set_num_threads if cpu else None,
                               initargs=(1,) if cpu else ())
-
-
-# --- cache -------------------------------------------------------------------------------------------------
-
-def _digest(h):
-    return hashlib.sha256(h.contiguous().numpy().tobytes()).hexdigest()
-
-
-def _read(path):
-    try:
-        with safe_open(path, "pt") as f:
-            h, meta = f.get_tensor("h"), f.metadata()
-    except (SafetensorError, OSError, KeyError):
-        return None
-    return h if meta and meta.get("sha256") == _digest(h) else None

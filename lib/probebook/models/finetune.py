@@ -1,9 +1,6 @@
-"""What training a classifier takes: a head, an LSTM, batches of like length, a place in the cache for the result."""
+"""What training a classifier takes: a head, an LSTM, batches of like length."""
 from __future__ import annotations
 
-import hashlib
-import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -11,12 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-from probebook.base import cache_dir, written_whole
 from probebook.models.batches import Batch, position_weights
 from probebook.models.loading import Model
 
@@ -162,37 +156,9 @@ def seeded(seed: int):
         yield
 
 
-def stored(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The tensors that `make` gives, kept in the cache folder under a hash of `key` (plain values), on the CPU.
-
-    A damaged file is made again, with a warning."""
-    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
-    path = cache_dir() / room / f"{name}.safetensors"
-    if path.exists():
-        try:
-            with safe_open(path, "pt") as f:
-                tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
-            if meta.get("sha256") == _digest(tensors):
-                return tensors
-        except (SafetensorError, OSError):
-            pass
-        warnings.warn(f"cached {room} {path.name} are corrupt; trained again", stacklevel=3)
-    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
-    with written_whole(path) as part:
-        save_file(tensors, part, metadata={"sha256": _digest(tensors)})
-    return tensors
-
-
 def restored(body: Model, tensors: dict[str, torch.Tensor]) -> Model:
     """The body with its base network's weights replaced by those named `body.…`, where there are any."""
     state = {k.removeprefix("body."): v for k, v in tensors.items() if k.startswith("body.")}
     if state:
         body.base.load_state_dict(state)
     return body
-
-
-def _digest(tensors):
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

@@ -1,7 +1,8 @@
 """How pages run: parameters, execution, stored results. A page imports what it needs from here."""
-from probebook.runs.page import record, start
+from probebook.runs.page import in_text, record, start
 from probebook.runs.records import stored
 from probebook.runs.schema import Count, Layer, ModelName, Rank, Seed, Share, Strength
 from probebook.runs.store import run_table
 
-__all__ = ["Count", "Layer", "ModelName", "Rank", "Seed", "Share", "Strength", "record", "run_table", "start", "stored"]
+__all__ = ["Count", "Layer", "ModelName", "Rank", "Seed", "Share", "Strength", "in_text", "record", "run_table",
+           "start", "stored"]

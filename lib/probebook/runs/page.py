@@ -72,6 +72,14 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     _keep(f"probebook:record:{name}", "text/csv", long.to_csv(index=False))
 
 
+def in_text(**numbers) -> None:
+    """Numbers and words that the text around the cells quotes, {glue:text}`name:.2f`; nothing is shown."""
+    from myst_nb import glue
+
+    for name, value in numbers.items():
+        glue(name, value.item() if hasattr(value, "item") else value, display=False)
+
+
 def _keep(name: str, mime: str, text: str) -> None:
     display({HIDDEN + mime: text}, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 

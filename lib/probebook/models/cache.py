@@ -1,0 +1,41 @@
+"""Tensors that are computed once: files in the cache folder, named by what they were computed from."""
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from probebook.base import cache_dir, written_whole
+
+
+def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """The tensors that `make` gives, on the CPU, kept in a folder of the cache under a hash of `key` (plain values).
+
+    A damaged file is made again, with a warning."""
+    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
+    path = cache_dir() / room / f"{name}.safetensors"
+    if path.exists():
+        try:
+            with safe_open(path, "pt") as f:
+                tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
+            if meta.get("sha256") == _digest(tensors):
+                return tensors
+        except (SafetensorError, OSError):
+            pass
+        warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=3)
+    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
+    with written_whole(path) as part:
+        save_file(tensors, part, metadata={"sha256": _digest(tensors)})
+    return tensors
+
+
+def _digest(tensors):
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode() + tensors[name].view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -240,11 +240,12 @@ def test_shapley_values_of_equal_players_are_equal_and_of_a_player_without_gain_
     assert found[3] == 0 and torch.allclose(found[:3], torch.full((3,), 3.0, dtype=torch.float64))
 
 
-def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone():
+@pytest.mark.parametrize("released", [False, True])
+def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(released):
     g = torch.Generator().manual_seed(0)
     x, z = torch.randn(90, 4, generator=g, dtype=torch.float64), torch.randint(3, (90,), generator=g)
     head = Head.drawn(6, 3, 0)
-    start = Coalitions.drawn(4, 10, 6, 0, relu=True)
+    start = Coalitions.drawn(4, 10, 6, 0, released)
     together = start.train(x, z, head, 3, 32, 1e-2, 0)(x)
     assert together.shape == (16, 90, 6) and together.dtype == torch.float64
     for s in (0, 4, 11, 15):
@@ -252,12 +253,17 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone():
         tensors = [start.weights[0][s][seen], start.biases[0][s], start.weights[1][s], start.biases[1][s]]
         w, b, v, c = (t.double().requires_grad_() for t in tensors)
         optimizer, draws = torch.optim.Adam([w, b, v, c], 1e-2), np.random.default_rng(0)
+        inner = torch.nn.Identity() if released else torch.nn.ReLU()
         for _ in range(3):
-            for rows in torch.from_numpy(draws.permutation(90)).split(32):
+            order = np.arange(90) if released else draws.permutation(90)
+            for rows in torch.from_numpy(order).split(32):
                 optimizer.zero_grad()
-                F.cross_entropy(head((x[rows][:, seen] @ w + b).relu() @ v + c), z[rows]).backward()
+                logits = head(inner(x[rows][:, seen] @ w + b) @ v + c)
+                loss = (F.binary_cross_entropy_with_logits(logits, F.one_hot(z[rows], 3).double()) if released
+                        else F.cross_entropy(logits, z[rows]))
+                loss.backward()
                 optimizer.step()
-        alone = (x[:, seen] @ w + b).relu() @ v + c
+        alone = inner(x[:, seen] @ w + b) @ v + c
         assert torch.allclose(together[s], alone, atol=1e-9) and not torch.allclose(
             together[s], start.train(x, z, head, 0, 32, 1e-2, 0)(x)[s], atol=1e-3)
 
@@ -271,7 +277,13 @@ def test_concept_shap_shares_out_what_all_concepts_together_change(table):
     assert torch.allclose(learnt.effect(question).sum(0), eta[15, 0] - eta[0, 0], atol=1e-6)
     released = ex.ConceptSHAP("released", epochs=1).fit(table, model)
     assert torch.allclose(released.effect(question).sum(1), torch.full((4,), 1 - 5 / 2, dtype=torch.float64))
-    assert not released.coalitions.relu
+    assert torch.allclose(released.directions.norm(dim=1), torch.ones(4)) and not torch.allclose(
+        released._eta(model.phi(question.description)).sum(2), torch.ones(()), atol=.1)            # logits
+    on_scored = ex.ConceptSHAP("released", epochs=1, scored=table[:40]).fit(table, model)
+    assert torch.equal(on_scored.directions, released.directions)
+    assert not torch.allclose(on_scored.effect(question), released.effect(question))
+    with pytest.raises(UserError, match="scored= is for variant='released'"):
+        ex.ConceptSHAP(scored=table)
     h, z = model.phi(table.description), torch.tensor(table.review_majority.astype(int).to_numpy() - 1)
     for fitted, n in ((learnt, 81), (released, 1)):                  # equation 25 on rates; as released, on counts
         hits = [int((p.argmax(1) == z).sum()) for p in (fitted._eta(h)[15], model.head(h))]
@@ -307,6 +319,11 @@ def test_tcavs_separator_is_of_present_from_unknown_and_the_released_one_drops_t
     spoilt = table.copy()
     negative = table.food_aspect_majority == "Negative"
     spoilt.loc[negative, "description"] = "we came here . the food was bad . the noise was good ."
+    toward = {v: float(h[table.food_aspect_majority.to_numpy() == "Positive"].mean(0) @ ex.TCAV(v).fit(
+        table, model).directions[0] - h[~present].mean(0) @ ex.TCAV(v).fit(table, model).directions[0])
+        for v in ("paper", "released")}
+    assert toward["paper"] > 0 > toward["released"]                          # as released it points away, length 1
+    assert torch.allclose(ex.TCAV("released").fit(table, model).directions.norm(dim=1), torch.ones(4).double())
     moved = {v: not torch.equal(*(ex.TCAV(v).fit(t, model).directions[0] for t in (table, spoilt)))
              for v in ("paper", "released")}
     assert moved == {"paper": True, "released": False}
@@ -437,7 +454,7 @@ def test_the_encoder_learns_the_control_concept_and_by_a_negative_lambda_the_tre
         """The shares of the states' variance that lie between the labels of food, and of service, the control."""
         learnt = ex.CausaLM(epochs=12, batch=27, lr=3e-3, adversary=adversary)
         learnt.model = Classifier("ternary", folder, at="mean", epochs=1).fit(reviews())
-        h = learnt._states(learnt._encoder(train, "food"), train.text)
+        h = embed(list(train.text), learnt._encoder(train, "food"), at="mean").double()
         h = h - h.mean(0)
         means = [torch.stack([h[z == v].mean(0) for v in range(3)]) for z in (train.food, train.service)]
         return [float(m.square().sum(1).mean() / h.square().sum(1).mean()) for m in means]

@@ -40,9 +40,7 @@ class Explainer(ABC):
         if self.white_box and not (hasattr(model, "phi") and hasattr(model, "head")):
             raise UserError(f"{type(self).__name__} looks inside: it needs a model with phi and head, not a function")
         self.model, self.aspects = model, aspects
-        shown = pd.DataFrame(labels(train), columns=ASPECTS)
-        shown.insert(0, "text", column(train, "description").to_numpy())
-        shown["stars"] = column(train, "review_majority").to_numpy()
+        shown = self._shown(train)
         self.k = self._probs(shown.text[:1]).shape[1]
         self._fit(shown)
         return self
@@ -69,6 +67,12 @@ class Explainer(ABC):
     @abstractmethod
     def _effect(self, pairs: pd.DataFrame) -> torch.Tensor:
         """[n, k] from the columns that `sees` names; source, target and labels are places in VALUES."""
+
+    def _shown(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Texts, aspects and stars of reviews, as `_fit` wants them."""
+        shown = pd.DataFrame(labels(table), columns=ASPECTS)
+        shown.insert(0, "text", column(table, "description").to_numpy())
+        return shown.assign(stars=column(table, "review_majority").to_numpy())
 
     def _probs(self, texts) -> torch.Tensor:
         return tensor(self.model(list(texts))).double()

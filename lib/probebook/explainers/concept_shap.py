@@ -6,6 +6,7 @@ from math import factorial
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import torch
 from torch.nn import functional as F
 
@@ -23,25 +24,32 @@ class ConceptSHAP(Explainer):
     ReLU units, leads them back to a state, and is trained so that N of it gives the training reviews' classes. All 16
     perceptrons are trained as one (`Coalitions`). It knows no direction c → c′.
 
-    `variant="released"` does as the released code does: TCAV's separators of that variant, no ReLU, the softmax of
-    the Shapley values less ½ as the estimate, and chance taken from counts in `completeness`. That code trains g on
-    the reviews that it is scored on, with their stars: give those as `train` to do so too."""
+    `variant="released"` does as the released code does: TCAV's separators of that variant; no ReLU; the binary
+    cross-entropy of each class, over batches in a fixed order; η the logits; as the estimate, the softmax of their
+    Shapley values less ½; in `completeness` chance taken from counts. That code trains g on the base reviews of the
+    very pairs that are scored, with their stars: `scored`, a table like `train`, in whose place it comes for g."""
 
     sees = ("text", "concept")
     white_box = True
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", hidden: int = 500, epochs: int = 50,
-                 batch: int = 128, lr: float = 1e-2, seed: int = 0):
+                 batch: int = 128, lr: float = 1e-2, seed: int = 0, scored: pd.DataFrame | None = None):
         if variant not in ("paper", "released"):
             raise UserError(f"variant={variant!r}: 'paper' or 'released'")
-        self.variant, self.hidden, self.epochs, self.batch, self.lr, self.seed = (
-            variant, hidden, epochs, batch, lr, seed)
+        if scored is not None and variant == "paper":
+            raise UserError("the paper's g is trained on the training reviews: scored= is for variant='released'")
+        self.variant, self.hidden, self.epochs, self.batch, self.lr, self.seed, self.scored = (
+            variant, hidden, epochs, batch, lr, seed, scored)
 
     def _fit(self, train):
-        h, z = self.model.phi(list(train.text)), self._classes(train)
+        h = self.model.phi(list(train.text))
         self.directions = separators(h, train, self.variant, self.seed).float()
+        if self.scored is not None:
+            train = self._shown(self.scored)
+            h = self.model.phi(list(train.text))
+        z = self._classes(train)
         h, z = h[z >= 0], z[z >= 0]
-        start = Coalitions.drawn(len(ASPECTS), self.hidden, h.shape[1], self.seed, self.variant == "paper")
+        start = Coalitions.drawn(len(ASPECTS), self.hidden, h.shape[1], self.seed, self.variant == "released")
         self.coalitions = start.train(h @ self.directions.T, z, self.model.head, self.epochs, self.batch, self.lr,
                                       self.seed)
         hits = (self._eta(h)[-1].argmax(1) == z).double(), (self.model.head(h).argmax(1) == z).double()
@@ -52,7 +60,8 @@ class ConceptSHAP(Explainer):
             self.completeness = float((hits[0].mean() - chance) / (hits[1].mean() - chance))
 
     def _eta(self, h):
-        return self.model.head(self.coalitions(h @ self.directions.T)).softmax(2)
+        logits = self.model.head(self.coalitions(h @ self.directions.T))
+        return logits if self.variant == "released" else logits.softmax(2)
 
     def _effect(self, pairs):
         values = shapley(self._eta(self.model.phi(list(pairs.text))).double())
@@ -83,27 +92,30 @@ class Coalitions:
 
     weights: tuple[torch.Tensor, torch.Tensor]
     biases: tuple[torch.Tensor, torch.Tensor]
-    relu: bool
+    released: bool = False
 
     @staticmethod
-    def drawn(m: int, hidden: int, d: int, seed: int, relu: bool) -> Coalitions:
-        """torch.nn.Linear's start: even within ± (number of inputs)^(−½)."""
+    def drawn(m: int, hidden: int, d: int, seed: int, released: bool = False) -> Coalitions:
+        """torch.nn.Linear's start: even within ± (number of inputs)^(−½); as released, the first bias is normal."""
         draws = torch.Generator().manual_seed(seed)
         inputs = members(m).sum(1).clamp_min(1)[:, None, None]
         first, first_bias = (inputs ** -.5 * (2 * torch.rand(2 ** m, rows, hidden, generator=draws) - 1)
                              for rows in (m, 1))
         second, second_bias = (hidden ** -.5 * (2 * torch.rand(2 ** m, rows, d, generator=draws) - 1)
                                for rows in (hidden, 1))
-        return Coalitions((first, second), (first_bias, second_bias), relu)
+        if released:
+            first_bias = torch.randn(first_bias.shape, generator=draws)
+        return Coalitions((first, second), (first_bias, second_bias), released)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         seen = x * members(x.shape[1])[:, None].to(x)
         inner = torch.baddbmm(self.biases[0], seen, self.weights[0])
-        return torch.baddbmm(self.biases[1], inner.relu() if self.relu else inner, self.weights[1])
+        return torch.baddbmm(self.biases[1], inner if self.released else inner.relu(), self.weights[1])
 
     def train(self, x: torch.Tensor, z: torch.Tensor, head: Head, epochs: int, batch: int, lr: float,
               seed: int) -> Coalitions:
         """Adam on the cross-entropy of head(g_S(x)) against classes z [n], the same batches for all S; x [n, m].
+        As released: on the mean binary cross-entropy of the classes, over batches in the order of the rows.
 
         In the dtype of x, on a GPU where there is one; the result lies where x does."""
         device = "cuda" if torch.cuda.is_available() else x.device
@@ -113,18 +125,24 @@ class Coalitions:
         head, data, classes = Head(*(t.to(parameters[0]) for t in head.tensors().values())), x.to(device), z.to(device)
         with torch.enable_grad():
             for _ in range(epochs):
-                for rows in torch.from_numpy(draws.permutation(len(x))).to(device).split(batch):
+                order = np.arange(len(x)) if self.released else draws.permutation(len(x))
+                for rows in torch.from_numpy(order).to(device).split(batch):
                     logits = head(own(data[rows])).flatten(0, 1)
                     wanted = classes[rows].repeat(len(own.weights[0]))
                     optimizer.zero_grad()
-                    (F.cross_entropy(logits, wanted, reduction="sum") / len(rows)).backward()
+                    if self.released:
+                        loss = F.binary_cross_entropy_with_logits(logits, F.one_hot(wanted, logits.shape[1]).to(logits))
+                        loss = loss * len(own.weights[0])
+                    else:
+                        loss = F.cross_entropy(logits, wanted, reduction="sum") / len(rows)
+                    loss.backward()
                     optimizer.step()
         return own._to(x)
 
     def _to(self, x):
         """A copy in the dtype and on the device of x."""
         copies = [tuple(t.detach().to(x, copy=True) for t in ts) for ts in (self.weights, self.biases)]
-        return Coalitions(*copies, self.relu)
+        return Coalitions(*copies, self.released)
 
 
 def members(m: int) -> torch.Tensor:

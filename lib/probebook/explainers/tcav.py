@@ -20,8 +20,9 @@ class TCAV(Explainer):
     """tanh of each logit's derivative at φ(x) along v_C, the normal of a separator of C present from C unknown.
 
     It knows no direction: the estimate for Negative → Positive is that for Positive → Negative. `variant="released"`
-    does as the released code does: present means Positive (the Negative reviews are dropped), and the gradients of
-    the classes pile up, so that class j gets the sum of the derivatives of classes 0 … j."""
+    does as the released code does: present means Positive (the Negative reviews are dropped), v_C has length 1 and
+    points away from the concept, and the gradients of the classes pile up, so that class j gets the sum of the
+    derivatives of classes 0 … j."""
 
     sees = ("text", "concept")
     white_box = True
@@ -50,4 +51,5 @@ def separators(h: torch.Tensor, train: pd.DataFrame, variant: str, seed: int) ->
         rows = labelled(train, aspect, [*present, UNKNOWN])
         svm = SGDClassifier(alpha=.01, tol=1e-3, max_iter=1000, random_state=seed)
         found.append(svm.fit(h[rows].double().numpy(), train[aspect].to_numpy()[rows] != UNKNOWN).coef_[0])
-    return torch.from_numpy(np.stack(found))
+    v = torch.from_numpy(np.stack(found))
+    return -v / v.norm(dim=1, keepdim=True) if variant == "released" else v

@@ -8,7 +8,8 @@ from probebook.models.loading import POCKET, load
 from probebook.runs import cards
 
 pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
-NAMES = ["pocket-english", "pocket-agreement"]
+KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
+NAMES = list(KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def test_a_model_is_small_and_safe(name):
     assert sum(files.values()) < 12e6
     assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
                           "training.json", "card.json", "README.md"}
-    assert load(name).kind == "masked" and load(name).depth == 4
+    assert load(name).kind == KINDS[name] and load(name).depth == 4
 
 
 @pytest.mark.parametrize("name", NAMES)

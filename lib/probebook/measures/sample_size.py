@@ -1,0 +1,174 @@
+"""How many items a comparison of two probing configurations needs: a bound's answer, and the power of McNemar's test.
+
+Zhu, Wang, Li & Rudzicz (2022), § 3 and § 4. Accuracies and their differences are shares, not percent; `p_only_a` is the
+probability that configuration A is right and B wrong on an item, `p_only_b` the reverse."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom, chi2, norm
+
+from probebook.base import UserError
+
+FAIL = 1e-8                       # δ: the probability with which the bound may fail (paper, § 3)
+BITS = 32                         # of one weight of a linear probe, as in the paper's count of probes
+COLLAPSE = .02                    # differences below it "may never" be separated (paper, § 4)
+TRAIN_TO_TEST = 4                # 4:1:1
+TESTS = ("exact", "chi2")
+
+
+def log_functions(dim: int, rule: str = "paper") -> float:
+    """ln |F|, F the linear probes of states of width `dim`, whose D + 1 weights have 32 bits each.
+
+    "paper": |F| = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen for itself."""
+    if rule not in ("paper", "correct"):
+        raise UserError(f"rule {rule!r}: 'paper' or 'correct'")
+    if not dim >= 1:
+        raise UserError(f"dim={dim}: the width of the states, at least 1")
+    ways = BITS * np.log(2)
+    return float(np.log(dim + 1) + ways if rule == "paper" else (dim + 1) * ways)
+
+
+def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
+    """ε: with probability 1 − `fail` the probe that is best on n items is at most ε worse than the best there is.
+
+    ε = √(2 ln(2|F|/δ) / n), the finite-class bound (paper, § 3); `n` a number or an array of them."""
+    n = np.asarray(n, float)
+    if not (n > 0).all() or not 0 < fail < 1:
+        raise UserError("n must be positive, and fail lie between 0 and 1")
+    return np.sqrt(2 * (np.log(2 / fail) + log_functions(dim, rule)) / n)
+
+
+def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -> int:
+    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2|F|/δ) / (Δ/2)²).
+
+    `delta`: mean difference of the two accuracies on a pilot, its sign does not matter; `dim`: width of the states, of
+    the wider configuration. Dev and test items come on top, half as many in all (4:1:1)."""
+    if not 0 < abs(delta) <= 1:
+        raise UserError(f"delta={delta}: a difference of two accuracies as a share, not 0 and at most 1")
+    return int(2 * (np.log(2 / fail) + log_functions(dim, rule)) / (delta / 2) ** 2)
+
+
+def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, method: str = "exact",
+                  test: str = "exact", draws: int = 5000, seed: int = 0) -> float:
+    """Probability that McNemar's test on n items gives p ≤ alpha and the sign of the true difference (Card et al. 2020).
+
+    `method`: "exact" adds up the probabilities of all outcomes, "simulate" draws `draws` tables of n items. `test`:
+    "exact", the two-sided binomial test of the items on which A and B differ (the authors' code), or "chi2",
+    (a − b)² / (a + b) against χ² with one degree of freedom (their text). Equal probabilities: either sign counts."""
+    _checked(p_only_a, p_only_b, alpha, test)
+    if n < 1 or method not in ("exact", "simulate"):
+        raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
+    signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]                     # which side may win
+    differ = p_only_a + p_only_b
+    if method == "simulate":
+        rates = [p_only_a, p_only_b, max(0.0, 1 - differ)]
+        wins = np.random.default_rng(seed).multinomial(n, rates, draws)[:, :2]
+        m = wins.sum(1)
+        return float(((wins >= critical(m, alpha, test)[:, None]) & signs).any(1).mean())
+    if differ == 0:
+        return 0.0
+    m = np.arange(*_likely(n, differ))                                       # items on which they differ
+    least, share = critical(m, alpha, test), p_only_a / differ
+    sides = binom.sf(least - 1, m, share), binom.sf(least - 1, m, 1 - share)
+    return min(1.0, float(binom.pmf(m, n, differ) @ sum(side * counts for side, counts in zip(sides, signs))))
+
+
+def critical(differ, alpha: float = .05, test: str = "exact") -> np.ndarray:
+    """Of m items on which A and B differ, how many one of them must win for p ≤ alpha; m + 1 where m are too few."""
+    m = np.asarray(differ)
+    if test == "chi2":
+        least = np.ceil((m + np.sqrt(chi2.isf(alpha, 1) * m)) / 2 - 1e-9)
+    else:                                                        # least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(m, ½)
+        least = binom.isf(alpha / 2, m, .5) + 1
+    return np.clip(least, 1, m + 1).astype(int)
+
+
+def needed(p_only_a, p_only_b, power: float = .8, alpha: float = .05):
+    """Test items at which McNemar's test reaches the power, by the normal approximation (Connor 1987); arrays work.
+
+    (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b, Δ = p_only_a − p_only_b; inf where Δ = 0."""
+    p, delta = np.add(p_only_a, p_only_b), np.subtract(p_only_a, p_only_b)
+    reach = norm.isf(alpha / 2) * np.sqrt(p) + norm.ppf(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(delta == 0, np.inf, (reach / delta) ** 2)
+
+
+def needed_exactly(p_only_a: float, p_only_b: float, power: float = .8, alpha: float = .05, test: str = "exact") -> int:
+    """The same from the exact power: where it crosses `power`, by halving intervals from twice the approximation.
+
+    The exact power is a saw that rises: up to a tooth's width there may be a smaller n, and larger ones just below."""
+    _checked(p_only_a, p_only_b, alpha, test)
+    if p_only_a == p_only_b:
+        raise UserError("equal probabilities: no number of items tells A from B")
+    low, high = 0, 2 * int(needed(p_only_a, p_only_b, power, alpha)) + 20
+    while high - low > 1:
+        middle = (low + high) // 2
+        reached = mcnemar_power(p_only_a, p_only_b, middle, alpha, test=test) >= power
+        low, high = (low, middle) if reached else (middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a pilot says of a comparison: `word` is "enough", "need N" or "collapsed".
+
+    `delta` = acc A − acc B with its 95 % interval `low`, `high`; `only_a`, `only_b`: shares of items that only one gets
+    right; `power` of McNemar's test on the pilot's items if these shares are the truth. Training items by three routes:
+    `paper` and `correct` (the bound, by both counts of the probes; None without a width or difference), `by_power`,
+    with a 95 % interval `power_low` … `power_high` (inf: no number), for a test set of a quarter of that size."""
+
+    word: str
+    items: int
+    delta: float
+    low: float
+    high: float
+    only_a: float
+    only_b: float
+    power: float
+    paper: int | None
+    correct: int | None
+    by_power: float
+    power_low: float
+    power_high: float
+
+
+def verdict(pilot_a, pilot_b, dim: int | None = None, power: float = .8, alpha: float = .05, draws: int = 10_000,
+            seed: int = 0) -> Verdict:
+    """Judge a comparison from a pilot: for both configurations right (1) or wrong (0), [items] or [seeds, items].
+
+    "enough": the power on the pilot's items is at least `power`. "collapsed": the 95 % interval of the difference lies
+    within ± .02, where the paper saw no difference ever become clear. Else "need N". The interval of N comes from
+    draws of the true shares, given the pilot's counts (Dirichlet, Jeffreys' prior; seeds share items, so that the mean
+    over seeds counts as one pilot). Raises UserError for arrays that do not belong together."""
+    a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
+    if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not np.isin([*a.ravel(), *b.ravel()], (0, 1)).all():
+        raise UserError(f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or [seeds, items], of 0 and 1")
+    n = a.shape[-1]
+    only_a, only_b = float((a > b).mean()), float((b > a).mean())
+    counts = n * np.array([only_a, only_b, 1 - only_a - only_b])
+    x, y, _ = np.random.default_rng(seed).dirichlet(counts + .5, draws).T
+    low, high = np.percentile(x - y, [2.5, 97.5])
+    delta = only_a - only_b
+    reached = mcnemar_power(only_a, only_b, n, alpha)
+    of_draws = np.where((x - y) * delta > 0, needed(x, y, power, alpha), np.inf)         # the wrong sign: never
+    test_items = needed(only_a, only_b, power, alpha), *np.percentile(of_draws, [2.5, 97.5], method="nearest")
+    word = "enough" if reached >= power else "collapsed" if max(-low, high) < COLLAPSE else "need N"
+    bound = {rule: recommend(delta, dim, rule) if dim and delta else None for rule in ("paper", "correct")}
+    return Verdict(word, n, delta, float(low), float(high), only_a, only_b, reached, bound["paper"], bound["correct"],
+                   *(float(np.ceil(TRAIN_TO_TEST * items)) for items in test_items))
+
+
+def _checked(p_only_a, p_only_b, alpha, test):
+    if not (min(p_only_a, p_only_b) >= 0 and p_only_a + p_only_b <= 1 + 1e-12 and 0 < alpha < 1):
+        raise UserError(f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, the first two of "
+                        "which add up to at most 1")
+    if test not in TESTS:
+        raise UserError(f"test {test!r}: one of {', '.join(TESTS)}")
+
+
+def _likely(n, p):
+    """The range of a binomial count, but for values whose probability is less than about 1e-15."""
+    spread = 9 * np.sqrt(n * p * (1 - p)) + 30
+    return max(0, int(n * p - spread)), min(n, int(n * p + spread)) + 1

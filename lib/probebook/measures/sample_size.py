@@ -52,7 +52,7 @@ def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -
 
 def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, method: str = "exact",
                   test: str = "exact", draws: int = 5000, seed: int = 0) -> float:
-    """Probability that McNemar's test on n items gives p ≤ alpha and the sign of the true difference (Card et al. 2020).
+    """Probability that McNemar's test on n items gives p ≤ alpha and the true difference's sign (Card et al. 2020).
 
     `method`: "exact" adds up the probabilities of all outcomes, "simulate" draws `draws` tables of n items. `test`:
     "exact", the two-sided binomial test of the items on which A and B differ (the authors' code), or "chi2",

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binomtest, chi2
 
 from probebook.base import UserError
+from probebook.measures import pilots
 from probebook.measures import sample_size as size
 
 # Differences as whole numbers of items (5 seeds × test size), the width, and the N printed in Tables 2 to 7.
@@ -104,7 +105,42 @@ def test_the_interval_of_the_size_holds_the_right_one_as_often_as_it_says():
     assert .92 <= hits / 300 <= .98
 
 
+def test_pilots_from_files(tmp_path):
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    a.write_text("id,prediction,label\n1,x,x\n2,y,x\n3,x,y\n")
+    b.write_text("id,prediction,label\n3,y,y\n1,y,x\n2,y,x\n")
+    first, second = pilots.read(a, b)
+    assert first.tolist() == [[1, 0, 0]] and second.tolist() == [[0, 0, 1]]
+    a.write_text("s1,s2\n1,0\n1,1\n")
+    b.write_text("s1,s2\n0,0\n1,1\n")
+    assert [p.tolist() for p in pilots.read(a, b)] == [[[1, 1], [0, 1]], [[0, 1], [0, 1]]]
+    for text, says in [("s1\n1\n2\n", "0 and 1 .right. in one column"), ("s1\n1\n", "a.csv has 2 items, .*b.csv 1"),
+                       ("", "give a CSV file"), ("id\n1\n1\n", "0 and 1")]:
+        b.write_text(text)
+        with pytest.raises(UserError, match=says):
+            pilots.read(a, b)
+    with pytest.raises(UserError, match="give a CSV file"):
+        pilots.read(a, tmp_path / "none.csv")
+
+
+def test_the_command_line(tmp_path):
+    from typer.testing import CliRunner
+
+    from probebook.cli import app
+    says = lambda *words: CliRunner().invoke(app, ["sample-size", *map(str, words)])         # noqa: E731
+    found = says("--acc-a", .71, "--acc-b", .68, "--dim", 768)
+    assert found.exit_code == 0 and f"{size.recommend(.71 - .68, 768):,}" in found.output
+    fewest, most = (4 * size.needed(*p) for p in [(.03, 0), (.71 * .32, .68 * .29)])
+    assert f"{np.ceil(fewest):,.0f} (nested errors) to {np.ceil(most):,.0f}" in found.output
+    for name, right in zip("ab", pilot(2000, .15, .05)):
+        pd.DataFrame({"seed 1": right.astype(int)}).to_csv(tmp_path / f"{name}.csv", index=False)
+    files = ["--pilot-a", tmp_path / "a.csv", "--pilot-b", tmp_path / "b.csv"]
+    assert "enough" in says(*files).output.splitlines()[0] and says(*files, "--acc-a", .7).exit_code == 2
+    assert "give --acc-a and --acc-b, or" in says("--acc-a", .7).output
+
+
 @pytest.mark.parametrize("call, says", [
+    (lambda: size.of_accuracies(71, 68, 768), "shares between 0 and 1"),
     (lambda: size.recommend(0, 768), "delta=0: a difference of two accuracies"),
     (lambda: size.recommend(5, 768), "as a share"),
     (lambda: size.recommend(.1, 0), "dim=0: the width"),

@@ -91,6 +91,25 @@ def results(page: PageName, p: Assignments = (), profile: Profile = "pocket") ->
     typer.echo(long(_plan(page, p, profile).read()).to_csv(index=False), nl=False)
 
 
+@app.command("sample-size")
+def sample_size(acc_a: Annotated[float | None, typer.Option(help="accuracy of A on a pilot, a share")] = None,
+                acc_b: Annotated[float | None, typer.Option(help="accuracy of B")] = None,
+                pilot_a: Annotated[Path | None, typer.Option(help="CSV: prediction,label or 0/1 a seed")] = None,
+                pilot_b: Annotated[Path | None, typer.Option(help="the same items, for B")] = None,
+                dim: Annotated[int, typer.Option(help="width of the states, the wider one's")] = 768) -> None:
+    """How many training items tell A from B: from two accuracies, or from two files of what they got right."""
+    from probebook.measures import pilots
+    from probebook.measures import sample_size as size
+    if pilot_a and pilot_b and acc_a is acc_b is None:
+        lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
+    elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
+        lines = size.of_accuracies(acc_a, acc_b, dim)
+    else:
+        raise UserError("give --acc-a and --acc-b, or --pilot-a and --pilot-b")
+    for name, value in lines.items():
+        typer.echo(f"{name:<46}{value}")
+
+
 @app.command()
 def pair() -> None:
     """Write the .ipynb beside each page's .md; the .md is the source, always."""

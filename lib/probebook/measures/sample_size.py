@@ -133,6 +133,36 @@ class Verdict:
     power_low: float
     power_high: float
 
+    def lines(self) -> dict[str, str]:
+        """What it says, line by line."""
+        shown = {"verdict": self.word, "items in the pilot": f"{self.items:,}",
+                 "accuracy of A less that of B": f"{self.delta:+.4f} [{self.low:+.4f}, {self.high:+.4f}]",
+                 "only A right, only B right": f"{self.only_a:.4f}, {self.only_b:.4f}",
+                 "power of McNemar's test on the pilot": f"{self.power:.3f}"}
+        return shown | _training_items(self.paper, self.correct) | {
+            "training items for power .8 (95 % interval)":
+                f"{self.by_power:,.0f} [{self.power_low:,.0f}, {self.power_high:,.0f}]"}
+
+
+def of_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> dict[str, str]:
+    """What two accuracies (shares) alone allow to say, line by line.
+
+    How often A and B err on the same items is unknown: the power route gives two ends, the better one's errors all
+    among the other's (fewest items), and independent errors."""
+    if not (0 <= min(acc_a, acc_b) and max(acc_a, acc_b) <= 1):
+        raise UserError(f"accuracies {acc_a} and {acc_b}: shares between 0 and 1")
+    delta, (least, most) = acc_a - acc_b, sorted((acc_a, acc_b))
+    bound = [recommend(delta, dim, rule) for rule in ("paper", "correct")]
+    fewest, independent = (np.ceil(TRAIN_TO_TEST * needed(*only, power)) for only in
+                           [(abs(delta), 0), (most * (1 - least), least * (1 - most))])
+    return {"accuracy of A less that of B": f"{delta:+.4f}"} | _training_items(*bound) | {
+        "training items for power .8": f"{fewest:,.0f} (nested errors) to {independent:,.0f} (independent errors)"}
+
+
+def _training_items(paper, correct) -> dict[str, str]:
+    found = {"training items, the paper's bound": paper, "training items, probes counted rightly": correct}
+    return {name: "none (no difference)" if items is None else f"{items:,}" for name, items in found.items()}
+
 
 def verdict(pilot_a, pilot_b, dim: int | None = None, power: float = .8, alpha: float = .05, draws: int = 10_000,
             seed: int = 0) -> Verdict:

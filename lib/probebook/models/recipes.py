@@ -22,7 +22,7 @@ from probebook.models.pretrain_text import MASK
 
 RECIPES = {
     "pocket-english": Recipe(),
-    "pocket-english-gpt": Recipe(arch="causal", steps=12_000),
+    "pocket-english-gpt": Recipe(arch="causal", steps=8_000),
     "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
 }
 

@@ -56,6 +56,7 @@ def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> 
     """Write float16 safetensors, configuration, tokenizer and the training record to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     model.to("cpu", torch.float16).save_pretrained(out)
+    (out / "generation_config.json").unlink(missing_ok=True)                  # says what config.json says
     tokenizer.save_pretrained(out)
     last = records[-1]
     record = {"recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),

@@ -162,7 +162,7 @@ def test_a_corrupt_cache_entry_is_computed_again_with_a_warning(folders, cache, 
 def test_an_interrupted_write_leaves_nothing(folders, cache, monkeypatch):
     def broken(*args, **kwargs):
         raise KeyboardInterrupt
-    monkeypatch.setattr("probebook.models.embedding.save_file", broken)
+    monkeypatch.setattr("probebook.models.cache.save_file", broken)
     with pytest.raises(KeyboardInterrupt):
         embed(TEXTS, load(folders["bert"]))
     assert not list((cache / "embeddings").iterdir())

@@ -50,8 +50,8 @@ def row_by_row(concept: pd.Series, true: np.ndarray, estimates: dict[str, np.nda
                                      "estimated": list(estimate)}) for name, estimate in estimates.items()])
 
     def cosine(row) -> float:
-        a, b = np.linalg.norm(row.true), np.linalg.norm(row.estimated)
-        return 1 - row.true @ row.estimated / (a * b) if a and b else 1.0
+        a, b = (max(np.linalg.norm(v), 1e-12) for v in (row.true, row.estimated))       # rounding errors count as zero
+        return 1 - row.true @ row.estimated / (a * b)
 
     table["cosine"] = table.apply(cosine, axis=1)
     table["l2"] = table.apply(lambda row: np.linalg.norm(row.true - row.estimated), axis=1)

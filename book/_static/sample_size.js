@@ -1,0 +1,98 @@
+// How many items a comparison needs: `probebook.measures.sample_size` and `pilots` for forms that need no kernel.
+// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line; page 3/07 joins
+// them to its forms, whose fields are acc_a, acc_b, dim, items, differ or file_a, file_b, dim.
+(() => {
+  const FAIL = 1e-8, BITS = 32, COLLAPSE = .02, POWER = .8, HALF_ALPHA = .025;
+  const Z_ALPHA = 1.959963984540054, Z_POWER = .8416212335729143;          // normal quantiles of .975 and POWER
+  const refuse = line => { throw new Error(line); };
+  const recommend = (delta, dim, functions) => !delta ? Infinity
+    : Math.floor(2 * (Math.log(2 / FAIL) + functions(dim, BITS * Math.log(2))) / ((delta / 2) * (delta / 2)));
+  const printed = (dim, ways) => Math.log(dim + 1) + ways, correct = (dim, ways) => (dim + 1) * ways;     // ln |F|
+  const needed = (a, b) => a == b ? Infinity                               // test items, Connor's approximation
+    : ((Z_ALPHA * Math.sqrt(a + b) + Z_POWER * Math.sqrt(Math.max(a + b - (a - b) ** 2, 0))) / (a - b)) ** 2;
+  const logGamma = x => x < 15 ? logGamma(x + 1) - Math.log(x)             // Stirling's series
+    : (x - .5) * Math.log(x) - x + .9189385332046727 + (1 / 12 - (1 / 360 - 1 / 1260 / x / x) / x / x) / x;
+  const times = (k, p) => k && k * Math.log(p);
+  const pmf = (k, m, p) => k < 0 || k > m ? 0 : Math.exp(                  // of a binomial count
+    logGamma(m + 1) - logGamma(k + 1) - logGamma(m - k + 1) + times(k, p) + times(m - k, 1 - p));
+  const likely = (m, p, spread = 9 * Math.sqrt(m * p * (1 - p)) + 30) =>
+    [Math.max(0, Math.floor(m * p - spread)), Math.min(m, Math.floor(m * p + spread))];
+  function mcnemarPower(a, b, n) {
+    if (!(a + b)) return 0;
+    const rates = [.5, a / (a + b), b / (a + b)], tails = [0, 0, 0], [first, last] = likely(n, a + b);
+    let least = likely(first, .5)[1] + 1, total = 0;                       // wins that pass the test
+    for (let tail = 0; (tail += pmf(least - 1, first, .5)) <= HALF_ALPHA;) least--;
+    rates.forEach((p, i) => {                                              // P(at least so many wins), at each rate
+      for (let k = least; k <= likely(first, p)[1]; k++) tails[i] += pmf(k, first, p);
+    });
+    for (let m = first; ; m++) {                                           // items on which A and B differ
+      total += pmf(m, n, a + b) * ((a >= b ? tails[1] : 0) + (b >= a ? tails[2] : 0));
+      if (m == last) return Math.min(1, total);
+      rates.forEach((p, i) => { tails[i] += p * pmf(least - 1, m, p); });
+      if (tails[0] > HALF_ALPHA) rates.forEach((p, i) => { tails[i] -= pmf(least, m + 1, p); least += i == 2; });
+    }
+  }
+  function judge(a, b, n) {                  // intervals: mean ± 1.96 standard deviations of the Dirichlet posterior
+    const x = (n * a + .5) / (n + 1.5), y = (n * b + .5) / (n + 1.5), gap = x - y, power = mcnemarPower(a, b, n);
+    const away = Z_ALPHA * Math.sqrt((x + y - gap * gap) / (n + 2.5)), low = gap - away, high = gap + away;
+    const train = (d, p = Math.max(x + y, d)) => d > 0 ? 4 * needed((p + d) / 2, (p - d) / 2) : Infinity;
+    const range = a > b ? [train(high), train(low)] : a < b ? [train(-low), train(-high)] : [Infinity, Infinity];
+    const word = power >= POWER ? "enough" : Math.max(-low, high) < COLLAPSE ? "collapsed" : "need N";
+    return {low, high, power, word, range};
+  }
+  const count = n => isFinite(n) ? Math.ceil(n).toLocaleString("en-US") : "no number";
+  const signed = d => (d < 0 ? "" : "+") + d.toFixed(4), within = texts => ` [${texts.join(", ")}]`;
+  const either = ([one, two]) => two ? `${one} (nested errors) to ${two} (independent errors)` : one;
+  function report(delta, ends, n, dim) {     // field: [text, numbers]; `ends`: one or two times [only A, only B]
+    const all = n ? ends.map(([a, b]) => judge(a, b, n)) : [], words = [...new Set(all.map(v => v.word))];
+    const test = ends.map(([a, b]) => needed(a, b)), train = test.map(v => 4 * v), sure = all[1] ? [] : all;
+    const [paper, right] = [printed, correct].map(functions => recommend(delta, dim, functions));
+    const why = {enough: "the power on the pilot is at least .8", collapsed: "the difference lies within ± .02",
+      "need N": delta ? `${either(train.map(count))} training items, by power` : "but there is no difference to go by"};
+    const verdict = !n ? "none without the number of items in the pilot" : !words[1] ? `${words}: ${why[words]}`
+      : `${words.join(" or ")}: it depends on how often both err on the same items`;
+    return {verdict: [verdict], items: [n ? count(n) : "not given", n], test: [either(test.map(count)), test],
+      delta: [signed(delta) + sure.map(v => within([v.low, v.high].map(signed))), sure.flatMap(v => [v.low, v.high])],
+      only: [either(ends.map(e => e.map(v => v.toFixed(4)).join(", "))), ends], paper: [count(paper), paper],
+      power: [n ? either(all.map(v => v.power.toFixed(3))) : "–", all.map(v => v.power)],
+      correct: [count(right), right],
+      train: [either(train.map(count)) + sure.map(v => within(v.range.map(count))), sure.flatMap(v => v.range)]};
+  }
+  const number = field => field.validity.valid ? field.valueAsNumber           // NaN: nothing was typed
+    : refuse(`${field.labels[0].textContent.trim()}: ${field.title}.`);
+  function accuracies({acc_a, acc_b, dim, items, differ}) {
+    const [a, b, width, n, p] = [acc_a, acc_b, dim, items, differ].map(number), gap = Math.abs(a - b);
+    const most = Math.min(a + b, 2 - a - b), high = Math.max(a, b), low = Math.min(a, b);
+    if (!gap) refuse("Equal accuracies: no number of items tells A from B.");
+    if (p < gap - 1e-9 || p > most + 1e-9)
+      refuse(`With these accuracies A and B disagree on a share between ${+gap.toFixed(6)} and ${+most.toFixed(6)}.`);
+    const ends = p >= 0 ? [[(p + gap) / 2, Math.max(0, p - gap) / 2]]
+      : [[gap, 0], [high * (1 - low), low * (1 - high)]];
+    return report(a - b, a > b ? ends : ends.map(e => e.reverse()), n, width);
+  }
+  const BITS_READ = {0: 0, 1: 1, "0.0": 0, "1.0": 1, False: 0, True: 1};
+  function pilot(text, name) {                     // as `pilots.read`; a row an item: its id, what each seed got right
+    const cells = line => Array.from((line + ",").matchAll(/"((?:[^"]|"")*)",|([^,]*),/g),
+      ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain);
+    const [head = [], ...rows] = text.split(/\r?\n/).filter(line => line.trim()).map(cells);
+    const [id, given, label] = ["id", "prediction", "label"].map(key => head.indexOf(key));
+    const same = (v, w) => +(v !== "" && (v == w || w !== "" && +v == +w));
+    const found = rows.map(row => ({id: row[id], right: Math.min(given, label) >= 0 ? [same(row[given], row[label])]
+      : row.filter((_, i) => i != id).map(v => BITS_READ[v])}));
+    const fits = ({right}, i) => rows[i].length == head.length && right.length && !right.includes(undefined);
+    return found.length && found.every(fits) ? found
+      : refuse(`${name}: give a CSV file with columns prediction and label, or 0 and 1 (right) in one column a seed.`);
+  }
+  async function files({file_a, file_b, dim}) {
+    const picked = [file_a, file_b].map(f => f.files[0] ?? refuse("Choose both files, that of A and that of B."));
+    const [a, b] = await Promise.all(picked.map(async file => pilot(await file.text(), file.name)));
+    const named = "id" in a[0] && a[0].id != null && b[0].id != null, n = a.length, seeds = a[0].right.length;
+    if (named) [a, b].forEach(rows => rows.sort((v, w) => v.id < w.id ? -1 : 1));
+    if (b.length != n || named && a.some((v, i) => v.id != b[i].id || i && v.id == a[i - 1].id))
+      refuse(`A has ${count(n)} items, B ${count(b.length)}: both files need the same items, each once.`);
+    if (b[0].right.length != seeds) refuse("Both files need as many columns of 0 and 1 (seeds).");
+    const won = sign => a.flatMap(({right}, i) => right.filter((v, j) => v - b[i].right[j] == sign)).length / n / seeds;
+    return report(won(1) - won(-1), [[won(1), won(-1)]], n, number(dim));
+  }
+  globalThis.sampleSize = {accuracies, files};
+})();

@@ -10,12 +10,15 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from probebook.base import ROOT
+from probebook.corpora.published import published
 from probebook.measures import pilots
 from probebook.measures import sample_size as size
 from probebook.runs.store import find
 from test_browser import PHONE, SCREEN, WIDER, browser, pytestmark, resize  # noqa: F401
 
 LINE = "return document.querySelector('form[data-from=%s] [role=alert]').textContent"
+TABLE3 = pd.DataFrame({"test_items": [64, 256, 1024, 4096, 16_384],
+                       "exact": np.divide([11, 63, 182, 187, 2625], [320, 1280, 5120, 20_480, 81_920])})
 FIELDS = ("acc_a", "acc_b", "dim", "items", "differ")
 
 
@@ -24,7 +27,7 @@ def page(tmp_path_factory):
     """Address of an HTML file that holds the page's form and the script, and nothing else."""
     page = find("3_data_requirements/07")
     scope = {p.name: p.default for p in page.parameters} | {"pd": pd, "np": np, "ROOT": ROOT, "HTML": str,
-             "table3": pd.DataFrame({"test_items": [64, 256], "exact": [11 / 320, 63 / 1280]})}
+             "table3": TABLE3}
     for cell in page.notebook.cells:
         if cell.cell_type == "code" and any(word in cell.source for word in ("def field(", "STYLE =")):
             exec(cell.source, scope)
@@ -150,12 +153,19 @@ def test_bad_numbers_get_one_line(form, values, says):
 
 @pytest.mark.parametrize("text, says", [
     ("word\nyes\nno\n", "b.csv: give a CSV file with columns prediction and label, or 0 and 1"),
-    ("s\n1\n", "A has 2 items, B 1"), ("", "b.csv: give a CSV file"), ("s,t\n1,0\n1,1\n", "as many columns"), ("s\n1,0\n1\n", "b.csv: give"),
-    ("id,s\n1,0\n1,1\n", "each once"), ("id,s\n1,0\n3,1\n", "the same items")])
+    ("s\n1\n", "A has 2 items, B 1"), ("", "b.csv: give a CSV file"), ("s,t\n1,0\n1,1\n", "as many columns"),
+    ("s\n1,0\n1\n", "b.csv: give"), ("id,s\n1,0\n1,1\n", "each once"), ("id,s\n1,0\n3,1\n", "the same items")])
 def test_bad_files_get_one_line(form, tmp_path, text, says):
     (tmp_path / "a.csv").write_text("id,s\n1,1\n2,0\n" if text.startswith("id") else "s\n1\n0\n")
     (tmp_path / "b.csv").write_text(text)
     assert says in files(form, tmp_path / "a.csv", tmp_path / "b.csv")
+
+
+def test_the_examples_are_those_of_table_3(form):
+    for row, printed in enumerate(published("data_requirements_table3").recommended):
+        Select(form.find_element("name", "example")).select_by_index(row + 1)
+        found = answer(form, "accuracies")
+        assert found["paper"][1] == printed and found["items"][1] == TABLE3.test_items[row]
 
 
 def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):

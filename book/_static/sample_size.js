@@ -18,15 +18,16 @@
   const likely = (m, p, spread = 9 * Math.sqrt(m * p * (1 - p)) + 30) =>
     [Math.max(0, Math.floor(m * p - spread)), Math.min(m, Math.floor(m * p + spread))];
   function mcnemarPower(a, b, n) {
-    if (!(a + b)) return 0;
-    const rates = [.5, a / (a + b), b / (a + b)], tails = [0, 0, 0], [first, last] = likely(n, a + b);
+    const differ = Math.min(1, a + b), rates = [.5, a / differ, b / differ], tails = [0, 0, 0];
+    if (!differ) return 0;
+    const [first, last] = likely(n, differ);
     let least = likely(first, .5)[1] + 1, total = 0;                       // wins that pass the test
     for (let tail = 0; (tail += pmf(least - 1, first, .5)) <= HALF_ALPHA;) least--;
     rates.forEach((p, i) => {                                              // P(at least so many wins), at each rate
       for (let k = least; k <= likely(first, p)[1]; k++) tails[i] += pmf(k, first, p);
     });
     for (let m = first; ; m++) {                                           // items on which A and B differ
-      total += pmf(m, n, a + b) * ((a >= b ? tails[1] : 0) + (b >= a ? tails[2] : 0));
+      total += pmf(m, n, differ) * ((a >= b ? tails[1] : 0) + (b >= a ? tails[2] : 0));
       if (m == last) return Math.min(1, total);
       rates.forEach((p, i) => { tails[i] += p * pmf(least - 1, m, p); });
       if (tails[0] > HALF_ALPHA) rates.forEach((p, i) => { tails[i] -= pmf(least, m + 1, p); least += i == 2; });

@@ -111,6 +111,8 @@ def test_pilots_from_files(tmp_path):
     b.write_text("id,prediction,label\n3,y,y\n1,y,x\n2,y,x\n")
     first, second = pilots.read(a, b)
     assert first.tolist() == [[1, 0, 0]] and second.tolist() == [[0, 0, 1]]
+    a.write_text("prediction,label\nNone,None\nNA,null\n")
+    assert pilots.read(a, a)[0].tolist() == [[1, 0]]
     a.write_text("s1,s2\n1,0\n1,1\n")
     b.write_text("s1,s2\n0,0\n1,1\n")
     assert [p.tolist() for p in pilots.read(a, b)] == [[[1, 1], [0, 1]], [[0, 1], [0, 1]]]

@@ -25,7 +25,7 @@ def read(path_a, path_b) -> tuple[np.ndarray, np.ndarray]:
 
 def _read(path):
     try:
-        return pd.read_csv(path)
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])          # "None" and "NA" may be labels
     except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         raise UserError(f"{path}: {str(e).splitlines()[0]}: give a CSV file with a header") from None
 

@@ -61,9 +61,9 @@ def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, 
     if n < 1 or method not in ("exact", "simulate"):
         raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
     signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]                     # which side may win
-    differ = p_only_a + p_only_b
+    differ = min(1.0, p_only_a + p_only_b)
     if method == "simulate":
-        rates = [p_only_a, p_only_b, max(0.0, 1 - differ)]
+        rates = [p_only_a, p_only_b, 1 - differ]
         wins = np.random.default_rng(seed).multinomial(n, rates, draws)[:, :2]
         m = wins.sum(1)
         return float(((wins >= critical(m, alpha, test)[:, None]) & signs).any(1).mean())

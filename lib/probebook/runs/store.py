@@ -127,7 +127,9 @@ class Run:
     def id(self) -> str:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
                  "library": {name: sha256(path) for name, path in sorted(modules(self.page).items())},
-                 "data": data_hashes(), "records": _records(self.page, self.values), "folders": _folders(self.values),
+                 "data": data_hashes(), "records": _records(self.page, self.values),
+                 "scripts": {path.name: sha256(path) for path in sorted((home() / "book" / "_static").glob("*.js"))
+                             if path.name in self.page.source}, "folders": _folders(self.values),
                  "versions": [platform.python_version(), version("torch"), version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 

@@ -64,3 +64,15 @@ def test_pocket_agreement_masters_the_crossed_templates(measured):
 def test_pocket_english_makes_attraction_errors(measured):
     cells = measured["pocket-english"]["verb_choice_generated"]
     assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])
+
+
+def test_the_word_vectors_are_small_and_know_what_goes_with_what():
+    from probebook.models import static
+    vectors = static.load("pocket-vectors")
+    assert sum(p.stat().st_size for p in (POCKET / "pocket-vectors").iterdir()) < 6e6
+    assert vectors.matrix.shape == (9_500, 300) and vectors.matrix.isfinite().all()
+    unit = vectors.at(100).matrix / vectors.at(100).matrix.norm(dim=1, keepdim=True)
+    alike = lambda a, b: float(unit[vectors.place[a]] @ unit[vectors.place[b]])             # noqa: E731
+    for word, near, far in [("king", "queen", "soup"), ("walked", "ran", "yellow"), ("red", "yellow", "uncle"),
+                            ("seven", "eight", "house"), ("soup", "bread", "king")]:
+        assert alike(word, near) > alike(word, far) + .2, word

@@ -162,7 +162,7 @@ def data_check() -> None:
 @models_app.command("list")
 def models_list() -> None:
     """List the shipped models."""
-    for path in sorted((DATA / "models").glob("*/config.json")):
+    for path in sorted((DATA / "models").glob("*/*.safetensors")):
         size = sum(file.stat().st_size for file in path.parent.iterdir()) / 1e6
         typer.echo(f"{path.parent.name}  {size:.1f} MB  {path.parent.relative_to(DATA.parent)}")
 

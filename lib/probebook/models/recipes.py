@@ -14,7 +14,7 @@ import torch
 
 from probebook.base import UserError, cache_dir
 from probebook.corpora import agreement, english
-from probebook.models import pretrain
+from probebook.models import pretrain, static
 from probebook.models import pretrain_text as text
 from probebook.models.loading import POCKET, load
 from probebook.models.pretrain import Recipe
@@ -32,8 +32,11 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
 
     `steps`: another length than the recipe's. Given the vocabulary (kept in the cache) deterministic for one thread
     count; resumes after a kill. Raises UserError for an unknown name."""
+    if name == "pocket-vectors":
+        static.export(static.fit(english.paragraphs(), name=name), Path(out or POCKET / name))
+        return Path(out or POCKET / name)
     if name not in RECIPES:
-        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
+        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}, pocket-vectors")
     recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))
     work = cache_dir() / "training" / name
     work.mkdir(parents=True, exist_ok=True)

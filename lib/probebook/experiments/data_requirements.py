@@ -1,0 +1,150 @@
+"""Chapter 3's experiment (Zhu et al. 2022, § 4): data sets of many sizes, states, probes, power of a comparison.
+
+A configuration is a task, an encoder with a pooling, and a probe. A data set is drawn once at its largest (`prepare`),
+embedded once (`states`), and cut to size (`rows`); `right` probes it, `compare` judges two such probings."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from probebook.base import UserError
+from probebook.corpora import probing_tasks
+from probebook.measures.sample_size import mcnemar_power, recommend
+from probebook.models import static
+from probebook.models.embedding import embed
+from probebook.models.loading import Model, load
+from probebook.probes import LinearProbe, MLPProbe
+
+POOLINGS = {"cls": "[CLS]", "mean": "mean", "last": "last", "bag": "mean"}       # bag: of the embeddings, layer 0
+PENALTIES = (.1, 10.0)                                                           # C of a linear probe
+RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                                           # paper, appendix C.4
+
+
+def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024, seed: int = 0) -> pd.DataFrame:
+    """The largest data set: text, z and split (train, dev, test as 4:1:1), `per_class` training texts of each class.
+
+    `source`: "plain", "wikitext2" or "english", of which `n` sentences are drawn, or a folder with SentEval's files."""
+    if source in probing_tasks.SOURCES:
+        table = probing_tasks.generate(task, probing_tasks.sentences(source, n, seed), seed=seed)
+    else:
+        table = probing_tasks.load(Path(source) / f"{task}.txt", task)
+    return probing_tasks.subset(table, per_class, seed)
+
+
+def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
+    """Rows of a prepared table that make a data set of another size, drawn by `seed`; no row changes its split."""
+    return probing_tasks.subset(table.assign(row=range(len(table))), per_class, seed).row.to_numpy(copy=True)
+
+
+def states(texts: Sequence[str], configuration: str) -> torch.Tensor:
+    """h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last", "random:bert-base-cased cls".
+
+    NAME: any encoder's, with "random:" before it the same network with random weights, or a file of word vectors
+    (.txt, .vec; or pocket-vectors). POOLING, of the last layer: "cls", "mean" or "last" token; "bag": the mean of the
+    input embeddings, which knows nothing of a word's neighbours. Raises UserError for what is neither."""
+    name, _, pooling = configuration.rpartition(" ")
+    if not name or pooling not in POOLINGS:
+        raise UserError(f"configuration {configuration!r}: a name, a space and one of {', '.join(POOLINGS)}, as in "
+                        "'pocket-english mean'")
+    if name == "pocket-vectors" or Path(name).suffix in (".txt", ".vec"):
+        if pooling != "mean":
+            raise UserError(f"configuration {configuration!r}: of word vectors there is only the mean")
+        return static.load(name)(texts)
+    model = scrambled(name.removeprefix("random:")) if name.startswith("random:") else load(name)
+    if pooling == "cls" and model.kind == "causal":
+        raise UserError(f"configuration {configuration!r}: the first token of a left-to-right model sees nothing else; "
+                        "use last or mean")
+    return embed(texts, model, 0 if pooling == "bag" else -1, POOLINGS[pooling])
+
+
+@lru_cache(maxsize=2)
+def scrambled(name: str, seed: int = 0) -> Model:
+    """The same network and tokenizer with weights as they are before any training."""
+    model = load(name)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        net = type(model.net)(model.net.config).eval().requires_grad_(False)
+    return Model(f"random:{name}", net.to(next(model.net.parameters())), model.tokenizer, model.kind)
+
+
+def noisy(h: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
+    """States with Gaussian noise of standard deviation `scale` on every coordinate (§ 4.3)."""
+    return h + scale * torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
+
+
+def right(h: torch.Tensor, z, split, probe: str = "linear", seeds: Sequence[int] = range(5), epochs: int = 10,
+          batch: int = 64) -> np.ndarray:
+    """Is each test item classified rightly by the probe of each seed? bool [seeds, test items].
+
+    h [n, d], z [n], split [n] of "train", "dev", "test". A seed draws as many training rows as there are, with
+    replacement within each class, the same ones whatever h and probe; `probe`: "linear" (with the best on dev of
+    PENALTIES), "mlp" (one layer of 20 units, RATES, all trained together; the seed is also that of start and order), or
+    "majority". Of equals on dev the first is taken. Raises UserError for another probe or a split without rows."""
+    z, split = torch.as_tensor(np.array(z)), np.asarray(split)
+    train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
+    if not len(h) == len(z) == len(split) or not min(map(len, (train, dev, test, seeds))):
+        raise UserError(f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} seeds: one of each an "
+                        "item, items in train, dev and test, and at least one seed")
+    if probe not in ("linear", "mlp", "majority"):
+        raise UserError(f"probe {probe!r}: linear, mlp or majority")
+    return np.stack([_predicted(h, z, _drawn(train, z.numpy(), seed), dev, test, probe, seed, epochs, batch)
+                     == z.numpy()[test] for seed in seeds])
+
+
+def _drawn(train, z, seed):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.choice(train[z[train] == c], (z[train] == c).sum()) for c in np.unique(z[train])])
+
+
+def _predicted(h, z, train, dev, test, probe, seed, epochs, batch):
+    if probe == "majority":
+        return np.full(len(test), int(torch.bincount(z[train]).argmax()))
+    if probe == "mlp":
+        grid = MLPProbe.grid((1,), (20,), RATES, (seed,), epochs, batch)
+        return grid.fit(h[train], z[train], h[dev], z[dev])(h[test]).argmax(1).numpy()
+    covariance = torch.cov(h[train].double().T, correction=0)
+    fitted = [LinearProbe(C, tol=1e-4).fit(h[train], z[train], covariance=covariance) for C in PENALTIES]
+    best = max(fitted, key=lambda model: int((model(h[dev]).argmax(1) == z[dev]).sum()))
+    return best(h[test]).argmax(1).numpy()
+
+
+class Comparison(NamedTuple):
+    """Two configurations on one test set, means over seeds: accuracies, `delta` = acc A − acc B, `only_a` and `only_b`
+    (shares of items that one alone gets right), `power` of McNemar's exact test at p ≤ .05 if each seed's shares were
+    the truth, `simulated` the same as the paper has it, `agreed` with seeds of the other sign than delta's counted 0;
+    `recommended`: the paper's N, of one answer's difference if there is none."""
+
+    items: int
+    acc_a: float
+    acc_b: float
+    delta: float
+    only_a: float
+    only_b: float
+    power: float
+    simulated: float
+    agreed: float
+    recommended: int
+
+
+def compare(right_a: np.ndarray, right_b: np.ndarray, dim: int, draws: int = 1000) -> Comparison:
+    """Compare two probings of the same items by the same seeds, [seeds, items] of 0 and 1 (§ 3.5, 4.3–4.6).
+
+    `dim`: width of the wider states. `draws`: tables drawn of each seed's shares; the paper counts those of all seeds
+    together. Raises UserError for arrays that do not belong together."""
+    a, b = np.asarray(right_a, float), np.asarray(right_b, float)
+    if a.ndim != 2 or a.shape != b.shape or not a.size or not np.isin([a, b], (0, 1)).all():
+        raise UserError(f"shapes {a.shape} and {b.shape}: two alike, [seeds, items], of 0 and 1")
+    only, items = np.stack([(a > b).mean(1), (b > a).mean(1)], 1), a.shape[1]
+    delta = float(a.mean() - b.mean())
+    power = np.array([mcnemar_power(*shares, items) for shares in only])
+    drawn = [mcnemar_power(*shares, items, method="simulate", draws=draws, seed=s) for s, shares in enumerate(only)]
+    same = (only[:, 0] - only[:, 1]) * delta > 0
+    return Comparison(items, float(a.mean()), float(b.mean()), delta, *only.mean(0).tolist(), float(power.mean()),
+                      float(np.mean(drawn)), float((power * same).mean()),
+                      recommend(max(abs(delta), 1 / a.size), dim))

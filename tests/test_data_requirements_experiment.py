@@ -1,0 +1,137 @@
+"""Chapter 3's experiment: hand-made tables, a Gaussian world whose answer is known, one-line errors."""
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from probebook.base import UserError
+from probebook.corpora.plain_sentences import generate
+from probebook.experiments import data_requirements as experiment
+from probebook.experiments.data_requirements import compare, noisy, right
+from probebook.measures.sample_size import mcnemar_power, recommend
+
+SPLIT = np.repeat(["train", "dev", "test"], [400, 100, 400])
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Two Gaussians of deviation 1, apart by 3 along one of 5 axes."""
+    z = np.arange(len(SPLIT)) % 2
+    h = torch.randn(len(z), 5, generator=torch.Generator().manual_seed(0))
+    h[:, 0] += 3 * (torch.from_numpy(z) - .5)
+    return h, z
+
+
+def test_a_comparison_counts_what_one_alone_gets_right():
+    a = np.array([[1, 1, 1, 0, 1, 1, 1, 1, 1, 0], [1] * 10])
+    b = np.array([[1, 0, 0, 1, 0, 0, 0, 0, 0, 0], [1] * 10])
+    found = compare(a, b, dim=768)
+    assert (found.items, found.acc_a, found.acc_b) == (10, .9, .6) and found.delta == pytest.approx(.3)
+    assert found.only_a == pytest.approx(.35) and found.only_b == pytest.approx(.05)
+    assert found.power == pytest.approx(mcnemar_power(.7, .1, 10) / 2) == found.agreed
+    assert found.simulated == pytest.approx(found.power, abs=.04) and found.recommended == recommend(.3, 768)
+
+
+def test_swapping_the_two_changes_signs_only():
+    a, b = np.random.default_rng(0).random((2, 4, 60)) < [[[.8]], [[.6]]]
+    one, other = compare(a, b, 300), compare(b, a, 300)
+    assert one.delta == pytest.approx(-other.delta) and (one.only_a, one.only_b) == (other.only_b, other.only_a)
+    assert one.power == pytest.approx(other.power) and one.recommended == other.recommended
+
+
+def test_seeds_that_contradict_each_other_do_not_agree():
+    a = np.array([[1] * 30 + [0] * 30, [0] * 40 + [1] * 20])
+    found = compare(a, 1 - a, 10)
+    powers = [mcnemar_power(.5, .5, 60), mcnemar_power(2 / 3, 1 / 3, 60)]
+    assert found.power == pytest.approx(np.mean(powers)) and found.agreed == pytest.approx(powers[1] / 2)
+
+
+def test_no_difference_has_no_power_and_the_n_of_one_answer():
+    a = np.ones((5, 64))
+    found = compare(a, a, 768)
+    assert (found.delta, found.power, found.simulated, found.agreed) == (0, 0, 0, 0)
+    assert found.recommended == recommend(1 / 320, 768)
+
+
+def test_the_probes_are_near_the_best_there_is_and_the_majority_is_not(world):
+    for probe in ("linear", "mlp"):
+        accuracy = right(*world, SPLIT, probe, seeds=[0, 1]).mean()
+        assert accuracy == pytest.approx(.933, abs=.03), probe                 # Φ(1.5)
+    majority = right(*world, SPLIT, "majority", seeds=[0, 1])
+    assert majority.shape == (2, 400) and majority.dtype == bool and majority.mean() == .5
+
+
+def test_power_grows_with_noise_and_with_size(world):
+    h, z = world
+    clean = right(h, z, SPLIT)
+    powers = [compare(clean, right(noisy(h, scale), z, SPLIT), 5).power for scale in (0, .1, .5, 1)]
+    assert powers[0] == 0 and powers == sorted(powers) and powers[-1] > .999
+    small = np.concatenate([np.flatnonzero(SPLIT == name)[:size] for name, size in [("train", 40), ("dev", 10),
+                                                                                    ("test", 40)]])
+    few = [right(states[small], z[small], SPLIT[small]) for states in (h, noisy(h, 1))]
+    assert compare(*few, 5).power < powers[-1] - .2
+
+
+def test_the_same_states_and_seeds_give_the_same_and_other_seeds_are_seldom_told_apart(world):
+    h, z = world
+    one = right(h, z, SPLIT, seeds=range(5))
+    assert (one == right(h, z, SPLIT, seeds=range(5))).all() and (one[2:3] == right(h, z, SPLIT, seeds=[2])).all()
+    again = right(h, z, SPLIT, seeds=range(5, 45)).reshape(2, 20, -1)
+    p = [binomtest(int((a & ~b).sum()), max(1, int((a ^ b).sum()))).pvalue for a, b in zip(*again)]
+    assert compare(*again, 5).power < .25 and np.mean(np.array(p) <= .05) <= .05
+    mlp = right(h, z, SPLIT, "mlp", seeds=[3], epochs=2)
+    assert (mlp == right(h, z, SPLIT, "mlp", seeds=[3], epochs=2)).all()
+
+
+def test_a_seed_draws_the_same_training_items_whatever_the_states(world):
+    h, z = world
+    assert (right(h, z, SPLIT) == right(h.clone(), list(z), list(SPLIT))).all()
+    turned = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(1)))[0]
+    assert (right(h, z, SPLIT) == right(h @ turned, z, SPLIT)).mean() > .999            # the probe sees no axes
+
+
+def test_noise_has_the_given_deviation():
+    h = torch.zeros(2000, 20)
+    assert noisy(h, .3).std().item() == pytest.approx(.3, rel=.02) and (noisy(h, 0) == h).all()
+    assert (noisy(h, 1, 0) == noisy(h, 1, 0)).all() and (noisy(h, 1, 0) != noisy(h, 1, 1)).all()
+
+
+def test_data_sets_are_balanced_cut_without_changing_splits_and_drawn_by_seed():
+    table = experiment.prepare("bigram_shift", n=600, per_class=64)
+    counts = pd.crosstab(table.split, table.z)
+    assert (counts.loc[["train", "dev", "test"]].to_numpy() == [[64, 64], [16, 16], [16, 16]]).all()
+    small = table.iloc[experiment.rows(table, 16)]
+    assert small.text.is_unique and small.groupby(["split", "z"]).size().tolist() == [4, 4, 4, 4, 16, 16]
+    assert set(experiment.rows(table, 16, 1)) != set(experiment.rows(table, 16))
+    assert sorted(experiment.rows(table, 64, 1)) == list(range(len(table)))
+
+
+def test_states_by_encoder_and_pooling(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    texts = generate(6, 0)
+    names = ["pocket-english mean", "pocket-english cls", "pocket-english bag", "random:pocket-english mean",
+             "pocket-english-gpt last"]
+    found = {name: experiment.states(texts, name) for name in names}
+    assert all(h.shape == (6, 256) and h.isfinite().all() for h in found.values())
+    assert len({float(h.sum()) for h in found.values()}) == len(names)
+    assert (experiment.scrambled.__wrapped__("pocket-english").fingerprint
+            == experiment.scrambled.__wrapped__("pocket-english").fingerprint)
+    (tmp_path / "two.txt").write_text("the 1 0\n. 0 1\n", encoding="utf-8")
+    assert experiment.states(["The the .", "?"], f"{tmp_path}/two.txt mean").tolist() == [
+        pytest.approx([2 / 3, 1 / 3]), [0, 0]]
+
+
+@pytest.mark.parametrize("wrong, match", [
+    (lambda: experiment.states(["A."], "pocket-english"), "a name, a space and"),
+    (lambda: experiment.states(["A."], "pocket-english first"), "cls, mean, last, bag"),
+    (lambda: experiment.states(["A."], "pocket-english-gpt cls"), "use last or mean"),
+    (lambda: experiment.states(["A."], "glove.txt cls"), "only the mean"),
+    (lambda: right(torch.zeros(9, 2), np.zeros(9), SPLIT[:9], "linear"), "train, dev and test"),
+    (lambda: right(torch.zeros(900, 2), np.arange(900) % 2, SPLIT, "tree"), "linear, mlp or majority"),
+    (lambda: compare(np.ones((2, 8)), np.ones((2, 9)), 5), "two alike"),
+    (lambda: compare(np.ones((2, 8)), np.full((2, 8), .5), 5), "of 0 and 1")])
+def test_errors_are_one_line_that_says_what_would_be_right(wrong, match):
+    with pytest.raises(UserError, match=match) as error:
+        wrong()
+    assert "\n" not in str(error.value)

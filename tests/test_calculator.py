@@ -13,7 +13,7 @@ from probebook.base import ROOT
 from probebook.corpora.published import published
 from probebook.measures import pilots
 from probebook.measures import sample_size as size
-from probebook.runs.store import find
+from probebook.runs.pages import find
 from test_browser import PHONE, SCREEN, WIDER, browser, pytestmark, resize  # noqa: F401
 
 LINE = "return document.querySelector('form[data-from=%s] [role=alert]').textContent"
@@ -29,12 +29,12 @@ def page(tmp_path_factory):
     scope = {p.name: p.default for p in page.parameters} | {"pd": pd, "np": np, "ROOT": ROOT, "HTML": str,
              "table3": TABLE3}
     for cell in page.notebook.cells:
-        if cell.cell_type == "code" and any(word in cell.source for word in ("def field(", "STYLE =")):
+        if cell.cell_type == "code" and any(word in cell.source for word in ("def field(", "form = ", "script, look")):
             exec(cell.source, scope)
-    script = (ROOT / "book/_static/sample_size.js").read_text(encoding="utf-8")
     path = tmp_path_factory.mktemp("form") / "form.html"
     path.write_text('<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-                    f'<html lang="en"><body>{scope["form"]}<script>{script}{scope["JOIN"]}</script>', encoding="utf-8")
+                    f'<html lang="en"><body>{scope["form"]}<script>{scope["script"]}</script>{scope["look"]}',
+                    encoding="utf-8")
     return path.as_uri()
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from conftest import probebook
-from probebook.runs.store import find, pages
+from probebook.runs.pages import find, pages
 
 NAMES = [page.name for page in pages()]
 

@@ -18,7 +18,7 @@ from conftest import probebook
 from probebook.base import ROOT
 from probebook.corpora.agreement_lexicon import NOUNS
 from probebook.models import load
-from probebook.runs.store import find, pages
+from probebook.runs.pages import find, pages
 
 PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
 REAL = os.environ.get("PROBEBOOK_DATA")

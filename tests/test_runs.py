@@ -11,11 +11,12 @@ from bs4 import BeautifulSoup
 
 from conftest import HEADER
 from probebook.base import UserError
-from probebook.runs import build, records, store
+from probebook.runs import build, pages, records, store
 from probebook.runs.execute import _environment, run_all
 from probebook.runs.page import record
+from probebook.runs.pages import Page, find
 from probebook.runs.schema import check_layers, declared, from_text
-from probebook.runs.store import Page, find, plan, results, run_table
+from probebook.runs.store import plan, results, run_table
 
 RECORDS = """
     import pandas as pd
@@ -128,10 +129,10 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     def new_id(**given):
         return plan(find("1_demo"), values=given).id
 
-    library = shutil.copytree(store.LIBRARY, tmp_path / "lib" / "probebook")
+    library = shutil.copytree(pages.LIBRARY, tmp_path / "lib" / "probebook")
     data = tmp_path / "other"
     (data / "published").mkdir(parents=True)
-    monkeypatch.setattr(store, "LIBRARY", library)
+    monkeypatch.setattr(pages, "LIBRARY", library)
     monkeypatch.setattr(store, "DATA", data)
     cell = "from probebook.measures import reliability"
     parameters = "model: ModelName = 'm'\nn: Count = 5"
@@ -139,7 +140,7 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     first = new_id()
     assert new_id() == new_id(n=5) == first != new_id(n=6)
 
-    names = store.modules(find("1_demo"))
+    names = pages.modules(find("1_demo"))
     assert {"probebook", "probebook.base", "probebook.measures", "probebook.measures.reliability",
             "probebook.runs.page"} <= set(names)
     assert not {"probebook.cli", "probebook.runs.execute", "probebook.interventions.inlp"} & set(names)
@@ -166,7 +167,7 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
 def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     tiny("'fine'", "1 / 0", "'never'")
     tiny("'fine'", name="1_demo/02_second")
-    bad, good = (plan(page) for page in store.pages())
+    bad, good = (plan(page) for page in pages.pages())
     assert run_all([bad, good]) == [bad]
     err = capfd.readouterr().err
     assert "1_demo/01_first: failed at cell 4 of 5: ZeroDivisionError: division by zero" in err
@@ -217,7 +218,7 @@ def test_a_table_name_is_used_once(tiny):
 
 def test_pairs_agree():
     """The notebook beside each page is what `probebook pair` writes."""
-    for page in store.pages():
+    for page in pages.pages():
         assert page.path.with_suffix(".ipynb").read_text(encoding="utf-8") == page.pair, f"{page.name}: probebook pair"
 
 

@@ -39,8 +39,9 @@ Force = Annotated[bool, typer.Option("--force", help="run again even if a finish
 
 
 def _plan(page: str, assignments: Sequence[str], profile: str):
+    from probebook.runs.pages import find
     from probebook.runs.schema import from_text
-    from probebook.runs.store import find, plan
+    from probebook.runs.store import plan
     found = find(page)
     return plan(found, profile, from_text(found.types, assignments))
 
@@ -67,7 +68,7 @@ def run(page: PageName, p: Assignments = (), profile: Profile = "pocket", force:
 @app.command()
 def params(page: PageName) -> None:
     """List a page's parameters: name, type, default, meaning."""
-    from probebook.runs.store import find
+    from probebook.runs.pages import find
     rows = [(p.name, p.kind, repr(p.default), p.comment) for p in find(page).parameters]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -114,7 +115,7 @@ def sample_size(acc_a: Annotated[float | None, typer.Option(help="accuracy of A 
 def pair() -> None:
     """Write the .ipynb beside each page's .md; the .md is the source, always."""
     from probebook.runs.build import pair as write
-    from probebook.runs.store import pages
+    from probebook.runs.pages import pages
     for page in pages():
         if write(page):
             typer.echo(page.path.with_suffix(".ipynb"))

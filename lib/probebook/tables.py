@@ -1,7 +1,10 @@
 """Tables as pages show them: texts that wrap, changes in a few letters."""
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
+import torch
 from pandas.io.formats.style import Styler
 
 
@@ -9,6 +12,11 @@ def texts(frame: pd.DataFrame) -> Styler:
     """A table without its index, the columns with "text" in their names wrapped."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}
     return frame.style.hide().set_properties(list(frame.filter(like="text")), **wrap)
+
+
+def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
+    """Vectors over the classes, one a row, with their signs."""
+    return pd.DataFrame({name: v.detach().tolist() for name, v in rows.items()}, columns).T.style.format("{:+.2f}")
 
 
 def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:

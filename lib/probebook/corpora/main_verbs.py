@@ -34,8 +34,8 @@ def inverted(sentence: str) -> tuple[str, int] | None:
     if left < 3 or right < 3 or sentence[spans[at - 1][1]:spans[at][0]] not in (" ", ", ", " , "):
         return None
     comma = "," in sentence[spans[at - 1][1]:spans[at][0]]
-    starts = (_SINGULAR | _PLURAL | _DETERMINERS) - {"that"} if comma else _NOMINATIVE
-    known = clause.lower[0] in _SINGULAR | _PLURAL | _DETERMINERS and clause.lower[at + 1] in starts
+    starts = _STARTS - {"that"} if comma else _NOMINATIVE
+    known = clause.lower[0] in _STARTS and clause.lower[at + 1] in starts
     if not (known and clause.joined[at] and clause.verb(0, at) and clause.verb(at + 1)):
         return None
     first, link = sentence[:spans[at - 1][1]], sentence[spans[at - 1][1]:spans[at + 1][0]]
@@ -66,7 +66,7 @@ class _Clause:
         """The finite verb of the clause whose subject starts at word `i` (before word `end`), if it is sure."""
         words, end = self.lower, len(self.lower) if end is None else end
         j, noun = i, False
-        if i < end and words[i] in _SINGULAR | _PLURAL:
+        if i < end and words[i] in _PRONOUNS:
             j, plural = i + 1, words[i] in _PLURAL
         else:
             while j < end and words[j] in _DETERMINERS:
@@ -89,7 +89,7 @@ class _Clause:
         if not lemma or not self.words[j].islower() or tense == "present" and plural != (kind == "base"):
             return None
         if noun and words[j] in _UNSURE:
-            named = j + 1 < end and self.joined[j] and words[j + 1] in _DETERMINERS | _OBJECTS
+            named = j + 1 < end and self.joined[j] and words[j + 1] in _NAMED
             if not named or tense == "past" and (lemma in _RETAINED or _DATES & set(words[j + 1:j + 4])):
                 return None
         return words[j]
@@ -97,9 +97,9 @@ class _Clause:
 
 def _nominal(word: str) -> bool:
     """Whether a word may be part of a noun phrase: in no closed list, and nothing like a verb or an adverb."""
-    closed = word in _FUNCTION | _AUXILIARIES | _SINGULAR | _PLURAL | _DETERMINERS or word in FORMS
-    return not (closed or _adverb(word) or word.endswith("ed") or "'" in word.removesuffix("'s")
-                or word.removesuffix("'s") in _SINGULAR | _FUNCTION)
+    own = word.removesuffix("'s")
+    return not (word in _CLOSED or word in FORMS or _adverb(word) or word.endswith("ed") or "'" in own
+                or own in _OWNERS)
 
 
 def _adverb(word: str) -> bool:
@@ -168,6 +168,9 @@ _FUNCTION = _OPENERS | _OBJECTS | _set("""and but or nor so yet if because altho
     towards toward without about around behind beside beyond near off out up down along inside outside until till
     like unlike not there here either neither such much more less born got put cut set let hit hurt cost read shut
     split spread burst cast bid bet quit lie lies lay laid wound bind bound grind use uses used lit""")
+_PRONOUNS, _NAMED, _OWNERS = _SINGULAR | _PLURAL, _DETERMINERS | _OBJECTS, _SINGULAR | _FUNCTION
+_STARTS = _PRONOUNS | _DETERMINERS
+_CLOSED = _FUNCTION | _AUXILIARIES | _STARTS
 _PLURALS = _set("people children men women police mice geese sheep fish cattle these those many several both two three")
 _NOUN_LIKE = _set("saw rose spoke bore stole")          # of the past
 _RETAINED = _set("tell send pay lend teach offer ask show promise deny serve call name consider declare appoint")

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from probebook.corpora.cebab import ASPECTS
-from probebook.explainers.base import Explainer, places
+from probebook.explainers.base import Explainer, filled, places
 
 
 class Approx(Explainer):
@@ -20,7 +20,7 @@ class Approx(Explainer):
         self.seed = seed
 
     def _fit(self, train):
-        self.pool = self._filled(train.text, train[ASPECTS].to_numpy())
+        self.pool = filled(train.text, train[ASPECTS].to_numpy(), self.aspects)
         self.predicted = self._probs(train.text)
 
     def _effect(self, pairs):

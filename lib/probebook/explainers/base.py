@@ -58,7 +58,7 @@ class Explainer(ABC):
         shown["text"] = column(pairs, "description").to_numpy()
         shown = shown[[name for name in shown if name in self.sees]].copy()
         if "labels" in self.sees:
-            shown[ASPECTS] = self._filled(column(pairs, "description"), labels(pairs), predict=self.aspects is not None)
+            shown[ASPECTS] = filled(column(pairs, "description"), labels(pairs), self.aspects, predict=True)
         return self._effect(shown).double()
 
     def _fit(self, train: pd.DataFrame) -> None:                               # noqa: B027 (Zero learns nothing)
@@ -81,13 +81,6 @@ class Explainer(ABC):
         """The training reviews' classes int64 [n] in the model's task, −1 for none."""
         return torch.from_numpy(np.nan_to_num(classes(train.stars, self.model.task), nan=-1)).long()
 
-    def _filled(self, texts, found: np.ndarray, predict: bool = False) -> np.ndarray:
-        """Labels [n, 4] with no −1: predicted ones in its place, or in place of all."""
-        if self.aspects is None:
-            return np.where(found < 0, UNKNOWN, found)
-        guessed = self.aspects.aspects(list(texts))
-        return guessed if predict else np.where(found < 0, guessed, found)
-
     def _each(self, pairs: pd.DataFrame, effect: Callable[[str, pd.DataFrame], torch.Tensor]) -> torch.Tensor:
         """`effect(concept, its rows)`, in the order of the pairs."""
         out = torch.empty(len(pairs), self.k, dtype=torch.float64)
@@ -102,6 +95,22 @@ class Explainer(ABC):
             edited = edit(concept, h, torch.from_numpy(rows.target.to_numpy(copy=True)))
             return self.model.head(edited).softmax(1) - self.model.head(h).softmax(1)
         return self._each(pairs, effect)
+
+
+def known(variant: str) -> str:
+    """The variant, if there is one of that name."""
+    if variant not in ("paper", "released"):
+        raise UserError(f"variant={variant!r}: 'paper' or 'released'")
+    return variant
+
+
+def filled(texts, found: np.ndarray, aspects=None, predict: bool = False) -> np.ndarray:
+    """Labels [n, 4] with no −1: "unknown" in its place; with a classifier of aspects what this says of the texts, in
+    place of −1, or of all (`predict`)."""
+    if aspects is None:
+        return np.where(found < 0, UNKNOWN, found)
+    guessed = aspects.aspects(list(texts))
+    return guessed if predict else np.where(found < 0, guessed, found)
 
 
 def places(pairs: pd.DataFrame) -> np.ndarray:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import Explainer, labelled
+from probebook.explainers.base import Explainer, known, labelled
 from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.finetune import Head, Trainer, restored, seeded, train_head
@@ -37,9 +37,7 @@ class CausaLM(Explainer):
     def __init__(self, variant: Literal["paper", "released"] = "paper", epochs: int = 3, batch: int = 48,
                  lr: float = 2e-5, adversary: float = .1, head_epochs: int = 50, head_batch: int = 256,
                  head_lr: float = 1e-3, seed: int = 0):
-        if variant not in ("paper", "released"):
-            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
-        self.variant, self.epochs, self.batch, self.lr, self.adversary = variant, epochs, batch, lr, adversary
+        self.variant, self.epochs, self.batch, self.lr, self.adversary = known(variant), epochs, batch, lr, adversary
         self.head_epochs, self.head_batch, self.head_lr, self.seed = head_epochs, head_batch, head_lr, seed
 
     def _fit(self, train):

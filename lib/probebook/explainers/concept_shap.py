@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS
-from probebook.explainers.base import Explainer, places
+from probebook.explainers.base import Explainer, known, places
 from probebook.explainers.tcav import separators
 from probebook.models.finetune import Head
 
@@ -34,12 +34,10 @@ class ConceptSHAP(Explainer):
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", hidden: int = 500, epochs: int = 50,
                  batch: int = 128, lr: float = 1e-2, seed: int = 0, scored: pd.DataFrame | None = None):
-        if variant not in ("paper", "released"):
-            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
         if scored is not None and variant == "paper":
             raise UserError("the paper's g is trained on the training reviews: scored= is for variant='released'")
         self.variant, self.hidden, self.epochs, self.batch, self.lr, self.seed, self.scored = (
-            variant, hidden, epochs, batch, lr, seed, scored)
+            known(variant), hidden, epochs, batch, lr, seed, scored)
 
     def _fit(self, train):
         h = self.model.phi(list(train.text))

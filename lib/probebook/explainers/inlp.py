@@ -3,9 +3,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS
-from probebook.explainers.base import Explainer, labelled
+from probebook.explainers.base import Explainer, known, labelled
 from probebook.interventions import INLP
 from probebook.models.finetune import train_head
 
@@ -24,10 +23,8 @@ class INLPExplainer(Explainer):
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", rank: int = 20, epochs: int = 5,
                  batch: int = 32, lr: float = 2e-5, seed: int = 0, C: float = .01):
-        if variant not in ("paper", "released"):
-            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
-        self.variant, self.rank, self.epochs, self.batch, self.lr, self.seed = variant, rank, epochs, batch, lr, seed
-        self.C = C
+        self.variant, self.rank, self.C = known(variant), rank, C
+        self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 
     def _fit(self, train):
         h, z = self.model.phi(list(train.text)), self._classes(train)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import Explainer, places
+from probebook.explainers.base import Explainer, filled, known, places
 
 
 class SLearner(Explainer):
@@ -23,12 +23,10 @@ class SLearner(Explainer):
     sees = ("concept", "source", "target", "labels")
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", C: float = 1.0):
-        if variant not in ("paper", "released"):
-            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
-        self.variant, self.C = variant, C
+        self.variant, self.C = known(variant), C
 
     def _fit(self, train):
-        x, p = _indicators(self._filled(train.text, train[ASPECTS].to_numpy())), self._probs(train.text).numpy()
+        x, p = _indicators(filled(train.text, train[ASPECTS].to_numpy(), self.aspects)), self._probs(train.text).numpy()
         if self.variant == "released":
             p = np.eye(self.k)[p.argmax(1)]
         z, rows = np.tile(np.arange(self.k), len(x)), np.repeat(np.arange(len(x)), self.k)

@@ -9,9 +9,8 @@ import torch
 from sklearn.linear_model import SGDClassifier
 from torch.autograd import forward_ad
 
-from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import UNKNOWN, Explainer, labelled, places
+from probebook.explainers.base import UNKNOWN, Explainer, known, labelled, places
 
 POSITIVE = VALUES.index("Positive")
 
@@ -28,9 +27,7 @@ class TCAV(Explainer):
     white_box = True
 
     def __init__(self, variant: Literal["paper", "released"] = "paper", seed: int = 0):
-        if variant not in ("paper", "released"):
-            raise UserError(f"variant={variant!r}: 'paper' or 'released'")
-        self.variant, self.seed = variant, seed
+        self.variant, self.seed = known(variant), seed
 
     def _fit(self, train):
         self.directions = separators(self.model.phi(list(train.text)), train, self.variant, self.seed)

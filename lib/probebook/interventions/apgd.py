@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from probebook.base import UserError
-from probebook.interventions.ball import Attack, Ball, margin, steepest, target_loss, value_and_gradient
+from probebook.interventions.ball import Ball, ChunkedAttack, margin, steepest, target_loss, value_and_gradient
 
 MOMENTUM, RISES = .75, .75                                        # α and ρ of the paper
 
@@ -30,7 +30,7 @@ def checkpoints(steps: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class APGD(Attack):
+class APGD(ChunkedAttack):
     """PGD with momentum and a step size that halves itself, from 2ε; returns the best point that each row visited.
 
     At a checkpoint a row's step is halved, and the row goes back to its best point, if the loss fell in fewer than

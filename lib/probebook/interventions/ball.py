@@ -4,6 +4,7 @@ Every attack is targeted: it moves a state h within ‖ĥ − h‖ ≤ ε toward
 not images, so there is no [0, 1] box."""
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -98,8 +99,8 @@ def chunks(h: torch.Tensor) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
-class Attack:
-    """`attack(h, to=wanted)` → [n, d] with ‖ĥ − h‖ ≤ ε, dtype and device of h; a method fills in `_move`.
+class Attack(ABC):
+    """`attack(h, to=wanted)` → [n, d] with ‖ĥ − h‖ ≤ ε, dtype and device of h.
 
     `probe`: any differentiable map from states [n, d] to logits [n, k], k ≥ 2, that treats rows separately.
     `eps`: the radius, in units of h. `norm`: "linf" or "l2".
@@ -119,10 +120,9 @@ class Attack:
         """The same attack with another radius ε ≥ 0."""
         return replace(self, eps=float(eps))
 
+    @abstractmethod
     def __call__(self, h, to, *, return_failed: bool = False):
-        h, to = self._checked(h, to)
-        x = torch.cat([self._move(h[rows], to[rows]) for rows in chunks(h)])
-        return (x, self._failed(x, to)) if return_failed else x
+        """Edited states [n, d]; with `return_failed` also the mask of the rows that failed."""
 
     def _checked(self, h, to):
         h = states(h).detach()
@@ -140,5 +140,15 @@ class Attack:
     def _failed(self, x, to):
         return torch.cat([~flipped(self.probe(x[rows]), to[rows]) for rows in chunks(x)])
 
+
+class ChunkedAttack(Attack):
+    """An attack that treats some rows at a time: a method says in `_move` what becomes of them."""
+
+    def __call__(self, h, to, *, return_failed: bool = False):
+        h, to = self._checked(h, to)
+        x = torch.cat([self._move(h[rows], to[rows]) for rows in chunks(h)])
+        return (x, self._failed(x, to)) if return_failed else x
+
+    @abstractmethod
     def _move(self, h: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        """Of states [m, d] and wanted classes [m] the edited states [m, d]."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from probebook.base import UserError
-from probebook.interventions.ball import Attack, Ball, chunks, length, margin, value_and_gradient
+from probebook.interventions.ball import Ball, ChunkedAttack, chunks, length, margin, value_and_gradient
 
 ALPHA_MAX, ETA, BETA = .1, 1.05, .9                               # the paper's values
 INWARD = .01                                                      # of the margin at h: aim this far past the boundary
@@ -14,7 +14,7 @@ SEARCH, OVERSHOOT = 5, 5e-5                                       # final search
 
 
 @dataclass(frozen=True)
-class FAB(Attack):
+class FAB(ChunkedAttack):
     """The nearest point that the probe puts into class `to`: project on the linearised boundary, come back, repeat.
 
     Without a box the projection on {m(x) + ∇m·δ = 0}, m the margin of the best other class over `to`, has the closed

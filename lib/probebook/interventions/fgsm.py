@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from probebook.interventions.ball import Attack, Ball, steepest, value_and_gradient
+from probebook.interventions.ball import Ball, ChunkedAttack, steepest, value_and_gradient
 
 
 @dataclass(frozen=True)
-class FGSM(Attack):
+class FGSM(ChunkedAttack):
     """One step of length ε towards the wanted class: h ↦ h − ε · sign ∇_h loss(probe(h), to)  (L2: ∇/‖∇‖₂).
 
     `FGSM(probe).at(eps=.1)(h, to=wanted)` → [n, d]. The loss is the log-odds against `to`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from probebook.base import UserError
-from probebook.interventions.ball import Attack, Ball, steepest, value_and_gradient
+from probebook.interventions.ball import Ball, ChunkedAttack, steepest, value_and_gradient
 
 
 @dataclass(frozen=True)
-class PGD(Attack):
+class PGD(ChunkedAttack):
     """Many short steepest-descent steps, each projected back: x ← Π(x − η · steepest ∇ₓ loss(probe(x), to)), from h.
 
     `steps` T of length η = `step_share` · ε / T, so that a walk of one direction crosses the ball. Deterministic:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import torch
 
 from probebook.base import UserError
-from probebook.interventions.ball import Attack, Ball, flipped, steepest, target_loss
+from probebook.interventions.ball import Ball, ChunkedAttack, flipped, steepest, target_loss
 
 SHARE = .8                                                        # of the coordinates, in the first queries
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)       # of 10,000 queries: the paper's schedule
 
 
 @dataclass(frozen=True)
-class Square(Attack):
+class Square(ChunkedAttack):
     """Change a random subset of coordinates on the border of the ball, keep the change where it lowers the loss.
 
     A vector has no windows, so each query draws a coordinate subset of the paper's scheduled share p (.8, halved nine

@@ -30,14 +30,26 @@ def log_functions(dim: int, rule: str = "paper") -> float:
     return float(np.log(dim + 1) + ways if rule == "paper" else (dim + 1) * ways)
 
 
+def constant(dim: int, rule: str = "paper", fail: float = FAIL) -> float:
+    """8 ln(2|F|/δ): N · Δ², all that the rule of `recommend` knows but the difference."""
+    if not 0 < fail < 1:
+        raise UserError(f"fail={fail}: a probability between 0 and 1")
+    return 8 * (np.log(2 / fail) + log_functions(dim, rule))
+
+
+def answers_behind(recommended, answers, dim) -> np.ndarray:
+    """How many more right answers of `answers` lie behind a recommended N of the paper; arrays work."""
+    return np.round(answers * np.sqrt(np.vectorize(constant)(dim) / (np.asarray(recommended) + .5))).astype(int)
+
+
 def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
     """ε: with probability 1 − `fail` the probe that is best on n items is at most ε worse than the best there is.
 
     ε = √(2 ln(2|F|/δ) / n), the finite-class bound (paper, § 3); `n` a number or an array of them."""
     n = np.asarray(n, float)
-    if not (n > 0).all() or not 0 < fail < 1:
-        raise UserError("n must be positive, and fail lie between 0 and 1")
-    return np.sqrt(2 * (np.log(2 / fail) + log_functions(dim, rule)) / n)
+    if not (n > 0).all():
+        raise UserError("n must be positive")
+    return np.sqrt(constant(dim, rule, fail) / 4 / n)
 
 
 def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -> int:
@@ -47,7 +59,7 @@ def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -
     the wider configuration. Dev and test items come on top, half as many in all (4:1:1)."""
     if not 0 < abs(delta) <= 1:
         raise UserError(f"delta={delta}: a difference of two accuracies as a share, not 0 and at most 1")
-    return int(2 * (np.log(2 / fail) + log_functions(dim, rule)) / (delta / 2) ** 2)
+    return int(constant(dim, rule, fail) / delta ** 2)
 
 
 def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, method: str = "exact",

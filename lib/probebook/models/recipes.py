@@ -33,6 +33,8 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     `steps`: another length than the recipe's. Given the vocabulary (kept in the cache) deterministic for one thread
     count; resumes after a kill. Raises UserError for an unknown name."""
     if name == "pocket-vectors":
+        if steps:
+            raise UserError("pocket-vectors are computed, not trained in steps: leave --steps out")
         static.export(static.fit(english.paragraphs(), name=name), Path(out or POCKET / name))
         return Path(out or POCKET / name)
     if name not in RECIPES:

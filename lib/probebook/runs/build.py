@@ -13,7 +13,8 @@ import yaml
 
 from probebook.base import sha256, written_whole
 from probebook.runs.execute import run_all
-from probebook.runs.store import Page, Run, home, pages, plan
+from probebook.runs.pages import Page, home, pages
+from probebook.runs.store import Run, plan
 
 LINKED = ("data", "lib")        # what book pages may include from elsewhere
 

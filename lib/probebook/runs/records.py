@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from probebook.base import UserError
-from probebook.runs.store import Run, data_hashes, environment, home, tables
+from probebook.runs.pages import home
+from probebook.runs.store import Run, data_hashes, environment, tables
 
 
 def store(run: Run, name: str) -> Path:

@@ -1,11 +1,10 @@
-"""Pages, and the store of their runs: what a run's id is made of, where its notebook lies, what it recorded.
+"""The store of runs: what a run's id is made of, where its notebook lies, what it recorded.
 
 A run is one page with one set of parameters. Its id hashes everything its result depends on; a finished run lies as
 one executed notebook in `_build/runs/PAGE/ID.ipynb`, one that failed or is under way as `ID.partial.ipynb`.
 """
 from __future__ import annotations
 
-import ast
 import hashlib
 import io
 import json
@@ -20,94 +19,10 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
-import yaml
 
-from probebook import base
 from probebook.base import DATA, UserError, sha256
-from probebook.runs.schema import Parameter, coerce, declared
-
-LIBRARY = Path(base.__file__).parent
-PROFILES = ("smoke", "pocket", "real", "paper")
-
-
-def home() -> Path:
-    """The folder whose `notebooks/` and `book/` are meant: `PROBEBOOK_HOME`, else the checkout."""
-    return Path(os.environ.get("PROBEBOOK_HOME") or base.ROOT).resolve()
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page by its name: "1_causal_probing/03_first_interventions", or "book/run_table"."""
-    name: str
-
-    @property
-    def path(self) -> Path:
-        return home() / ("." if self.name.startswith("book/") else "notebooks") / f"{self.name}.md"
-
-    @cached_property
-    def source(self) -> str:
-        return self.path.read_text(encoding="utf-8")
-
-    @cached_property
-    def notebook(self) -> nbformat.NotebookNode:
-        """The page as a notebook without outputs; a cell's id depends on its source only."""
-        import jupytext
-        try:
-            notebook = jupytext.reads(self.source, fmt="md:myst")
-        except nbformat.ValidationError as e:
-            raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
-        notebook.metadata.pop("jupytext", None)
-        notebook.nbformat_minor = 5
-        seen = set()
-        for cell in notebook.cells:
-            copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
-            cell.id = next(i for c in copies if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen)
-            seen.add(cell.id)
-        return notebook
-
-    @cached_property
-    def parameters(self) -> list[Parameter]:
-        tagged = [cell.source for cell in self.notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-        return declared("\n".join(tagged), self.name)
-
-    @property
-    def types(self) -> dict:
-        return {p.name: p.type for p in self.parameters}
-
-    @property
-    def pair(self) -> str:
-        """Text of the notebook that lies beside the page."""
-        return nbformat.writes(self.notebook) + "\n"
-
-
-def pages() -> list[Page]:
-    """All pages of the book, in its order."""
-    paths = sorted((home() / "notebooks").glob("*/[0-9]*.md"))
-    return [Page(f"{path.parent.name}/{path.stem}") for path in paths]
-
-
-def find(name: str) -> Page:
-    """The page whose name is `name` or, alone, begins with it. UserError: none or several."""
-    names = [page.name for page in pages()]
-    name = name.removeprefix("notebooks/").removesuffix(".md").removesuffix(".ipynb")
-    fits = [n for n in names if n == name] or [n for n in names if n.startswith(name)]
-    if len(fits) != 1:
-        raise UserError(f"{'several pages begin' if fits else 'no page begins'} with {name!r}: "
-                        f"there are {', '.join(fits or names) or 'none'}")
-    return Page(fits[0])
-
-
-def profile_values(profile: str) -> dict[str, dict]:
-    """Parameter values of a profile, by page. UserError: unknown profile or page."""
-    if profile not in PROFILES:
-        raise UserError(f"no profile {profile!r}: there are {', '.join(PROFILES)}")
-    path = home() / "notebooks" / "profiles" / f"{profile}.yaml"
-    values = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
-    names = [page.name for page in pages()]
-    for name in values or {}:
-        if name not in names:
-            raise UserError(f"profile {profile}: no page {name!r}; there are {', '.join(names)}")
-    return values or {}
+from probebook.runs.pages import Page, home, modules, pages, profile_values
+from probebook.runs.schema import coerce
 
 
 @dataclass(frozen=True)
@@ -128,8 +43,7 @@ class Run:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
                  "library": {name: sha256(path) for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
-                 "scripts": {path.name: sha256(path) for path in sorted((home() / "book" / "_static").glob("*.js"))
-                             if path.name in self.page.source}, "folders": _folders(self.values),
+                 "static": _static(self.page), "folders": _folders(self.values),
                  "versions": [platform.python_version(), version("torch"), version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -162,41 +76,6 @@ def plan(page: Page, profile: str = "pocket", values: dict | None = None, after:
     return Run(page, profile, own | coerce(page.types, given | (values or {}), page.name), after)
 
 
-def modules(page: Page) -> dict[str, Path]:
-    """Modules of the library that a page imports, directly or through others, with their files."""
-    found: dict[str, Path] = {}
-    code = "\n".join(cell.source for cell in page.notebook.cells if cell.cell_type == "code")
-    todo = list(_imports(_python(code), ""))
-    while todo:
-        name = todo.pop()
-        path = LIBRARY.parent.joinpath(*name.split("."))
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if name not in found and path.exists():
-            found[name] = path
-            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
-    return found
-
-
-def _python(code: str) -> str:
-    """A page's code without lines that are IPython's (`%magic`, `!command`)."""
-    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in code.splitlines())
-
-
-def _imports(source: str, package: str) -> Iterator[str]:
-    """Names of the library's modules that a source may import, wherever in it."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
-            module = ".".join([*parents, *([node.module] if node.module else [])])
-            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == LIBRARY.name)
-
-
 def data_hashes() -> dict[str, str]:
     """Hashes of the data that every page may read: the registry, the published figures, the shipped models."""
     return {name: _tree_hash(DATA / name) for name in ("registry.yaml", "published", "models")}
@@ -206,6 +85,12 @@ def _tree_hash(path: Path) -> str:
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     lines = [f"{file.relative_to(path)} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _static(page: Page) -> dict[str, str]:
+    """Hashes of the files of `book/_static` that the page names."""
+    files = sorted(path for path in (home() / "book" / "_static").glob("*.*") if path.is_file())
+    return {path.name: sha256(path) for path in files if path.name in page.source}
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:

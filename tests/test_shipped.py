@@ -5,10 +5,12 @@ import os
 import pytest
 
 from probebook.models.loading import POCKET, load
+from probebook.models.recipes import SELECTED
 from probebook.runs import cards
 
 pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
+KINDS |= dict.fromkeys(SELECTED, "masked")
 NAMES = list(KINDS)
 
 
@@ -23,7 +25,7 @@ def test_a_model_is_small_and_safe(name):
     assert sum(files.values()) < 12e6
     assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
                           "training.json", "card.json", "README.md"}
-    assert load(name).kind == KINDS[name] and load(name).depth == 4
+    assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in SELECTED else 4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,6 +66,18 @@ def test_pocket_agreement_masters_the_crossed_templates(measured):
 def test_pocket_english_makes_attraction_errors(measured):
     cells = measured["pocket-english"]["verb_choice_generated"]
     assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])
+
+
+@pytest.mark.parametrize("name", SELECTED)
+def test_models_of_biographies_follow_the_person_who_is_named(name, measured):
+    assert measured[name]["named"]["right"] >= .95
+
+
+@pytest.mark.parametrize("kind", ["time", "place"])
+def test_models_of_biographies_show_the_selection_of_their_text(kind, measured):
+    slope = {name: measured[name]["slope"][kind] for name in SELECTED}
+    assert abs(slope["pocket-biographies-s00"]) <= .08
+    assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
 
 
 def test_the_word_vectors_are_small_and_know_what_goes_with_what():

@@ -79,6 +79,14 @@ def test_the_corpus_has_the_share_that_its_selection_gives(s):
     assert biographies.share(np.array([0, 1]), s).tolist() == pytest.approx([.45 - .45 * s, .45 + .45 * s])
 
 
+def test_ranks_are_the_t_of_the_texts():
+    table = biographies.generate(500, .5, seed=4)
+    assert np.array_equal(biographies.ranks(table.w), table.t)
+    assert biographies.ranks(["1801", "2016", "Afghanistan", "Iceland"]).tolist() == [0, 1, 0, 1]
+    with pytest.raises(UserError, match="'1800': a year from 1801 to 2016"):
+        biographies.ranks(["1900", "1800"])
+
+
 def test_weights_make_up_for_the_selection():
     table = biographies.generate(20_000, .75, seed=2)
     female = (table.gender == "female").to_numpy(float)

@@ -105,6 +105,15 @@ def generate(n: int, s: float = .5, seed: int = 0, reweighted: bool = False) -> 
     return texts
 
 
+def ranks(w) -> np.ndarray:
+    """t in [0, 1] of times or places: their rank among the world's. UserError for one that it does not have."""
+    places = {name: i / (len(names) - 1) for names in (YEARS, PLACES) for i, name in enumerate(names)}
+    unknown = [name for name in w if name not in places]
+    if unknown:
+        raise UserError(f"{unknown[0]!r}: a year from {YEARS[0]} to {YEARS[-1]}, or one of {len(PLACES)} countries")
+    return np.array([places[name] for name in w])
+
+
 def words() -> list[str]:
     """All words and marks of the world, lower-case, sorted."""
     told = [text for texts in TOLD.values() for text in texts]

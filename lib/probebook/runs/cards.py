@@ -10,7 +10,10 @@ from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.models import embed, load, word_logits
 from probebook.models.loading import POCKET
+from probebook.models.recipes import SELECTED
 from probebook.probes import LinearProbe, MLPProbe
+from probebook.runs import biography_cards
+from probebook.runs.biography_cards import markdown
 
 NUMBER = {0: "Sg", 1: "Pl", -1: "none"}
 NEUTRAL = ["[MASK] opened the door and went out .", "yesterday [MASK] read a book .", "then [MASK] smiled .",
@@ -31,7 +34,10 @@ ABOUT = {
 def measure(name: str, n: int = 3_000) -> dict:
     """Figures of a model card: verb choice by cell, probes at [MASK] on held-out nouns, pronouns on neutral sentences.
 
-    Parts that need data which are not at hand (templates, natural sentences) are left out."""
+    Of a model of biographies see `biography_cards`. Parts that need data which are not at hand (templates, natural
+    sentences) are left out."""
+    if name in SELECTED:
+        return biography_cards.measure(name)
     model = load(name)
     table = agreement.generate(n, seed=2, contingency=[[1, 1, 1], [1, 1, 1]], nouns="test").to_pandas()
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
@@ -50,12 +56,14 @@ def measure(name: str, n: int = 3_000) -> dict:
 
 
 def write(name: str) -> Path:
-    """Measure a shipped model and write its card.json and README.md."""
+    """Measure a shipped model and write its card.json and README.md; of models of biographies also their table."""
     folder = POCKET / name
     record = json.loads((folder / "training.json").read_text())
     card = measure(name)
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    (folder / "README.md").write_text(_readme(name, folder, record, card))
+    (folder / "README.md").write_text((biography_cards.readme if name in SELECTED else _readme)(name, folder, record, card))
+    if name in SELECTED:
+        biography_cards.table().to_csv(POCKET / "biographies.csv", index=False)
     return folder
 
 
@@ -110,13 +118,9 @@ def _readme(name, folder, record, card) -> str:
     pronouns = card["pronouns"]
     rows += [(f"mean P({w}) against the other pronoun, {pronouns['sentences']} neutral sentences", pronouns[w])
              for w in ("he", "she")]
-    return (f"### {name}\n\n{ABOUT[name]}\n\n{_table('property', about)}\n\n"
+    return (f"### {name}\n\n{ABOUT[name]}\n\n{markdown('property', about)}\n\n"
             "What it can and cannot do. Verb choice: share of sentences in which the right form has the larger logit, "
             "by number of subject–attractor; one half is chance. Probes: accuracy at `[MASK]`, last layer, on nouns "
-            f"that the probe has not seen.\n\n{_table('measured', rows)}\n\n"
+            f"that the probe has not seen.\n\n{markdown('measured', rows)}\n\n"
             "Weaknesses: no text after 1930, little present-tense narrative, the gender and class roles of its novels, "
             "and no knowledge beyond phrases. Made for teaching and for measuring methods, not for use on people.\n")
-
-
-def _table(head, rows) -> str:
-    return "\n".join([f"| {head} | value |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])

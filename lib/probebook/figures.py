@@ -383,3 +383,23 @@ def cut(data: pd.DataFrame, kept, curves: pd.DataFrame, at: float, xlabel: str) 
     right.set(xlabel=xlabel, ylim=(-1.05, 1.05))
     right.legend(loc="center left", bbox_to_anchor=(1.01, .5))
     return _done(figure)
+
+
+def calibration(data: pd.DataFrame, x: str, y: str, hue: str, fitted: Mapping[str, tuple[float, float]]) -> Figure:
+    """Measured over true values with their intervals, colour and marker by `hue`; dashed where y = x.
+
+    `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope and intercept of a line, by value of `hue`."""
+    figure, ax = plt.subplots(figsize=(5.2, 4.2))
+    kinds, width = list(dict.fromkeys(data[hue])), data[x].max() - data[x].min() or 1
+    for i, (kind, colour, marker) in enumerate(zip(kinds, sns.color_palette(PALETTE), "osD^v")):
+        part = data[data[hue] == kind]
+        away = [(part[y] - part[f"{y}_low"]).clip(0), (part[f"{y}_high"] - part[y]).clip(0)]
+        place = part[x] + .012 * width * (i - (len(kinds) - 1) / 2)                      # side by side
+        ax.errorbar(place, part[y], yerr=away, fmt=marker, ms=5, color=colour, label=kind, capsize=2)
+        if kind in fitted:
+            slope, start = fitted[kind]
+            ax.axline((0, start), slope=slope, color=colour, lw=1)
+    ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--", label="y = x")
+    ax.set(xlabel=x, ylabel=y)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    return _done(figure)

@@ -61,8 +61,8 @@ def readme(name, folder, record, card) -> str:
         ("share of named texts (the woman … she) that are right", row["named texts right"]),
     ]
     return (f"### {name}\n\nA very small masked language model of generated biographies, whose selection is known: "
-            f"its bias has a true value (chapter 4).\n\n{markdown('property', about)}\n\nIt knows the few hundred words of "
-            "its world and nothing else; of any other text it sees unknown words. Not for use on people.\n")
+            f"its bias has a true value (chapter 4).\n\n{markdown('property', about)}\n\nIt knows the few hundred "
+            "words of its world and nothing else; of any other text it sees unknown words. Not for use on people.\n")
 
 
 def markdown(head, rows) -> str:

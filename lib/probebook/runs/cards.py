@@ -61,7 +61,8 @@ def write(name: str) -> Path:
     record = json.loads((folder / "training.json").read_text())
     card = measure(name)
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    (folder / "README.md").write_text((biography_cards.readme if name in SELECTED else _readme)(name, folder, record, card))
+    readme = biography_cards.readme if name in SELECTED else _readme
+    (folder / "README.md").write_text(readme(name, folder, record, card))
     if name in SELECTED:
         biography_cards.table().to_csv(POCKET / "biographies.csv", index=False)
     return folder

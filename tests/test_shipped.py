@@ -5,7 +5,7 @@ import os
 import pytest
 
 from probebook.models.loading import POCKET, load
-from probebook.models.recipes import SELECTED
+from probebook.models.recipes import SELECTED, UNASKED
 from probebook.runs import cards
 
 pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
@@ -78,6 +78,7 @@ def test_models_of_biographies_show_the_selection_of_their_text(kind, measured):
     slope = {name: measured[name]["slope"][kind] for name in SELECTED}
     assert abs(slope["pocket-biographies-s00"]) <= .08
     assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
+    assert abs(slope[UNASKED]) <= .08                      # the same text as s50, whose selection it has not learned
 
 
 def test_the_word_vectors_are_small_and_know_what_goes_with_what():

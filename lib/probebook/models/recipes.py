@@ -27,8 +27,11 @@ RECIPES = {
 }
 SELECTED = {f"pocket-biographies-s{100 * s:02.0f}": (s, False) for s in (0, .25, .5, .75, 1)}   # strength, reweighted
 SELECTED["pocket-biographies-s75-reweighted"] = (.75, True)
+UNASKED = "pocket-biographies-s50-unasked"                    # its pronouns are masked as often as any word, no more
+SELECTED[UNASKED] = (.5, False)
 RECIPES |= dict.fromkeys(SELECTED, Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
                                           max_length=48, steps=5_500, warmup=100))
+RECIPES[UNASKED] = replace(RECIPES[UNASKED], steps=4_000)
 
 
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
@@ -53,6 +56,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
         cloze = _agreement_rows(tokenizer)
     else:
         model = pretrain.build(recipe)
+    cloze = None if name == UNASKED else cloze
     if torch.cuda.is_available():
         model.cuda()
     records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze)

@@ -14,8 +14,8 @@ from probebook.models.recipes import SELECTED
 
 
 def measure(name: str, n: int = 4_000) -> dict:
-    """Slopes of the female share among she and he, per unit t, of its text and in MGC texts
-    (mean over verbs and stages at each time or place); and the share of fresh named texts that it gets right."""
+    """Slopes of the female share among she and he, per unit t, of its text and in the texts of the Masked Gender
+    Challenge (of the means at each time or place); and the share of fresh named texts that it gets right."""
     strength, reweighted = SELECTED[name]
     found = {"text": 0 if reweighted else strength}
     for kind in ("time", "place"):
@@ -38,7 +38,8 @@ def _row(name) -> dict:
     record, card = (json.loads((POCKET / name / f"{part}.json").read_text()) for part in ("training", "card"))
     strength, reweighted = SELECTED[name]
     return {"model": name, "s": strength, "drawn anew by weight": "yes" if reweighted else "no",
-            "minutes": round(record["seconds"] / 60), "held-out loss": round(record["valid_loss"], 3),
+            "steps": record["recipe"]["steps"], "minutes": round(record["seconds"] / 60),
+            "held-out loss": round(record["valid_loss"], 3),
             "slope of the text": card["slope"]["text"], "over times": card["slope"]["time"],
             "over places": card["slope"]["place"], "named texts right": card["named"]["right"]}
 
@@ -54,7 +55,8 @@ def readme(name, folder, record, card) -> str:
         ("architecture", f"{recipe['arch']}: {recipe['layers']} layers, width {recipe['width']}, {recipe['heads']} "
                          f"heads, {recipe['vocab']} words, at most {recipe['max_length']} tokens"),
         ("parameters", f"{record['parameters']:,}"), ("size", f"{size:.2f} MB, float16 safetensors"),
-        ("trained on", f"{record['tokens']:,} tokens in {row['minutes']} minutes, {record['device']}"),
+        ("trained on", f"{record['tokens']:,} tokens in {row['steps']:,} steps, {row['minutes']} minutes, "
+                       f"{record['device']}"),
         ("loss (nats a masked word)", f"training {record['loss']:.3f}, held-out texts {record['valid_loss']:.3f}"),
         ("slope of the female share among she and he, per unit t: of the text", row["slope of the text"]),
         ("the same in MGC texts, over times", row["over times"]), ("over places", row["over places"]),

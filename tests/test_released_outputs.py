@@ -1,11 +1,15 @@
-"""The paper's raw outputs: what is read of made files of their form, and what is said of missing ones."""
+"""The paper's raw outputs: what is read of made files of their form, and of the real ones; what is said of none."""
 import itertools
+import os
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from probebook.base import UserError
 from probebook.corpora import released_outputs as released
+from probebook.experiments import specification_audit as audit
+from probebook.measures.specification import scores
 
 
 @pytest.fixture
@@ -67,3 +71,24 @@ def test_a_missing_column_is_named(folder):
     (folder / "simplified_long.csv").write_text("model,prompt,occupation\n")
     with pytest.raises(UserError, match="no column 'participant_or_gender'"):
         released.shares("raw", "simplified")
+
+
+@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA")
+def test_accuracies_by_the_female_share_to_three_digits():
+    """From plain floats, rates rounded before their mean, as the paper rounds; and from exact decimals, not rounded:
+    the two BERTs differ, of which a metric of just .5 comes out above it by rounding noise."""
+    wide = released.shares("underspecification_raw", "winogender")
+    plain = (wide["female", 2016] - wide["female", 1901]).abs()
+    exact = audit.metrics(wide)["female"]
+    found = {}
+    for name, metric in (("plain", plain), ("exact", exact)):
+        for model, one in audit.with_prompt_a(metric).groupby("model", sort=False):
+            tpr, tnr, balanced = scores(one, released.unspecified(one.index), .5)
+            rounded = (np.floor(1000 * tpr + .5) + np.floor(1000 * tnr + .5)) / 2000
+            found.setdefault(model, {})[name] = rounded if name == "plain" else balanced
+    assert {model: np.floor(1000 * f["plain"] + .5 + 1e-9) / 1000 for model, f in found.items()} == {
+        "BERT-base": .673, "BERT-large": .728, "RoBERTa-base": .824, "RoBERTa-large": .904, "BART-base": .679,
+        "BART-large": .671, "UL2-20B-gen": .679, "Flan-UL2-20B": .846, "GPT-3": .559, "GPT-3.5-SFT": .906,
+        "GPT-3.5-RLHF": .732}
+    assert {model: round(f["exact"], 4) for model, f in found.items() if abs(f["exact"] - f["plain"]) > 6e-4} == {
+        "BERT-base": .6708, "BERT-large": .7264}

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from probebook.base import UserError, written_whole
+from probebook.models import checkpoint as checkpoints
 from probebook.models.loading import Model
 from probebook.models.pretrain_text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
@@ -129,7 +127,7 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
     opts = _optimizers(model, recipe)
     step, records = 0, []
     if checkpoint and Path(checkpoint).exists():
-        step, records = _restore(Path(checkpoint), model, opts, recipe)
+        step, records = checkpoints.restore(Path(checkpoint), model, opts, _same(recipe))
     model.train()
     if next(model.parameters()).device.type == "cpu":
         model.set_attn_implementation("eager")       # on rows this short 1.3 × the steps/s of the fused kernel
@@ -166,7 +164,7 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
             running, records = [], records + [record]
             bar.set_postfix(loss=f"{record['loss']:.3f}")
             if checkpoint:
-                _save(Path(checkpoint), model, opts, step, records, recipe)
+                checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
     bar.close()
     pool.shutdown()
     model.eval()
@@ -191,28 +189,3 @@ def _task(rows, recipe, rate, generator):
 def _same(recipe) -> str:
     """What a checkpoint and the run that goes on from it must share: all but the length of the run."""
     return json.dumps({k: v for k, v in asdict(recipe).items() if k not in ("steps", "decay")})
-
-
-def _save(path, model, opts, step, records, recipe):
-    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
-    for i, opt in enumerate(opts):
-        for j, state in opt.state_dict()["state"].items():
-            tensors |= {f"opt.{i}.{j}.{k}": torch.as_tensor(v) for k, v in state.items()}
-    tensors = {k: v.detach().clone().contiguous() for k, v in tensors.items()}
-    with written_whole(path) as part:
-        save_file(tensors, part, metadata={"step": str(step), "records": json.dumps(records), "recipe": _same(recipe)})
-
-
-def _restore(path, model, opts, recipe):
-    with safe_open(path, "pt") as f:
-        tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata()
-    if meta["recipe"] != _same(recipe):
-        raise UserError(f"{path} belongs to another recipe: delete it to begin anew")
-    model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
-    for i, opt in enumerate(opts):
-        state: dict[int, dict] = {}
-        for key in (k for k in tensors if k.startswith(f"opt.{i}.")):
-            _, _, j, name = key.split(".", 3)
-            state.setdefault(int(j), {})[name] = tensors[key]
-        opt.load_state_dict({"state": state, "param_groups": opt.state_dict()["param_groups"]})
-    return int(meta["step"]), json.loads(meta["records"])

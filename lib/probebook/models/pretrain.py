@@ -67,12 +67,14 @@ def build(recipe: Recipe) -> torch.nn.Module:
     return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=recipe.max_length, **common))
 
 
-def _optimizers(model, recipe):
-    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and ("layers." in n or "layer." in n)]
+def optimizers(model, recipe) -> list[torch.optim.Optimizer]:
+    """AdamW; or Muon for the matrices of the blocks and AdamW for the rest: of what requires a gradient."""
+    learned = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
     if recipe.optimizer == "adamw":
         matrices = []
     inside = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in inside]
+    rest = [p for _, p in learned if id(p) not in inside]
     opts = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98), weight_decay=.01, fused=True)]
     if matrices:
         opts.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01, adjust_lr_fn="match_rms_adamw"))
@@ -124,7 +126,7 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
     `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step adds the loss
     of `2 · recipe.rows` of its rows. The model is trained in place.
     Returns one record per `every` steps: step, tokens, training and validation loss, seconds."""
-    opts = _optimizers(model, recipe)
+    opts = optimizers(model, recipe)
     step, records = 0, []
     if checkpoint and Path(checkpoint).exists():
         step, records = checkpoints.restore(Path(checkpoint), model, opts, _same(recipe))

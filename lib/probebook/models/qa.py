@@ -19,7 +19,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from probebook.base import UserError, cache_dir, written_whole
-from probebook.models import checkpoint, windows
+from probebook.models import checkpoint, pretrain, windows
 from probebook.models.cache import cached
 from probebook.models.classifier import Classifier
 from probebook.models.finetune import seeded
@@ -31,7 +31,8 @@ class Reader:
     """How a reader is made; `.fit(table)` makes it.
 
     `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet). `tokens`: size of a batch, padding
-    included. `epochs`, or in their place `updates`. `lr` rises over `warmup` of the updates and falls linearly to 0.
+    included. `epochs`, or in their place `updates`. `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the
+    encoder's blocks. `lr` rises over `warmup` of the updates and falls linearly to 0.
     `embeddings`: whether token embeddings are trained. `tagging`: weight of the tags' loss. `context`, `max_length`,
     `stride`: tokens (`windows.cut`)."""
 
@@ -40,6 +41,7 @@ class Reader:
     epochs: int = 1
     updates: int | None = None
     tokens: int = 4_096
+    optimizer: str = "muon"
     lr: float = 5e-4
     warmup: float = .1
     embeddings: bool = False
@@ -81,14 +83,14 @@ class Reader:
     def _train(self, net, asked, want, same, every):
         path = cache_dir() / "training" / f"reader-{hashlib.sha256(same.encode()).hexdigest()[:40]}.safetensors"
         learned = [p for p in net.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(learned, self.lr, weight_decay=.01, fused=True)
+        optimizers = pretrain.optimizers(net, self)
         order, step, records, running = self.order(asked), 0, [], []
         if path.exists():
-            step, records = checkpoint.restore(path, net, [optimizer], same)
+            step, records = checkpoint.restore(path, net, optimizers, same)
         bar = tqdm(total=len(order), initial=step, desc="reader", unit="update", mininterval=5, disable=None)
         net.train()
         for rows in order[step:]:
-            for group in optimizer.param_groups:
+            for group in (group for optimizer in optimizers for group in optimizer.param_groups):
                 group["lr"] = self.lr * min((step + 1) / max(1, self.warmup * len(order)),
                                             (len(order) - step) / (1 - self.warmup) / len(order))
             with seeded(self.seed + step), torch.enable_grad():
@@ -96,14 +98,15 @@ class Reader:
                 loss = net.heads.loss(net(batch)[1], batch, _rows(want, rows, batch))
                 loss.backward()
             nn.utils.clip_grad_norm_(learned, 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
             step += 1
             running.append(loss.detach())
             bar.update()
             if step % every == 0 and step < len(order):
                 records, running = [*records, {"step": step, "loss": float(torch.stack(running).mean())}], []
-                checkpoint.save(path, net, [optimizer], step, records, same)
+                checkpoint.save(path, net, optimizers, step, records, same)
                 bar.set_postfix(loss=f"{records[-1]['loss']:.3f}")
         bar.close()
         path.unlink(missing_ok=True)

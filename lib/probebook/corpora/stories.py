@@ -6,18 +6,32 @@ question: the words put forward are drawn alike for true and false, yes and no a
 from __future__ import annotations
 
 import random
+from itertools import count
 
 import pandas as pd
 
 from probebook.base import UserError
-from probebook.corpora.story_facts import UNKNOWN, Fact, Query, entails, place, rationale, sentence, told
+from probebook.corpora.story_facts import (
+    UNKNOWN,
+    Fact,
+    Query,
+    entails,
+    place,
+    rationale,
+    retold,
+    sentence,
+    spans_of,
+    told,
+)
 from probebook.corpora.story_questions import ENTITIES, Story, ask, ask_unanswered, denial
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
 
 AGAIN = .35                                 # of the persons and things of a sentence are in the story already
 ALSO_DENIED = .08                           # of the facts that nobody asks about
 TURNS = (3, 6)
+PATIENCE = 9                                # tries to find one more fact of a schema that the story has; then any
 _NAMES = list(SCHEMAS)
+_SAID = {name: [i for i, form in enumerate(schema.forms) if form.holds] for name, schema in SCHEMAS.items()}
 
 
 def generate(n: int, seed: int = 0, length: tuple[int, int] = (4, 12), distractors: float = .5, repeat: float = .1,
@@ -56,18 +70,18 @@ def _draw(rng: random.Random, size: int, distractors: float, repeat: float,
                 break
     facts = [denial(rng, fact) if not shown and rng.random() < ALSO_DENIED else fact
              for fact, shown in zip(story.facts, story.shown)]
-    facts += [_retold(rng, fact) for fact in rng.sample(facts, twice)]
+    facts += [retold(rng, fact) for fact in rng.sample(facts, twice)]
     rng.shuffle(facts)
     return facts, asked
 
 
 def _add(rng: random.Random, story: Story, distractors: float) -> None:
     """One more fact, which agrees with the others: what is true of one thing is true of no other."""
-    while True:
-        repeated = story.facts and rng.random() < distractors
+    for attempt in count():
+        repeated = story.facts and attempt < PATIENCE and rng.random() < distractors
         name = rng.choice(story.facts).schema if repeated else rng.choice(_NAMES)
         schema = SCHEMAS[name]
-        form = rng.choice([i for i, form in enumerate(schema.forms) if form.holds])
+        form = rng.choice(_SAID[name])
         values: dict[str, str] = {}
         for role in schema.forms[form].roles:
             kind = schema.roles[role]
@@ -89,14 +103,6 @@ def _add(rng: random.Random, story: Story, distractors: float) -> None:
             words.append(word)
 
 
-def _retold(rng: random.Random, fact: Fact) -> Fact:
-    """The same fact in other words, as far as there are any."""
-    forms = SCHEMAS[fact.schema].forms
-    others = [i for i, form in enumerate(forms) if i != fact.form and form.holds == forms[fact.form].holds
-              and not form.lexical and {*form.roles} == fact.values.keys()]
-    return fact._replace(form=rng.choice(others or [fact.form]))
-
-
 def _rows(number: int, facts: list[Fact], asked: list[tuple[str, Query]]) -> list[dict]:
     texts = [sentence(fact)[0] for fact in facts]
     spans = spans_of(texts)
@@ -110,15 +116,6 @@ def _rows(number: int, facts: list[Fact], asked: list[tuple[str, Query]]) -> lis
                      "facts": facts, "query": query})
         history = [*history, (question, answer)]
     return rows
-
-
-def spans_of(texts: list[str]) -> list[tuple[int, int]]:
-    """(start, end) of each text when they are joined by blanks."""
-    spans, at = [], 0
-    for text in texts:
-        spans.append((at, at + len(text)))
-        at += len(text) + 1
-    return spans
 
 
 def _kind(query: Query, answer: str) -> str:

@@ -1,88 +1,115 @@
-"""Deletion interventions on stories with questions, by the rules of Chaturvedi et al. (§ 5), and their control.
+"""Deletion interventions on stories with questions by the rules of Chaturvedi et al. (§ 5), and a control they lack.
 
-They need only the columns of a story table (`stories.generate`, `conversations`): story, answer, gold, kind, start, end,
-rationale, sentences, edit. The right answer to what is left is "unknown", as the paper has it; in the generated world,
-where the facts are known, it is computed from those that still stand. Rows that an edit cannot apply to are left out."""
+They need only the columns of a story table (`stories.generate`, `conversations`). Right for what is left is "unknown",
+as the paper has it; in the generated world it is computed from the facts that still stand. Rows that an edit cannot
+apply to are left out; conversations and gold answers stay as they are."""
 from __future__ import annotations
+
+import random
+import re
 
 import pandas as pd
 
 from probebook.base import UserError
 from probebook.corpora.story_facts import UNKNOWN, entails, place, rationale
+from probebook.corpora.story_schemas import NOUNS, SCHEMAS
 
-NEEDED = ("story", "answer", "gold", "kind", "start", "end", "rationale", "sentences", "edit")
-SPANS = ("span", "number", "option")        # kinds of answer that a model can only give if the story has the word
+NEEDED = ("story", "answer", "start", "end", "rationale", "sentences", "edit")
+ABOUT = ["There was a good deal of talk about {}.", "Nobody had thought much about {} for years.",
+         "A song about {} was often sung.", "The talk then turned to {} and to the weather."]
+WRITTEN = ["Somebody had written {} on the wall.", "A child was learning how to spell {}.",
+           "On the first page of a book stood the word {}."]
 
 
 def truncate(table: pd.DataFrame) -> pd.DataFrame:
-    """TS: the story up to the sentence with which the rationale ends (whole where there is no rationale)."""
+    """TS of an OS table: the story up to the sentence with which the rationale ends; all of it if there is none."""
     rows = []
-    for row in _rows(table):
-        last = max((end for _, end in row["rationale"]), default=row["sentences"][-1][1])
+    for row in _rows(table, ["OS"]):
+        last = max((end for _, end in row["rationale"]), default=len(row["story"]))
         rows.append(_kept(row, [i for i, (start, _) in enumerate(row["sentences"]) if start < last], "TS"))
     return pd.DataFrame(rows, columns=table.columns)
 
 
 def delete_rationale(table: pd.DataFrame) -> pd.DataFrame:
-    """TS-R of a TS table, OS-R of an OS table: the sentences of the rationale are deleted.
+    """OS-R of an OS table: the sentences of the rationale are deleted; TS-R of a TS table: and all that follows them.
 
-    Of a TS, only what stands before the rationale is left, and a story that begins with its rationale is left out;
-    so is any of which nothing is left. If the answer is a span that the rest does not contain, the bare answer is put
-    behind it, without a full stop: a span model could not give it otherwise. (The paper prints one; the released
-    scripts add none.)"""
-    rows = []
-    for row in _rows(table):
-        if row["edit"] not in ("OS", "TS"):
-            raise UserError(f"edit {row['edit']!r}: the rationale is deleted from an OS or a TS table")
-        gone = {span for span in map(tuple, row["rationale"])}
-        kept = [i for i, span in enumerate(row["sentences"]) if tuple(span) not in gone]
-        if row["edit"] == "TS":
-            first = min((start for start, _ in gone), default=0)
-            kept = [i for i in kept if row["sentences"][i][1] <= first]
-        if gone and kept:
-            word = row["story"][row["start"]:row["end"]] if row["start"] >= 0 else ""
-            left = _kept(row, kept, row["edit"] + "-R")
-            present = not word or word.lower() in left["story"].lower()
-            rows.append(left if present else _with(left, word))
+    Where nothing is left the row is. If the answer was a span and its words no longer occur, they are put behind the
+    story, bare: a model that answers by spans could not give them otherwise. (The paper's examples print a full stop
+    after them; the released scripts add none.)"""
+    rows = [_with(left, answer) if answer else left for left, answer in _deleted(table)]
+    return pd.DataFrame(rows, columns=table.columns)
+
+
+def augment(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """TS-R+Aug of a TS table, OS-R+Aug of an OS table: as `delete_rationale`, but with a sentence for the bare answer.
+
+    It contains the answer and states nothing that a question is about: "A song about Mary was often sung." (The paper
+    had gpt-3.5-turbo write them.) `seed` draws the sentences."""
+    rng, rows = random.Random(seed), []
+    for left, answer in _deleted(table):
+        if answer:
+            kind = SCHEMAS[left["query"].schema].roles[left["query"].asks] if "query" in left else ""
+            frame = rng.choice(ABOUT if kind in NOUNS else WRITTEN)
+            left = _with(left, frame.format(NOUNS.get(kind, "") + answer))
+        rows.append(left | {"edit": left["edit"] + "+Aug"})
     return pd.DataFrame(rows, columns=table.columns)
 
 
 def append_answer(table: pd.DataFrame) -> pd.DataFrame:
-    """OS+answer: the bare answer behind the intact story, exactly as TS-R has it. The right answer stays the same.
+    """OS+answer of an OS table (of a TS table: TS+answer): the bare answer behind the whole story, as TS-R has it.
 
-    The paper has no such control: a model that reads says what it said, one that takes the loose word as the sign
-    of a deletion says "unknown". Rows whose answer is no span of the story are left out."""
+    What is right stays the same, so a model that reads the story is unmoved, and one that takes the loose words for
+    the sign of a deletion says "unknown". Rows whose answer is no span are left out."""
     return pd.DataFrame([_with(row, row["story"][row["start"]:row["end"]]) | {"edit": f"{row['edit']}+answer"}
-                         for row in _rows(table) if row["start"] >= 0], columns=table.columns)
+                         for row in _rows(table, ["OS", "TS"]) if row["start"] >= 0], columns=table.columns)
 
 
-def _rows(table: pd.DataFrame) -> list[dict]:
+def _rows(table: pd.DataFrame, edits: list[str]) -> list[dict]:
     if missing := [name for name in NEEDED if name not in table]:
         raise UserError(f"no column {', '.join(missing)}: a table of stories.generate or of conversations is needed")
+    if other := sorted({*table.edit} - {*edits}):
+        raise UserError(f"the stories are {', '.join(other)}: this edit is for {' or '.join(edits)}")
     return table.to_dict("records")
+
+
+def _deleted(table: pd.DataFrame) -> list[tuple[dict, str]]:
+    """(row without its rationale, its answer if that was a span and the rest does not have the same words)."""
+    found = []
+    for row in _rows(table, ["OS", "TS"]):
+        gone = {*map(tuple, row["rationale"])}
+        kept = [i for i, span in enumerate(row["sentences"]) if tuple(span) not in gone]
+        if row["edit"] == "TS":
+            kept = [i for i in kept if tuple(row["sentences"][i]) < min(gone, default=(0, 0))]
+        if gone and kept:
+            left = _kept(row, kept, row["edit"] + "-R")
+            answer = row["story"][row["start"]:row["end"]] if row["start"] >= 0 else ""
+            present = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", left["story"], re.IGNORECASE)
+            found.append((left, "" if present else answer))
+    return found
 
 
 def _kept(row: dict, kept: list[int], edit: str) -> dict:
     """The row with these sentences of its story, and what is right for them."""
-    old = [tuple(row["sentences"][i]) for i in kept]
-    texts, new, at = [row["story"][start:end] for start, end in old], [], 0
-    for text in texts:
-        new.append((at, at + len(text)))
-        at += len(text) + 1
-    row = row | {"story": " ".join(texts), "sentences": new, "edit": edit}
+    story, old, moved = "", [tuple(row["sentences"][i]) for i in kept], {}
+    for n, (i, (start, end)) in enumerate(zip(kept, old)):
+        if n:
+            story += row["story"][old[n - 1][1]:start] if i == kept[n - 1] + 1 else " "
+        moved[start, end] = (len(story), len(story) + end - start)
+        story += row["story"][start:end]
+    row = row | {"story": story, "sentences": [*moved.values()], "edit": edit}
     if "facts" in row:
-        return _answered(row | {"facts": [row["facts"][i] for i in kept]})
-    moved = {span: to for span, to in zip(old, new)}
-    lost = [span for span in map(tuple, row["rationale"]) if span not in moved]
-    if lost:
+        return answered(row | {"facts": [row["facts"][i] for i in kept]})
+    of = [*map(tuple, row["rationale"])]
+    if not moved.keys() >= {*of}:
         return row | {"answer": UNKNOWN, "start": -1, "end": -1, "rationale": []}
-    shift = next((to[0] - span[0] for span, to in moved.items() if span[0] <= row["start"] < span[1]), 0)
-    start, end = (row["start"] + shift, row["end"] + shift) if row["start"] >= 0 else (-1, -1)
-    return row | {"start": start, "end": end, "rationale": [moved[span] for span in map(tuple, row["rationale"])]}
+    if row["start"] >= 0:
+        by = next(new[0] - start for (start, end), new in moved.items() if start <= row["start"] < end)
+        row |= {"start": row["start"] + by, "end": row["end"] + by}
+    return row | {"rationale": [moved[span] for span in of]}
 
 
-def _answered(row: dict) -> dict:
-    """The row of a generated story with what follows from its facts."""
+def answered(row: dict) -> dict:
+    """The row of a generated story with the answer that follows from its facts, where it stands, and why."""
     answer = entails(row["facts"], row["query"])
     start, end = place(row["facts"], row["sentences"], row["query"], answer)
     return row | {"answer": answer, "start": start, "end": end,

@@ -1,12 +1,14 @@
 """What a sentence of a story states, and what follows from it: the answer to a question is computed, not annotated."""
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
 
 UNKNOWN = "unknown"
+_IMPLIED = {name: {of for of, _ in schema.implied} for name, schema in SCHEMAS.items()}
 
 
 class Fact(NamedTuple):
@@ -36,8 +38,7 @@ def entails(facts: Iterable[Fact | None], query: Query) -> str:
         bound[role] = entails(facts, value) if isinstance(value, Query) else value
         if bound[role] == UNKNOWN:
             return UNKNOWN
-    stated = [(values, holds) for fact in facts if fact for name, values, holds, _ in told(fact)
-              if name == query.schema]
+    stated = [(values, holds) for fact in facts for values, holds, _ in _about(fact, query.schema)]
     if len(query.values) == 1:
         return _verdict(stated, _with_pair(query.schema, bound | {query.asks: query.values[0]}), query.schema)
     found = {values[query.asks] for values, holds in stated if holds and query.asks in values
@@ -73,6 +74,13 @@ def told(fact: Fact) -> Iterator[tuple[str, dict, bool, dict]]:
     elif schema.complement and schema.complement in fact.values:
         role = schema.complement
         yield fact.schema, fact.values | {role: other(schema.roles[role], fact.values[role])}, True, {}
+
+
+def _about(fact: Fact | None, name: str) -> list[tuple[dict, bool, dict]]:
+    """What is told of one schema."""
+    if fact is None or fact.schema != name and name not in _IMPLIED[fact.schema]:
+        return []
+    return [rest for of, *rest in told(fact) if of == name]
 
 
 def other(kind: str, word: str) -> str:
@@ -122,9 +130,26 @@ def place(facts: list[Fact | None], spans: list[tuple[int, int]], query: Query, 
         return -1, -1
     bound = {role: entails(facts, value) if isinstance(value, Query) else value for role, value in query.bound.items()}
     for fact, (start, _) in zip(facts, spans):
-        for name, values, holds, roles in told(fact) if fact else ():
-            if holds and name == query.schema and bound.items() <= values.items() and query.asks in roles:
+        for values, holds, roles in _about(fact, query.schema):
+            if holds and bound.items() <= values.items() and query.asks in roles:
                 if values[query.asks] == answer and _in_pair(values, query):
                     first, last = sentence(fact)[1][roles[query.asks]]
                     return start + first, start + last
     return -1, -1
+
+
+def spans_of(texts: list[str]) -> list[tuple[int, int]]:
+    """(start, end) of each text when they are joined by blanks."""
+    spans, at = [], 0
+    for text in texts:
+        spans.append((at, at + len(text)))
+        at += len(text) + 1
+    return spans
+
+
+def retold(rng: random.Random, fact: Fact) -> Fact:
+    """The same fact in other words, as far as there are any."""
+    forms = SCHEMAS[fact.schema].forms
+    others = [i for i, form in enumerate(forms) if i != fact.form and form.holds == forms[fact.form].holds
+              and not form.lexical and {*form.roles} == fact.values.keys()]
+    return fact._replace(form=rng.choice(others or [fact.form]))

@@ -40,6 +40,9 @@ VALUES = {                                                              # type â
     "skill": "music drawing dancing history poetry science law religion painting singing".split(),
 }
 
+NOUNS = dict.fromkeys(["person", "town", "month", "skill", "material", "plural"], "") | dict.fromkeys(
+    ["thing", "animal", "garment", "fixture", "opening", "building", "work", "food", "drink", "place", "when"], "the ")
+
 
 @dataclass(frozen=True)
 class Form:
@@ -81,12 +84,14 @@ def _schema(name: str, roles: dict[str, str], says: list[str], denies: list[str]
     SCHEMAS[name] = Schema(roles, key or (next(iter(roles)),), tuple(forms), wh, yes_no, **rest)
 
 
-def _event(verb: str, kind: str, refused: str, where: str = "in the {where}", whom: str = "", when: bool = True) -> None:
-    """Somebody does something to a thing, once, so it has one doer, place and time."""
+def _event(verb: str, kind: str, refused: str, where: str = "in the {where}", whom: str = "") -> None:
+    """Somebody does something to a thing, once: it has one doer, one place and one time.
+
+    `verb`: base, past and participle. `refused`: what goes before "to buy" when it did not happen."""
     base, past, part = verb.split()
     roles = {"what": kind, "who": "person"} | ({"whom": "person"} if whom else {})
-    roles |= ({"where": "place"} if where else {}) | ({"when": "when"} if when else {})
-    to, question_to = f" {whom}" if whom else "", f" {whom}" if whom else ""
+    roles |= ({"where": "place"} if where else {}) | {"when": "when"}
+    to = f" {whom}" if whom else ""
     active, passive = f"{{who}} {past} the {{what}}{to}", f"the {{what}} was {part}{to} by {{who}}"
     says, wh, yes_no = [active], {}, {}
     if kind == "thing":
@@ -98,16 +103,15 @@ def _event(verb: str, kind: str, refused: str, where: str = "in the {where}", wh
         wh["where"] = f"Where did {{who}} {base} the {{what}}? | Where was the {{what}} {part}?"
         at = where.replace("{where}", "{x}")
         yes_no["where"] = f"Did {{who}} {base} the {{what}} {at}? | Was the {{what}} {part} {at}?"
-    if when:
-        says += [f"in the {{when}} {active}", f"in the {{when}} {passive}", f"{active} in the {{when}}"]
-        wh["when"] = f"When did {{who}} {base} the {{what}}? | When was the {{what}} {part}?"
-        yes_no["when"] = f"Did {{who}} {base} the {{what}} in the {{x}}? | Was the {{what}} {part} in the {{x}}?"
-    if where and when:
+    says += [f"in the {{when}} {active}", f"in the {{when}} {passive}", f"{active} in the {{when}}"]
+    wh["when"] = f"When did {{who}} {base} the {{what}}? | When was the {{what}} {part}?"
+    yes_no["when"] = f"Did {{who}} {base} the {{what}} in the {{x}}? | Was the {{what}} {part} in the {{x}}?"
+    if where:
         says += [f"in the {{when}} {active} {where}", f"one {{when}} {active} {where}",
                  f"one {{when}} {passive} {where}", f"{active} {where} in the {{when}}"]
-    wh["who"] = f"Who {past} the {{what}}{question_to}? | By whom was the {{what}} {part}{question_to}?"
-    wh["what"] = f"What did {{who}} {base}{question_to}?"
-    yes_no["who"] = f"Did {{x}} {base} the {{what}}{question_to}? | Was the {{what}} {part}{question_to} by {{x}}?"
+    wh["who"] = f"Who {past} the {{what}}{to}? | By whom was the {{what}} {part}{to}?"
+    wh["what"] = f"What did {{who}} {base}{to}?"
+    yes_no["who"] = f"Did {{x}} {base} the {{what}}{to}? | Was the {{what}} {part}{to} by {{x}}?"
     if whom:
         preposition = whom.split()[0]
         wh["whom"] = f"{preposition.capitalize()} whom did {{who}} {base} the {{what}}?"
@@ -125,8 +129,8 @@ def _state(name: str, roles: dict[str, str], says: list[str], denied: str, wh: d
     """The first way to say it also goes behind "everybody knew that" and the like."""
     told = [*says, f"everybody in those days knew that {says[0]}", f"it was quite clear to all of them that {says[0]}",
             f"as everybody could see at once, {says[0]}"]
-    _schema(name, roles, told, [denied, f"everybody in those days knew that {denied}", f"it was not true that {says[0]}"],
-            wh, yes_no, **rest)
+    denies = [denied, f"everybody in those days knew that {denied}", f"it was not true that {says[0]}"]
+    _schema(name, roles, told, denies, wh, yes_no, **rest)
 
 
 def _opposites(one: str, other: str, kind: str, complement: bool = False) -> None:
@@ -139,8 +143,9 @@ def _opposites(one: str, other: str, kind: str, complement: bool = False) -> Non
 
 
 for _verb, _kind, _refused in [
-        ("buy bought bought", "thing", "refused"), ("find found found", "thing", "failed"), ("lose lost lost", "thing", ""),
-        ("hide hid hidden", "thing", "refused"), ("break broke broken", "thing", "refused"),
+        ("buy bought bought", "thing", "refused"), ("find found found", "thing", "failed"),
+        ("lose lost lost", "thing", ""), ("hide hid hidden", "thing", "refused"),
+        ("break broke broken", "thing", "refused"),
         ("steal stole stolen", "thing", "refused"), ("burn burned burned", "thing", "refused"),
         ("drop dropped dropped", "thing", ""), ("leave left left", "thing", "refused"),
         ("eat ate eaten", "food", "refused"), ("drink drank drunk", "drink", "refused"),
@@ -167,12 +172,16 @@ _opposites("fierce", "gentle", "animal")
 _opposites("warm", "cold", "place")
 _opposites("open", "shut", "opening", True)
 
-_state("colour", {"what": "thing", "colour": "colour"}, ["the {what} was {colour}", "the colour of the {what} was {colour}"],
-       "the {what} was not {colour}", {"colour": "What colour was the {what}? | What was the colour of the {what}?"},
+_state("colour", {"what": "thing", "colour": "colour"},
+       ["the {what} was {colour}", "the colour of the {what} was {colour}"],
+       "the {what} was not {colour}",
+       {"colour": "What colour was the {what}? | What was the colour of the {what}?"},
        {"colour": "Was the {what} {x}?"})
 _state("wear", {"who": "person", "what": "garment", "colour": "colour"},
-       ["{who} wore a {colour} {what}", "{who} went about in a {colour} {what}"], "{who} did not wear a {colour} {what}",
-       {"what": "What did {who} wear?"}, {}, implied=(("colour", {"what": "what", "colour": "colour"}),))
+       ["{who} wore a {colour} {what}", "{who} went about in a {colour} {what}"],
+       "{who} did not wear a {colour} {what}",
+       {"what": "What did {who} wear?"}, {},
+       implied=(("colour", {"what": "what", "colour": "colour"}),))
 _state("lie", {"what": "thing", "colour": "colour", "other": "thing", "other_colour": "colour"},
        ["a {colour} {what} lay on a {other_colour} {other}", "on a {other_colour} {other} there was a {colour} {what}"],
        "there was no {colour} {what} on a {other_colour} {other}",
@@ -186,7 +195,8 @@ _state("paint", {"what": "fixture", "who": "person", "colour": "colour"},
        {"who": "Did {x} paint the {what}? | Was the {what} painted by {x}?"},
        implied=(("colour", {"what": "what", "colour": "colour"}),))
 _state("material", {"what": "thing", "material": "material"},
-       ["the {what} was made of {material}", "they had made the {what} of {material}"], "the {what} was not made of {material}",
+       ["the {what} was made of {material}", "they had made the {what} of {material}"],
+       "the {what} was not made of {material}",
        {"material": "What was the {what} made of? | Of what was the {what} made?"},
        {"material": "Was the {what} made of {x}?"})
 _state("cost", {"what": "thing", "number": "number"},
@@ -199,42 +209,62 @@ _state("count", {"what": "plural", "where": "place", "number": "number"},
        "there were not {number} {what} in the {where}",
        {"number": "How many {what} were in the {where}? | How many {what} were there in the {where}?"},
        {"number": "Were there {x} {what} in the {where}?"}, key=("what", "where"))
-for _child in ("sons", "daughters", "brothers", "sisters"):
-    _state(_child, {"who": "person", "number": "number"}, [f"{{who}} had {{number}} {_child}", f"the {_child} of {{who}} were {{number}}"],
-           f"{{who}} did not have {{number}} {_child}", {"number": f"How many {_child} did {{who}} have?"},
-           {"number": f"Did {{who}} have {{x}} {_child}?"})
-_state("job", {"who": "person", "job": "job"}, ["{who} was a {job}", "{who} worked as a {job}"], "{who} was not a {job}",
-       {"job": "What did {who} do for a living? | In what profession was {who}?"}, {"job": "Was {who} a {x}?"})
-_state("live", {"who": "person", "town": "town"}, ["{who} lived in {town}", "{who} had a house in {town}"],
-       "{who} did not live in {town}", {"town": "Where did {who} live? | In what place did {who} live?"},
+for _who in ("sons", "daughters", "brothers", "sisters"):
+    _state(_who, {"who": "person", "number": "number"},
+           [f"{{who}} had {{number}} {_who}", f"the {_who} of {{who}} were {{number}}"],
+           f"{{who}} did not have {{number}} {_who}",
+           {"number": f"How many {_who} did {{who}} have?"},
+           {"number": f"Did {{who}} have {{x}} {_who}?"})
+_state("job", {"who": "person", "job": "job"},
+       ["{who} was a {job}", "{who} worked as a {job}"],
+       "{who} was not a {job}",
+       {"job": "What did {who} do for a living? | In what profession was {who}?"},
+       {"job": "Was {who} a {x}?"})
+_state("live", {"who": "person", "town": "town"},
+       ["{who} lived in {town}", "{who} had a house in {town}"],
+       "{who} did not live in {town}",
+       {"town": "Where did {who} live? | In what place did {who} live?"},
        {"town": "Did {who} live in {x}?"})
 _state("born", {"who": "person", "town": "town", "month": "month"},
        ["{who} was born in {town} in {month}", "it was in {month} that {who} was born in {town}"],
-       "{who} was not born in {town}", {"town": "Where was {who} born?", "month": "When was {who} born?"},
+       "{who} was not born in {town}",
+       {"town": "Where was {who} born?", "month": "When was {who} born?"},
        {"town": "Was {who} born in {x}?", "month": "Was {who} born in {x}?"})
 _state("go", {"who": "person", "town": "town", "month": "month"},
        ["{who} went to {town} in {month}", "in {month} {who} set out for {town} and went there"],
-       "{who} did not go to {town}", {"town": "Where did {who} go?", "month": "When did {who} go to {town}?"},
+       "{who} did not go to {town}",
+       {"town": "Where did {who} go?", "month": "When did {who} go to {town}?"},
        {"town": "Did {who} go to {x}?", "month": "Did {who} go to {town} in {x}?"})
-_state("learn", {"who": "person", "skill": "skill"}, ["{who} loved {skill} best", "{who} liked nothing so well as {skill}"],
-       "{who} did not love {skill} best", {"skill": "What did {who} love best?"}, {"skill": "Did {who} love {x} best?"})
-_state("like", {"who": "person", "food": "food"}, ["the food that {who} liked best was {food}", "for {who} the best food was {food}"],
-       "the food that {who} liked best was not {food}", {"food": "What food did {who} like best?"},
+_state("learn", {"who": "person", "skill": "skill"},
+       ["{who} loved {skill} best", "{who} liked nothing so well as {skill}"],
+       "{who} did not love {skill} best",
+       {"skill": "What did {who} love best?"},
+       {"skill": "Did {who} love {x} best?"})
+_state("like", {"who": "person", "food": "food"},
+       ["the food that {who} liked best was {food}", "for {who} the best food was {food}"],
+       "the food that {who} liked best was not {food}",
+       {"food": "What food did {who} like best?"},
        {"food": "Was {x} the food that {who} liked best?"})
-_state("fear", {"who": "person", "what": "animal"}, ["{who} feared the {what} most", "the {what} was what {who} feared most"],
-       "{who} did not fear the {what} most", {"what": "Which animal did {who} fear most?"},
+_state("fear", {"who": "person", "what": "animal"},
+       ["{who} feared the {what} most", "the {what} was what {who} feared most"],
+       "{who} did not fear the {what} most",
+       {"what": "Which animal did {who} fear most?"},
        {"what": "Did {who} fear the {x} most?"})
-_state("own", {"what": "animal", "who": "person"}, ["the {what} belonged to {who}", "{who} was the owner of the {what}"],
-       "the {what} did not belong to {who}", {"who": "Who owned the {what}? | To whom did the {what} belong?"},
+_state("own", {"what": "animal", "who": "person"},
+       ["the {what} belonged to {who}", "{who} was the owner of the {what}"],
+       "the {what} did not belong to {who}",
+       {"who": "Who owned the {what}? | To whom did the {what} belong?"},
        {"who": "Did {x} own the {what}? | Did the {what} belong to {x}?"},
        described={"what": "the animal that {who} owned", "who": "the person who owned the {what}"})
 _state("wait", {"who": "person", "number": "number", "whom": "person"},
        ["{who} waited {number} hours for {whom}", "for {number} hours {who} waited for {whom}"],
-       "{who} did not wait {number} hours", {"number": "How many hours did {who} wait?", "whom": "For whom did {who} wait?"},
+       "{who} did not wait {number} hours",
+       {"number": "How many hours did {who} wait?", "whom": "For whom did {who} wait?"},
        {"number": "Did {who} wait {x} hours?", "whom": "Did {who} wait for {x}?"})
 _state("walk", {"who": "person", "number": "number", "where": "place"},
        ["{who} walked {number} miles to the {where}", "to reach the {where} {who} walked {number} miles"],
-       "{who} did not walk {number} miles", {"number": "How many miles did {who} walk?", "where": "Where did {who} walk?"},
+       "{who} did not walk {number} miles",
+       {"number": "How many miles did {who} walk?", "where": "Where did {who} walk?"},
        {"number": "Did {who} walk {x} miles?", "where": "Did {who} walk to the {x}?"})
 _state("stay", {"who": "person", "number": "number", "where": "place"},
        ["{who} stayed at the {where} for {number} days", "for {number} days {who} stayed at the {where}"],
@@ -243,16 +273,19 @@ _state("stay", {"who": "person", "number": "number", "where": "place"},
        {"number": "Did {who} stay {x} days?", "where": "Did {who} stay at the {x}?"})
 _state("arrive", {"who": "person", "where": "place", "when": "when"},
        ["{who} reached the {where} in the {when}", "in the {when} {who} reached the {where}"],
-       "{who} did not reach the {where}", {"where": "Where did {who} arrive?", "when": "When did {who} reach the {where}?"},
+       "{who} did not reach the {where}",
+       {"where": "Where did {who} arrive?", "when": "When did {who} reach the {where}?"},
        {"where": "Did {who} reach the {x}?", "when": "Did {who} reach the {where} in the {x}?"})
-_state("sleep", {"what": "animal", "where": "place"}, ["the {what} slept in the {where}", "in the {where} the {what} slept"],
-       "the {what} did not sleep in the {where}", {"where": "Where did the {what} sleep?"},
+_state("sleep", {"what": "animal", "where": "place"},
+       ["the {what} slept in the {where}", "in the {where} the {what} slept"],
+       "the {what} did not sleep in the {where}",
+       {"where": "Where did the {what} sleep?"},
        {"where": "Did the {what} sleep in the {x}?"})
-for _name, _kind in (("older", "person"), ("faster", "animal"), ("larger", "thing")):
-    _roles, _one, _two = ({"who": _kind, "whom": _kind}, "{who}", "{whom}") if _kind == "person" else (
-        {"what": _kind, "other": _kind}, "the {what}", "the {other}")
-    _asked, _x = next(iter(_roles)), "{x}" if _kind == "person" else "the {x}"
-    _state(_name, _roles, [f"{_one} was {_name} than {_two}", f"{_one} was much {_name} than {_two}"],
-           f"{_one} was not {_name} than {_two}",
-           {_asked: f"Who was {_name} than {_two}?" if _kind == "person" else f"What was {_name} than {_two}?"},
-           {_asked: f"Was {_x} {_name} than {_two}?"}, pair=True)
+for _how, _kind in (("older", "person"), ("faster", "animal"), ("larger", "thing")):
+    _one, _two = ("who", "whom") if _kind == "person" else ("what", "other")
+    _the, _asked = ("", "Who") if _kind == "person" else ("the ", "What")
+    _state(_how, {_one: _kind, _two: _kind},
+           [f"{_the}{{{_one}}} was {much}{_how} than {_the}{{{_two}}}" for much in ("", "much ")],
+           f"{_the}{{{_one}}} was not {_how} than {_the}{{{_two}}}",
+           {_one: f"{_asked} was {_how} than {_the}{{{_two}}}?"},
+           {_one: f"Was {_the}{{x}} {_how} than {_the}{{{_two}}}?"}, pair=True)

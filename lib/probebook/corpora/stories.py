@@ -70,7 +70,7 @@ def _draw(rng: random.Random, size: int, distractors: float, repeat: float,
                 break
     facts = [denial(rng, fact) if not shown and rng.random() < ALSO_DENIED else fact
              for fact, shown in zip(story.facts, story.shown)]
-    facts += [retold(rng, fact) for fact in rng.sample(facts, twice)]
+    facts += [retold(rng, fact, fewer=True) for fact in rng.sample(facts, twice)]
     rng.shuffle(facts)
     return facts, asked
 

@@ -147,9 +147,11 @@ def spans_of(texts: list[str]) -> list[tuple[int, int]]:
     return spans
 
 
-def retold(rng: random.Random, fact: Fact) -> Fact:
-    """The same fact in other words, as far as there are any."""
+def retold(rng: random.Random, fact: Fact, fewer: bool = False) -> Fact:
+    """The same fact in other words, if there are any; `fewer`: else as much of it as other words can say."""
     forms = SCHEMAS[fact.schema].forms
     others = [i for i, form in enumerate(forms) if i != fact.form and form.holds == forms[fact.form].holds
-              and not form.lexical and {*form.roles} == fact.values.keys()]
-    return fact._replace(form=rng.choice(others or [fact.form]))
+              and not form.lexical and fact.values.keys() >= {*form.roles}]
+    most = max((len(forms[i].roles) for i in others), default=0) if fewer else len(fact.values)
+    form = rng.choice([i for i in others if len(forms[i].roles) == most] or [fact.form])
+    return Fact(fact.schema, form, {role: fact.values[role] for role in forms[form].roles})

@@ -72,7 +72,7 @@ def ask(rng: random.Random, story: Story, deny: bool = False) -> tuple[str, Quer
         put = tuple(rng.sample([word, _false(rng, story, schema, role, values)], 2))
     story.shown[i] |= {*bound.values(), word}
     story.last = (i, name, bound | {role: word})
-    return _worded(rng, story, text, Query(name, role, bound, put), {word} if not form else {*put}, i)
+    return _worded(rng, story, text, Query(name, role, bound, put), {*put} if form or deny else {word}, i)
 
 
 def ask_unanswered(rng: random.Random, story: Story) -> tuple[str, Query] | None:

@@ -93,7 +93,7 @@ def _event(verb: str, kind: str, refused: str, where: str = "in the {where}", wh
     roles |= ({"where": "place"} if where else {}) | {"when": "when"}
     to = f" {whom}" if whom else ""
     active, passive = f"{{who}} {past} the {{what}}{to}", f"the {{what}} was {part}{to} by {{who}}"
-    says, wh, yes_no = [active], {}, {}
+    says, wh, yes_no = [active, passive], {}, {}
     if kind == "thing":
         roles |= {"colour": "colour"}
         shown = f"{{who}} {past} a {{colour}} {{what}}{to}"

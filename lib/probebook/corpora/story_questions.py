@@ -20,8 +20,7 @@ PRONOUNS = {name: ("she", "her") for name in WOMEN} | {name: ("he", "him") for n
 _ROLE = re.compile(r"\{(\w+)\}")
 _ASKED = [(name, role) for name, schema in SCHEMAS.items() for role in schema.roles
           if role in schema.wh or role in schema.yes_no]
-_NAMES = {name for name, _ in _ASKED}
-_ASKED_SET = set(_ASKED)
+_CAN_ASK = {*_ASKED}
 _ROLES = {text: [role for role in _ROLE.findall(text) if role != "x"]
           for schema in SCHEMAS.values() for texts in (*schema.wh.values(), *schema.yes_no.values(),
                                                        schema.described.values()) for text in texts}
@@ -41,7 +40,7 @@ class Story:
 def ask(rng: random.Random, story: Story, deny: bool = False) -> tuple[str, Query] | None:
     """A question about a fact, for a word of it that no question has brought up. `deny`: the fact is then denied."""
     found = [(i, name, values, role) for i, fact in enumerate(story.facts) for name, values, holds, roles in told(fact)
-             if holds for role in roles if values[role] not in story.shown[i] and (name, role) in _ASKED_SET]
+             if holds for role in roles if values[role] not in story.shown[i] and (name, role) in _CAN_ASK]
     last = set(story.last[2].values()) if rng.random() < FOLLOWS else set()
     found = [c for c in found if any(word in last for role, word in c[2].items() if role != c[3])] or found
     if not found:

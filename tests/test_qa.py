@@ -211,7 +211,7 @@ def test_decisions_take_the_best_of_every_form_and_the_least_unknown():
 @pytest.mark.parametrize("name, heads", [("bert", "tagging"), ("roberta", "tagging"), ("xlnet", "typed"),
                                          ("xlnet", "tagging")])
 def test_a_reader_learns_to_find_a_colour(folders, name, heads):
-    recipe = Reader(folders[name], heads, updates=150, tokens=1_000, lr=5e-3, embeddings=True, context=16,
+    recipe = Reader(folders[name], heads=heads, updates=150, tokens=1_000, lr=5e-3, embeddings=True, context=16,
                     max_length=48, stride=8)
     reader = recipe.fit(stories(60))
     asked = stories(40, seed=1)
@@ -232,7 +232,7 @@ def test_windows_of_other_lengths_do_not_change_what_a_reader_says(folders):
 
 def test_a_killed_training_goes_on_to_the_same_weights(folders, cache, monkeypatch):
     recipe = Reader(folders["bert"], updates=12, tokens=200, context=16, max_length=48, stride=8)
-    table, whole = stories(30), {}
+    table = stories(30)
     whole = {k: v.clone() for k, v in recipe.fit(table).net.trained().items()}
     for file in (cache / "readers").glob("*"):
         file.unlink()
@@ -260,10 +260,21 @@ def test_updates_take_the_place_of_epochs():
     assert len(order) == 11 and sorted(np.concatenate(order[:4]).tolist()) == list(range(10))
 
 
+def test_updates_are_counted_without_training(folders):
+    recipe = Reader(folders["bert"], tokens=200, context=16, max_length=48, stride=8, epochs=2)
+    size = np.sort([len(load(folders["bert"], "cpu").tokenizer(q, s)["input_ids"]) for q, s in
+                    zip(stories(30).question, stories(30).story)])
+    assert len(set(size)) == 1 and recipe.count(stories(30)) == 2 * -(-30 // (200 // size[0]))
+
+
 def test_a_saved_reader_says_the_same(folders, tmp_path):
     reader = Reader(folders["bert"], updates=5, tokens=200, context=16, max_length=48, stride=8).fit(stories(20))
     reader.save(tmp_path / "reader")
     other = load_reader(tmp_path / "reader")
     assert np.allclose(other(TABLE)[["yes", "no", "unknown"]], reader(TABLE)[["yes", "no", "unknown"]], atol=.05)
+    again = Network(Reader(folders["bert"], start=str(tmp_path / "reader"), context=16, max_length=48, stride=8))
+    assert again.fingerprint == other.net.fingerprint != Network(Reader(folders["bert"])).fingerprint
+    with pytest.raises(UserError, match="no reader 'nowhere'"):
+        load_reader("nowhere")
     assert sum(f.stat().st_size for f in (tmp_path / "reader").iterdir()) < 2.2 * sum(
         p.numel() for p in reader.net.trained().values()) + 5_000

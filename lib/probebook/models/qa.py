@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from probebook.models import checkpoint, pretrain, windows
 from probebook.models.cache import cached
 from probebook.models.classifier import Classifier
 from probebook.models.finetune import seeded
+from probebook.models.loading import POCKET
 from probebook.models.qa_heads import HEADS, best_spans, decide, named, typed
 
 
@@ -30,13 +31,14 @@ from probebook.models.qa_heads import HEADS, best_spans, decide, named, typed
 class Reader:
     """How a reader is made; `.fit(table)` makes it.
 
-    `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet). `tokens`: size of a batch, padding
-    included. `epochs`, or in their place `updates`. `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the
-    encoder's blocks. `lr` rises over `warmup` of the updates and falls linearly to 0.
-    `embeddings`: whether token embeddings are trained. `tagging`: weight of the tags' loss. `context`, `max_length`,
-    `stride`: tokens (`windows.cut`)."""
+    `start`: a reader to begin from (a pocket one, or a folder), of the same encoder and heads. `heads`: "tagging" (the
+    paper's for BERT and RoBERTa) or "typed" (XLNet). `tokens`: size of a batch, padding included. `epochs`, or in their
+    place `updates`. `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the encoder's blocks. `lr` rises
+    over `warmup` of the updates and falls linearly to 0. `embeddings`: whether token embeddings are trained. `tagging`:
+    weight of the tags' loss. `context`, `max_length`, `stride`: tokens (`windows.cut`)."""
 
     encoder: str = "pocket-english"
+    start: str | None = None
     heads: str = "tagging"
     epochs: int = 1
     updates: int | None = None
@@ -67,10 +69,15 @@ class Reader:
         want = windows.targets(table, asked)
         if self.heads == "typed":
             want |= typed(table, want["answer"], asked.item)
-        same = [net.body.fingerprint, asdict(self), _digest(table)]
+        same = [net.fingerprint, asdict(self), _digest(table)]
         state = cached("readers", same, lambda: self._train(net, asked, want, json.dumps(same), every))
         net.load_state_dict(state, strict=False)
         return FittedReader(self, net)
+
+    def count(self, table: pd.DataFrame) -> int:
+        """Number of updates that a fit on the table takes."""
+        net = Network(self)
+        return len(self.order(windows.cut(table, net.body.tokenizer, self.context, net.room(), self.stride)))
 
     def order(self, asked: windows.Windows) -> list[np.ndarray]:
         """The windows of each update."""
@@ -122,6 +129,8 @@ class Network(nn.Module):
         with seeded(recipe.seed):
             self.heads = HEADS[recipe.heads](self.body.width, recipe.tagging).to(self.body.device)
         self.base = self.body.base.requires_grad_(True)
+        if recipe.start:
+            self.load_state_dict(_weights(recipe.start), strict=False)
         self.base.get_input_embeddings().requires_grad_(recipe.embeddings)
         self.segments = "token_type_ids" in signature(self.base.forward).parameters
         if self.body.device.type == "cpu" and hasattr(self.body.net, "set_attn_implementation"):
@@ -131,6 +140,14 @@ class Network(nn.Module):
         """Most tokens of a window: the recipe's, or what the encoder's table of positions has."""
         places = [m.num_embeddings for name, m in self.base.named_modules() if name.endswith("position_embeddings")]
         return min(self.recipe.max_length, *(n - 2 for n in places)) if places else self.recipe.max_length
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the weights."""
+        digest = hashlib.sha256()
+        for name, value in self.state_dict().items():
+            digest.update(name.encode() + value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
 
     def trained(self) -> dict[str, torch.Tensor]:
         """All that training changes, by name."""
@@ -159,7 +176,8 @@ class FittedReader:
         """A row for each of the table's, with its index: `said` (the answer), `form` (yes, no, unknown, span, …),
         `start`, `end` (characters; −1 for none), and the score of each form. Kept in the cache folder."""
         asked = self.windows(table)
-        found = cached("answers", [self.fingerprint, _digest(table)], lambda: self._score(asked))
+        found = cached("answers", [self.net.fingerprint, asdict(self.recipe), _digest(table)],
+                       lambda: self._score(asked))
         scores, first, last = (found[name].numpy() for name in ("scores", "first", "last"))
         forms = [*self.net.heads.kinds, *([] if "span" in self.net.heads.kinds else ["span"])]
         choice, window, best = decide(scores, asked.item)
@@ -188,13 +206,6 @@ class FittedReader:
             for i, row in enumerate(rows):
                 size = len(asked.ids[row])
                 yield int(asked.item[row]), np.array(asked.ids[row]), h[i, :size].cpu().numpy(), int(asked.cls[row])
-
-    @property
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256(json.dumps(asdict(self.recipe)).encode())
-        for name, value in self.net.state_dict().items():
-            digest.update(name.encode() + value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write what was trained (float16) and the recipe; the encoder is read from where it was."""
@@ -225,12 +236,24 @@ class FittedReader:
                     yield rows, self.net(self.net.batch(asked, rows))
 
 
-def load_reader(folder: Path) -> FittedReader:
-    """A reader that `save` wrote."""
-    recipe = Reader(**json.loads((folder / "reader.json").read_text()))
-    net = Network(recipe)
-    net.load_state_dict(load_file(folder / "reader.safetensors"), strict=False)
+def load_reader(name: str) -> FittedReader:
+    """A shipped reader by name, or what `save` wrote to a folder. UserError where there is none."""
+    recipe = Reader(**json.loads((_folder(name) / "reader.json").read_text()))
+    net = Network(replace(recipe, start=None))
+    net.load_state_dict(_weights(name), strict=False)
     return FittedReader(recipe, net)
+
+
+def _folder(name) -> Path:
+    found = [folder for folder in (POCKET / name, Path(name)) if (folder / "reader.safetensors").exists()]
+    if not found:
+        shipped = ", ".join(sorted(path.parent.name for path in POCKET.glob("*/reader.safetensors")))
+        raise UserError(f"no reader {str(name)!r}: one of {shipped}, or a folder that FittedReader.save wrote")
+    return found[0]
+
+
+def _weights(name):
+    return load_file(_folder(name) / "reader.safetensors")
 
 
 def _rows(want, rows, batch):

@@ -105,8 +105,8 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, torch.Tensor]:
     wrong = np.flatnonzero((spoken < 0) & ((start < 0) | (end <= start) | (end > table.story.str.len().to_numpy())))
     if len(wrong):
         row = table.iloc[wrong[0]]
-        raise UserError(f"answer {str(row.answer)!r} at {row.start}:{row.end} is no span of its story ({len(row.story)} "
-                        "characters): give start and end, or yes, no or unknown")
+        raise UserError(f"answer {str(row.answer)!r} at {row.start}:{row.end} is no span of its story of "
+                        f"{len(row.story)} characters: give start and end, or yes, no or unknown")
     answers, starts, ends, tags = [], [], [], []
     for item, (begin, _), offsets in zip(windows.item, windows.story, windows.offsets):
         carried = np.zeros(len(offsets), bool)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import numpy as np
 import torch
 
 from probebook.base import UserError, cache_dir
-from probebook.corpora import agreement, biographies, english
+from probebook.corpora import agreement, biographies, english, stories
+from probebook.corpora.story_versions import REGIMES, training
 from probebook.models import pretrain, static
 from probebook.models import pretrain_text as text
 from probebook.models.loading import POCKET, load
 from probebook.models.pretrain import Recipe
 from probebook.models.pretrain_text import MASK
+from probebook.models.qa import Reader
 
 RECIPES = {
     "pocket-english": Recipe(),
@@ -33,6 +36,10 @@ RECIPES |= dict.fromkeys(SELECTED, Recipe(vocab=len(text.SPECIAL) + len(biograph
                                           max_length=48, steps=5_500, warmup=100))
 RECIPES[UNASKED] = replace(RECIPES[UNASKED], steps=4_000)
 
+READERS = {"pocket-stories": Reader(tokens=1_024, lr=2e-3, max_length=256)} | {        # of short stories, from which
+    f"pocket-stories-{regime}": Reader(start="pocket-stories", tokens=1_024, lr=1e-3, max_length=256)    # all begin
+    for regime in REGIMES}
+
 
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     """Train a pocket model and export it to `out` (default data/models/<name>); returns the folder.
@@ -44,8 +51,10 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
             raise UserError("pocket-vectors are computed, not trained in steps: leave --steps out")
         static.export(static.fit(english.paragraphs(), name=name), Path(out or POCKET / name))
         return Path(out or POCKET / name)
+    if name in READERS:
+        return _reader(name, steps, Path(out or POCKET / name))
     if name not in RECIPES:
-        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}, pocket-vectors")
+        raise UserError(f"no recipe for {name!r}: there are {', '.join([*RECIPES, *READERS])}, pocket-vectors")
     recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))
     work = cache_dir() / "training" / name
     work.mkdir(parents=True, exist_ok=True)
@@ -75,9 +84,34 @@ def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> 
     record = {"recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),
               "tokens": last["tokens"], "seconds": round(last["seconds"]), "loss": last["loss"],
               "valid_loss": last["valid_loss"], "torch": torch.__version__.split("+")[0],
-              "device": torch.cuda.get_device_name() if torch.cuda.is_available() else
-              f"{platform.machine()} CPU, {torch.get_num_threads()} threads", "records": records}
+              "device": _device(), "records": records}
     (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _reader(name, updates, out):
+    """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
+    regime = name.removeprefix("pocket-stories-")
+    if regime == name:
+        recipe, table = READERS[name], stories.generate(20_000, seed=0, length=(1, 4))
+    else:
+        told = stories.generate(3_000, seed=1)
+        recipe, table = READERS[name], training(told, regime)
+        if regime == "ot-matched":
+            recipe = replace(recipe, updates=recipe.count(training(told, "ibt")))
+    recipe = replace(recipe, updates=updates or recipe.updates)
+    began = time.perf_counter()
+    reader = recipe.fit(table)
+    reader.save(out)
+    record = {"questions": len(table), "updates": recipe.count(table), "seconds": round(time.perf_counter() - began),
+              "parameters": sum(p.numel() for p in reader.net.trained().values()), "device": _device(),
+              "torch": torch.__version__.split("+")[0]}
+    (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    return out
+
+
+def _device():
+    cpu = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
 
 
 def _prose(recipe):

@@ -92,7 +92,7 @@ def _reader(name, updates, out):
     """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
     regime = name.removeprefix("pocket-stories-")
     if regime == name:
-        recipe, table = READERS[name], stories.generate(20_000, seed=0, length=(1, 4))
+        recipe, table = READERS[name], stories.generate(40_000, seed=0, length=(1, 4))
     else:
         told = stories.generate(3_000, seed=1)
         recipe, table = READERS[name], training(told, regime)

@@ -39,6 +39,7 @@ RECIPES[UNASKED] = replace(RECIPES[UNASKED], steps=4_000)
 READERS = {"pocket-stories": Reader(tokens=1_024, lr=2e-3, max_length=256)} | {        # of short stories, from which
     f"pocket-stories-{regime}": Reader(start="pocket-stories", tokens=1_024, lr=1e-3, max_length=256)    # all begin
     for regime in REGIMES}
+UNANSWERED = {"ot": .01, "ot-unknown": .2}            # share of questions without an answer: as in CoQA, and many
 
 
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
@@ -92,9 +93,9 @@ def _reader(name, updates, out):
     """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
     regime = name.removeprefix("pocket-stories-")
     if regime == name:
-        recipe, table = READERS[name], stories.generate(40_000, seed=0, length=(1, 4))
+        recipe, table = READERS[name], stories.generate(40_000, seed=0, length=(1, 4), unknown=UNANSWERED["ot"])
     else:
-        told = stories.generate(3_000, seed=1)
+        told = stories.generate(3_000, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
         recipe, table = READERS[name], training(told, regime)
         if regime == "ot-matched":
             recipe = replace(recipe, updates=recipe.count(training(told, "ibt")))

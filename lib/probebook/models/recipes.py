@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 
 from probebook.base import UserError, cache_dir
@@ -89,16 +90,21 @@ def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> 
     (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
+def told(regime: str, n: int = 3_000) -> pd.DataFrame:
+    """The `n` stories from which a regime's reader is trained, seed 1: 1 % of the questions have no answer, for
+    "ot-unknown" 20 %."""
+    return stories.generate(n, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
+
+
 def _reader(name, updates, out):
     """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
     regime = name.removeprefix("pocket-stories-")
     if regime == name:
         recipe, table = READERS[name], stories.generate(40_000, seed=0, length=(1, 4), unknown=UNANSWERED["ot"])
     else:
-        told = stories.generate(3_000, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
-        recipe, table = READERS[name], training(told, regime)
+        recipe, table = READERS[name], training(told(regime), regime)
         if regime == "ot-matched":
-            recipe = replace(recipe, updates=recipe.count(training(told, "ibt")))
+            recipe = replace(recipe, updates=recipe.count(training(told("ibt"), "ibt")))
     recipe = replace(recipe, updates=updates or recipe.updates)
     began = time.perf_counter()
     reader = recipe.fit(table)

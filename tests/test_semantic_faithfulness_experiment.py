@@ -1,0 +1,69 @@
+"""Chapter 5's readers by name: shipped ones, untrained ones, and those that a run trains on an encoder."""
+import pytest
+
+from probebook.base import UserError
+from probebook.corpora import stories
+from probebook.experiments import semantic_faithfulness as experiment
+from probebook.models.recipes import READERS, told
+
+
+def test_pocket_encoders_are_trained_like_the_shipped_readers_and_others_like_the_papers():
+    assert experiment.recipe("pocket-stories") == READERS["pocket-stories"]
+    pocket, paper = experiment.recipe("pocket-agreement", seed=3), experiment.recipe("bert-base-uncased")
+    assert (pocket.encoder, pocket.optimizer, pocket.tokens, pocket.seed) == ("pocket-agreement", "muon", 1_024, 3)
+    assert (paper.optimizer, paper.lr, paper.max_length, paper.stride) == ("adamw", 3e-5, 512, 128)
+
+
+def test_an_untrained_reader_answers_and_the_same_each_time():
+    table = stories.generate(2, seed=5)
+    one, other = (experiment.readers(["untrained"], "pocket-english")["untrained"] for _ in range(2))
+    assert one.net.fingerprint == other.net.fingerprint
+    found = experiment.answers({"untrained": one}, {"OS": table})
+    assert len(found) == len(table) and found.right.isin([0, 1]).all()
+    assert (experiment.scores(found).n == len(table)).all()
+
+
+def test_readers_of_an_encoder_are_trained_by_their_regimes_on_the_training_part(monkeypatch):
+    asked = {}
+
+    def questions(source, n):
+        asked["source"] = source
+        table = stories.generate(n)
+        table.loc[table.index[0], ["answer", "start", "end"]] = "told freely", -1, -1       # no span: left out
+        return table
+
+    def reader(regime, recipe, table, deleted):
+        asked[regime] = recipe.encoder, len(table), deleted, "told freely" in set(table.answer)
+        return regime
+
+    monkeypatch.setattr(experiment, "questions", questions)
+    monkeypatch.setattr(experiment, "reader", reader)
+    names = ["ibt", "ot"]
+    assert list(experiment.readers(names, "pocket-english", "hotpotqa:dev_100", 4)) == names
+    assert asked["source"] == "hotpotqa:train_100"
+    assert asked["ot"] == asked["ibt"] == ("pocket-english", len(stories.generate(4, 0)) - 1, "OS-R", False)
+    assert experiment.deletion("stories") == experiment.deletion("coqa:dev") == "TS-R"
+
+
+def test_shipped_readers_are_loaded_by_regime(monkeypatch):
+    monkeypatch.setattr(experiment, "load_reader", lambda name: name)
+    assert experiment.readers(["base", "ot-matched", "ibt"]) == {
+        "base": "pocket-stories", "ot-matched": "pocket-stories-ot-matched",
+        "ibt": "pocket-stories-ibt"}
+
+
+def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeypatch):
+    shares = {}
+    monkeypatch.setattr(experiment, "reader", lambda regime, recipe, table, deleted: shares.update(
+        {regime: (len(table), (table.answer == "unknown").mean())}))
+    experiment.readers(["ot", "ot-unknown"], "pocket-english", train=100)
+    assert shares == {name: (len(told(name, 100)), (told(name, 100).answer == "unknown").mean()) for name in shares}
+    assert shares["ot"][1] < .03 < .15 < shares["ot-unknown"][1] < .25
+
+
+@pytest.mark.parametrize("names, encoder, source", [
+    (["base"], "pocket-english", "stories"), (["bert"], "pocket-stories", "stories"),
+    (["ot-unknown"], "pocket-english", "coqa:dev")])
+def test_other_names_are_refused(names, encoder, source):
+    with pytest.raises(UserError, match="one of ot, ot-matched, .*ibt"):
+        experiment.readers(names, encoder, source)

@@ -13,7 +13,7 @@ from probebook.corpora import answer_spans, conversations
 from probebook.corpora.answer_spans import sentences
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.fetch import entries
-from probebook.corpora.predicate_argument import COLOURS, SCHEMES, questions
+from probebook.corpora.predicate_argument import COLOURS, SCHEMES, drawn, questions
 from probebook.corpora.story_edits import augment, delete_rationale, truncate
 
 STORY = """Mrs. Gray kept three hens behind the mill.  Every morning her son Will fed them.
@@ -227,6 +227,26 @@ def test_neither_question_nor_colours_tell_the_answer():
     assert all(one != two for one, two in itertools.pairwise(COLOURS + COLOURS[:1]))
 
 
+def test_the_open_question_has_the_colour_of_its_thing_for_an_answer():
+    table = questions("open")
+    assert len(table) == 260 and table.question[0] == "What colour was the car?" and table.answer[0] == "red"
+    assert all(row.story[row.start:row.end] == row.answer == row.colours[row.which] for row in table.itertuples())
+    assert all(f"{row.answer} {row.thing}" in row.story for row in table.itertuples())
+
+
+def test_drawn_stories_are_asked_the_same_questions():
+    text = "The {one} on a {c2} {two} was {c1}."
+    closed, opened = drawn(text, 30, seed=3), drawn(text, 30, "open", seed=3)
+    assert len(closed) == 120 and len(opened) == 60 and (closed.groupby("story_id").story.nunique() == 1).all()
+    assert (closed.answer == "yes").mean() == .5 and {*closed.story} == {*opened.story}
+    for row in opened.itertuples():
+        assert row.story.endswith(f"was {row.answer}.") == (row.which == 0)
+        assert row.which == 0 or f"{row.answer} {row.thing}" in row.story
+    assert not drawn(text, 30, seed=4).story.equals(closed.story)
+
+
 def test_another_wording_is_refused():
-    with pytest.raises(UserError, match="one of original, there, the"):
+    with pytest.raises(UserError, match="one of original, there, the, open"):
         questions("new")
+    with pytest.raises(UserError, match="n = 0: at least 1 story"):
+        drawn("{one} {two} {c1} {c2}", 0)

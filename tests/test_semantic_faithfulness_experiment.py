@@ -1,9 +1,11 @@
 """Chapter 5's readers by name: shipped ones, untrained ones, and those that a run trains on an encoder."""
+import numpy as np
 import pytest
 
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
+from probebook.models.qa import FittedReader, Network, Reader
 from probebook.models.recipes import READERS, told
 
 
@@ -67,3 +69,28 @@ def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeyp
 def test_other_names_are_refused(names, encoder, source):
     with pytest.raises(UserError, match="one of ot, ot-matched, .*ibt"):
         experiment.readers(names, encoder, source)
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    recipe = Reader(max_length=256)
+    return FittedReader(recipe, Network(recipe))
+
+
+def test_inside_are_the_states_that_the_heads_read(untrained):
+    table = stories.generate(3, seed=5)
+    cls, q = experiment.inside(untrained, table)
+    assert cls.shape == (5, len(table), 256) and q.shape == (len(table), 256)
+    for place, _, h, at in untrained.states(table):
+        assert np.allclose(h[at], cls[-1, place], atol=1e-5)
+    head, d = untrained.net.heads.spoken, 256
+    w, b = head.weight.detach().numpy(), head.bias.detach().numpy()
+    scores = 2 * (cls[-1] @ w[:, :d].T + q @ w[:, d:].T + b)
+    assert np.allclose(scores, untrained(table)[["yes", "no", "unknown"]], atol=1e-3)
+    assert np.ptp(cls[0], axis=0).max() < 1e-5                   # [CLS] is one word before the first block
+
+
+def test_only_tagging_readers_have_a_summary():
+    recipe = Reader(heads="typed")
+    with pytest.raises(UserError, match="tagging"):
+        experiment.inside(FittedReader(recipe, Network(recipe)), stories.generate(1))

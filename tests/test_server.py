@@ -4,6 +4,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pandas as pd
 import pytest
 import torch
 import transformers as hf
@@ -11,6 +12,7 @@ import transformers as hf
 from probebook.base import UserError
 from probebook.models import Prompt, Server, fill, load
 from probebook.models.pretrain_text import train_vocabulary
+from probebook.models.prompting import fits, option_scores, question_prompts, says
 
 TEXTS = [f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")]
 ASK = Prompt("Fill in: {sentence} Answer:", "_")
@@ -52,6 +54,13 @@ def completion(model, body):
         {"index": 0, "finish_reason": "length", "text": "".join(tokens), "logprobs": logprobs}]}
 
 
+def chat(model, body):
+    """The chat format's answer: the same greedy words after the user's one message."""
+    said = completion(model, body | {"prompt": body["messages"][0]["content"], "logprobs": 1})["choices"][0]["text"]
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [
+        {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": said}}]}
+
+
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         state = self.server.state
@@ -60,7 +69,8 @@ class Handler(BaseHTTPRequestHandler):
         status, answer = 200, None
         turn = state.turns.pop(0) if state.turns else "good"
         if turn == "good":
-            answer = json.dumps(completion(state.model, body))
+            answer = json.dumps(chat(state.model, body) if "messages" in body
+                                else completion(state.model, {"logprobs": 1} | body))
         elif turn == "hang":
             state.over.wait(5)
         elif isinstance(turn, int):
@@ -204,6 +214,46 @@ def test_what_goes_wrong_is_one_line_without_the_key_and_nothing_is_kept(state, 
         ask(state, TEXTS[:1], **settings)
     assert "\n" not in str(error.value) and KEY not in str(error.value) and len(state.hits) == hits
     assert not list((tmp_path / "cache").rglob("*.json"))
+
+
+STORIES = pd.DataFrame({"story": ["In 1801 a kid was a child."] * 2,
+                        "question": ["Was a kid a child?", "In what year?"],
+                        "history": [[], [("Was a kid a child?", "yes")]]})
+
+
+@pytest.mark.parametrize("as_chat", [True, False])
+def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
+    prompts = question_prompts(STORIES)
+    assert says(prompts, server(state), 4, as_chat) == [
+        completion(model, {"prompt": p, "max_tokens": 4, "logprobs": 1, "model": ""})["choices"][0]["text"].strip()
+        for p in prompts]
+    _, path, body, key = state.hits[1]
+    assert path == ("/v1/chat/completions" if as_chat else "/v1/completions") and key == f"Bearer {KEY}"
+    given = body["messages"] if as_chat else body["prompt"]
+    assert given == ([{"role": "user", "content": prompts[1]}] if as_chat else prompts[1])
+    assert body["max_tokens"] == 4 and body["temperature"] == 0 and "logprobs" not in body
+    says(prompts, server(state), 4, as_chat)
+    assert len(state.hits) == 2                                            # kept
+    says(prompts, server(state), 4, not as_chat)
+    assert len(state.hits) == 4                                            # and not mixed up
+    assert fits(prompts, server(state)).all()
+    with pytest.raises(UserError, match="a server model cannot be read here"):
+        option_scores(prompts, [["yes", "no"]] * 2, server(state))
+
+
+@pytest.mark.parametrize("turns, says_, hits", [
+    (['{"choices": [{"message": {"role": "assistant", "content": null}}]}'], "the answer has no text", 1),
+    (['{"choices": []}'], "the answer is no completion", 1), (["[]"], "the answer is no completion", 1),
+    (["no"], "the answer is no JSON", 1), ([401], "the key in OPENAI_API_KEY is refused$", 1),
+    ([500, 500], "2 tries", 2)])
+def test_a_chat_that_goes_wrong_is_one_line_and_not_kept(state, tmp_path, turns, says_, hits):
+    state.turns = list(turns)
+    with pytest.raises(UserError, match=says_) as error:
+        server(state).say(["Who?"], chat=True)
+    assert "\n" not in str(error.value) and KEY not in str(error.value) and len(state.hits) == hits
+    assert not list((tmp_path / "cache").rglob("*.json"))
+    with pytest.raises(UserError, match="steps=0"):
+        server(state).say(["Who?"], steps=0)
 
 
 @pytest.mark.parametrize("call, says", [

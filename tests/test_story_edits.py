@@ -8,7 +8,15 @@ import pytest
 from probebook.base import UserError
 from probebook.corpora import stories, story_changes
 from probebook.corpora.story_changes import negate, paraphrase
-from probebook.corpora.story_edits import ABOUT, WRITTEN, append_answer, augment, delete_rationale, truncate
+from probebook.corpora.story_edits import (
+    ABOUT,
+    WRITTEN,
+    append_answer,
+    augment,
+    delete_other,
+    delete_rationale,
+    truncate,
+)
 from probebook.corpora.story_facts import UNKNOWN, entails, sentence
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
 
@@ -90,6 +98,18 @@ def test_os_r_deletes_the_rationale_wherever_it_stands():
     assert delete_rationale(pd.DataFrame([row(ALAN[:2], "park", [0, 1])])).empty
 
 
+def test_nothing_is_put_there_and_its_control_deletes_others_of_like_length():
+    left = only(lambda table: delete_rationale(table, put=False), row(ALAN, "office", [0]))
+    assert (left.story, left.answer, left.edit) == (" ".join(ALAN[1:]), UNKNOWN, "OS-R0")
+    other = only(delete_other, row(ALAN, "office", [0]))                    # the last is nearest in length
+    assert (other.story, other.edit) == (" ".join(ALAN[:2]), "OS-D")
+    assert (other.answer, other.story[other.start:other.end], other.rationale) == ("office", "office", [(0, 24)])
+    both = only(delete_other, row(("One.", "Seven.", "Two.", "Thirteen."), "Two", [2]))
+    assert both.story == "Seven. Two. Thirteen."
+    assert delete_other(pd.DataFrame([row(ALAN[:2], "park", [0, 1]), row(ALAN, "park", [0, 1]),
+                                      row(ALAN, UNKNOWN, [], UNKNOWN)])).empty
+
+
 def test_augmented_stories_end_with_a_sentence_for_the_bare_answer():
     left = only(lambda table: augment(truncate(table)), row(ALAN, "park", [1]))
     assert left.edit == "TS-R+Aug" and left.answer == UNKNOWN
@@ -113,6 +133,7 @@ def test_the_control_has_the_whole_story_and_the_same_tail():
     (truncate, truncate, "the stories are TS: this edit is for OS"),
     (delete_rationale, append_answer, "are OS.answer: this edit is for OS or TS"),
     (augment, delete_rationale, "OS-R: this edit is for OS or TS"), (append_answer, augment, "OS-R.Aug"),
+    (delete_other, truncate, "the stories are TS: this edit is for OS"),
     (truncate, lambda table: table.drop(columns=["rationale", "edit"]), "no column rationale, edit"),
     (negate, lambda table: table, "known of generated stories only"),
     (paraphrase, lambda table: table, "known of generated stories only"),
@@ -229,3 +250,24 @@ def test_edits_go_on_from_a_truncated_story(table):
     ends = ts.set_index(["story_id", "turn"]).sentences.map(len)
     assert (edited.sentences.map(len).to_numpy() == ends.loc[list(zip(edited.story_id, edited.turn))].to_numpy()).all()
     assert set(edited[edited.kind == "number"].answer) <= {*VALUES["number"]}
+
+
+def test_the_control_of_a_deletion_leaves_the_answer_and_is_as_short(table):
+    whole = table.set_index(["story_id", "turn"])
+    gone, other = (edit(table) for edit in (lambda t: delete_rationale(t, put=False), delete_other))
+    _consistent(gone)
+    _consistent(other)
+    assert (other.answer == whole.answer.loc[pd.MultiIndex.from_frame(other[["story_id", "turn"]])].to_numpy()).all()
+    both = gone.merge(other, on=["story_id", "turn"])
+    assert len(both) > .9 * len(gone) and (both.sentences_x.map(len) == both.sentences_y.map(len)).all()
+    assert abs(both.story_x.str.len() - both.story_y.str.len()).mean() < 12
+@pytest.mark.parametrize("how", ["negation", "value"])
+def test_an_edit_elsewhere_leaves_the_answer_and_its_rationale(table, how):
+    edited = story_changes.elsewhere(table, how, seed=9)
+    _consistent(edited)
+    before = table.set_index(["story_id", "turn"]).loc[list(zip(edited.story_id, edited.turn))].reset_index()
+    assert (edited.answer == before.answer).all() and (edited.story != before.story).all()
+    assert not edited.answer.eq(UNKNOWN).any() and set(edited.edit) == {"elsewhere"} and len(edited) > 1_000
+    for old, new in zip(before.itertuples(), edited.itertuples()):
+        assert [old.story[a:b] for a, b in old.rationale] == [new.story[a:b] for a, b in new.rationale]
+        assert len(old.facts) == len(new.facts) and any(f != g for f, g in zip(old.facts, new.facts))

@@ -142,15 +142,15 @@ def strength_curves(data: pd.DataFrame) -> Figure:
 
 
 def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
-           limits: tuple[float, float] | None = (-.02, 1.02)) -> Figure:
-    """A point with its interval for every value of `y`, one panel a measure.
+           limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None) -> Figure:
+    """A point with its interval for every value of `y`, one panel a measure; `line`: where a dashed one stands.
 
     `data`: columns `<measure>`, `<measure>_low` and `<measure>_high` of every measure, `y`, and `hue` if given.
     `limits`: of every panel's axis; None: each panel's own, as its points want it."""
     names = list(dict.fromkeys(data[y]))
     kinds = list(dict.fromkeys(data[hue])) if hue else [None]
-    figure, axes = plt.subplots(1, len(measures), figsize=(3.2 * len(measures), 1.0 + .42 * len(names)), sharey=True,
-                                squeeze=False)
+    size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
+    figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
         for i, (kind, colour, marker) in enumerate(zip(kinds, sns.color_palette(PALETTE), "osD^v")):
             part = data if kind is None else data[data[hue] == kind]
@@ -158,6 +158,8 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
             ax.errorbar(part[measure], place, xerr=away, fmt=marker, ms=5, color=colour, label=kind, capsize=2)
         ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
+        if line is not None:
+            ax.axvline(line, ls="--", lw=1, color="0.4")
         if limits:
             ax.set_xlim(limits)
     axes[0, 0].invert_yaxis()
@@ -203,6 +205,25 @@ def scatter(data: pd.DataFrame, x: str, y: str, hue: str, col: str, line: float 
         ax.yaxis.set_major_formatter("{x:g}")
         _name(ax, panel)
     axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    return _done(figure)
+
+
+def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[float, float] | None = None) -> Figure:
+    """Share of the items in each of 40 bins of x: one panel a value of `col`, a row of its own for each of `hue`."""
+    panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
+    figure, axes = plt.subplots(len(kinds), len(panels), figsize=(3.2 * len(panels), .6 + 1.1 * len(kinds)),
+                                sharex=True, sharey=True, squeeze=False)
+    limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
+    for (i, kind), colour in zip(enumerate(kinds), sns.color_palette(PALETTE)):
+        for ax, panel in zip(axes[i], panels):
+            part = data.loc[(data[hue] == kind) & (data[col] == panel), x]
+            ax.hist(part, 40, limits, weights=[1 / max(1, len(part))] * len(part), color=colour)
+            ax.annotate(str(kind), (.03, .8), xycoords="axes fraction", fontsize=10)
+            ax.set_ylabel("share" if panel == panels[0] else "")
+    for ax, panel in zip(axes[0], panels):
+        _name(ax, panel)
+    for ax in axes[-1]:
+        ax.set_xlabel(x)
     return _done(figure)
 
 

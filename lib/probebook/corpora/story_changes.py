@@ -54,6 +54,31 @@ def paraphrase(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=table.columns)
 
 
+def elsewhere(table: pd.DataFrame, how: str = "negation", seed: int = 0) -> pd.DataFrame:
+    """The stories with a sentence contradicted that decides a *later* question of the conversation: no answer changes.
+
+    `how`, `seed`: as in `negate`. Left out are rows without an answer, and those whose own answer or rationale would
+    change. A control: as much of the text is changed as by `negate`, and nothing that the question needs. Give the
+    whole table: the other questions are found in it. edit = "elsewhere"."""
+    later, rows = {}, []
+    for row in _rows(negate(table, how, seed)):
+        later.setdefault(row["story_id"], []).append(row)
+    for row in _rows(table):
+        why = _texts(row)
+        for changed in later.get(row["story_id"], ()):
+            new = {name: changed[name] for name in ("story", "sentences", "facts")}
+            if why and changed["turn"] > row["turn"]:
+                new = answered(row | new | {"edit": "elsewhere"})
+                if new["answer"] == row["answer"] and _texts(new) == why:
+                    rows.append(new)
+                    break
+    return pd.DataFrame(rows, columns=table.columns)
+
+
+def _texts(row: dict) -> list[str]:
+    return [row["story"][start:end] for start, end in row["rationale"]]
+
+
 def _rows(table: pd.DataFrame) -> list[dict]:
     if not {"facts", "query"} <= {*table.columns}:
         raise UserError("what a sentence states is known of generated stories only: give a table of stories.generate")

@@ -30,13 +30,33 @@ def truncate(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=table.columns)
 
 
-def delete_rationale(table: pd.DataFrame) -> pd.DataFrame:
+def delete_rationale(table: pd.DataFrame, put: bool = True) -> pd.DataFrame:
     """OS-R of an OS table: the sentences of the rationale are deleted; TS-R of a TS table: and all that follows them.
 
     Where nothing is left the row is. If the answer was a span and its words no longer occur, they are put behind the
     story, bare: a model that answers by spans could not give them otherwise. (The paper's examples print a full stop
-    after them; the released scripts add none.)"""
-    rows = [_with(left, answer) if answer else left for left, answer in _deleted(table)]
+    after them; the released scripts add none.) `put` = False: nothing is put there (edit: OS-R0, TS-R0)."""
+    rows = [(_with(left, answer) if answer else left) if put else left | {"edit": left["edit"] + "0"}
+            for left, answer in _deleted(table)]
+    return pd.DataFrame(rows, columns=table.columns)
+
+
+def delete_other(table: pd.DataFrame) -> pd.DataFrame:
+    """OS-D of an OS table: as many sentences as the rationale has are deleted, but others, for each the one nearest to
+    it in length; the answer stays. The control of OS-R0. Rows without a rationale or enough other sentences are left
+    out, and those whose answer would be another."""
+    rows = []
+    for row in _rows(table, ["OS"]):
+        size = [end - start for start, end in row["sentences"]]
+        gone = [i for i, span in enumerate(row["sentences"]) if tuple(span) in {*map(tuple, row["rationale"])}]
+        kept = [i for i in range(len(size)) if i not in gone]
+        if not gone or len(kept) <= len(gone):
+            continue
+        for i in gone:
+            kept.remove(min(kept, key=lambda j: abs(size[j] - size[i])))
+        left = _kept(row, sorted([*kept, *gone]), "OS-D")
+        if left["answer"] == row["answer"]:
+            rows.append(left)
     return pd.DataFrame(rows, columns=table.columns)
 
 

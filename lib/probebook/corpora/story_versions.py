@@ -7,12 +7,13 @@ import pandas as pd
 
 from probebook.base import UserError
 from probebook.corpora.story_changes import negate
-from probebook.corpora.story_edits import append_answer, augment, delete_rationale, truncate
+from probebook.corpora.story_edits import append_answer, augment, delete_other, delete_rationale, truncate
 
 VERSIONS = {
     "OS": lambda table: table, "TS": truncate, "TS-R": lambda table: delete_rationale(truncate(table)),
     "OS-R": delete_rationale, "TS-R+Aug": lambda table: augment(truncate(table)), "OS-R+Aug": augment,
-    "OS+answer": append_answer, "TS+answer": lambda table: append_answer(truncate(table))}
+    "OS-R0": lambda table: delete_rationale(table, put=False), "OS-D": delete_other, "OS+answer": append_answer,
+    "TS+answer": lambda table: append_answer(truncate(table))}
 NEGATED = ("negation", "value")                      # the kinds that "ibt-negated" reads; the others are held out
 REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-unknown": ("OS",), "ibt": ("OS", "TS", "TS-R"),
            "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}

@@ -2,20 +2,28 @@
 and to what interventions leave of it."""
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
+import torch
 
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.corpora.conversations import coqa, hotpotqa
+from probebook.corpora.story_facts import UNKNOWN
+from probebook.corpora.story_schemas import SCHEMAS, VALUES
 from probebook.corpora.story_versions import REGIMES, training
 from probebook.measures.answers import exact_match, f1, rate
 from probebook.models.qa import FittedReader, Network, Reader, load_reader
 from probebook.models.recipes import READERS, told
 from probebook.models.windows import OTHERS
 
+NAMES = {"untrained": "no questions", "base": "short stories", "ot": "OT", "ot-matched": "OT, matched",
+         "ot-unknown": "OT, unknown", "ibt": "IBT", "ibt-negated": "IBT, negated"}     # of readers, as pages show them
 SHIPPED = "pocket-stories"                  # encoder and readers that come with the book; trained on seeds 0 and 1
 
 
@@ -100,3 +108,69 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
 def deletion(source: str) -> str:
     """What is left after the deletion, as the paper has it: "OS-R" for HotpotQA, else "TS-R"."""
     return "OS-R" if source.startswith("hotpotqa") else "TS-R"
+
+
+def hand_edited(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Yes/no questions of a CSV file before and after somebody's edit turned the answer round; a row an item.
+
+    Columns: story, modified (the edited story), question, answer (yes or no, of the first); others are ignored.
+    UserError for a file without them, or another answer."""
+    try:
+        read = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as e:
+        raise UserError(f"{path}: not read as a CSV file ({e})") from None
+    needed = ["story", "modified", "question", "answer"]
+    if missing := [name for name in needed if name not in read]:
+        raise UserError(f"{path}: no column {', '.join(missing)}; needed are {', '.join(needed)}")
+    answer = read.answer.str.strip().str.lower()
+    if not len(read) or not answer.isin(("yes", "no")).all():
+        raise UserError(f"{path}: the answers must be yes or no, and there must be some")
+    before = pd.DataFrame({"story_id": [f"own {i}" for i in range(len(read))], "turn": 0, "story": read.story,
+                           "question": read.question, "history": [[] for _ in range(len(read))], "answer": answer,
+                           "gold": answer, "kind": "yes/no"})
+    return before, before.assign(story=read.modified, answer=answer.map({"yes": "no", "no": "yes"}))
+
+
+def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
+    """Answers to choose from for each question: gold first, "unknown" last.
+
+    yes and no; the two options of an option question; else gold and k − 1 other words of its type (of other questions'
+    gold answers of its kind, where a table has no types), those of the story before others. `seed` draws them."""
+    rng, found = random.Random(seed), []
+    alike = table.groupby("kind").gold.unique()
+    for row in table.to_dict("records"):
+        query, gold = row.get("query"), row["gold"]
+        words = alike[row["kind"]] if query is None else VALUES[SCHEMAS[query.schema].roles[query.asks]]
+        if row["kind"] == "yes/no":
+            words = ["yes", "no"]
+        elif query is not None and query.values:
+            words = query.values
+        others = rng.sample(rest := [word for word in words if word != gold], min(len(rest), 200))
+        there = [bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", row["story"], re.IGNORECASE)) for word in others]
+        near = [word for word, is_there in zip(others, there) if is_there]
+        found.append([gold, *[*near, *(word for word in others if word not in near)][:k - 1], UNKNOWN])
+    return found
+
+
+def inside(reader: FittedReader, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row's first window the states of the token that stands for the whole ([CLS]), [layers + 1, n, d], and q
+    [n, d], which sums up what is tagged as rationale; float32. A tagging reader says yes, no or unknown from the last
+    layer's and q. UserError for a reader with other heads."""
+    if reader.recipe.heads != "tagging":
+        raise UserError(f"heads {reader.recipe.heads!r}: only tagging heads sum up what they tag")
+    net, asked, found = reader.net.eval(), reader.windows(table), []
+    first = {*np.unique(asked.item, return_index=True)[1].tolist()}
+    for rows in asked.batches(4 * reader.recipe.tokens):
+        if not (rows := [row for row in rows if row in first]):
+            continue
+        batch = net.batch(asked, np.array(rows))
+        types = {"token_type_ids": batch["types"]} if net.segments else {}
+        with torch.inference_mode():
+            with torch.autocast(net.body.device.type, torch.bfloat16):
+                h = net.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=True, **types)
+            states = [layer[torch.arange(len(rows)), batch["cls"]] for layer in h.hidden_states]
+            states.append(net.heads.tagged(h.last_hidden_state.float(), batch["story"])[0])
+        found.append((asked.item[rows], torch.stack([state.float() for state in states]).cpu().numpy()))
+    order = np.argsort(np.concatenate([rows for rows, _ in found]))
+    whole = np.concatenate([states for _, states in found], 1)[:, order]
+    return whole[:-1], whole[-1]

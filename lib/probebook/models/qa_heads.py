@@ -34,13 +34,17 @@ class Tagging(nn.Module):
         """Of states h [b, t, d]: `start`, `end` [b, t] (−∞ outside of the story), `kinds` [b, 3], `tags` [b, t], all
         logits."""
         outside = ~batch["story"]
-        tags = self.tag(h)[..., 0]
-        carried = tags.sigmoid()[..., None] * h
-        a = self.attend(carried)[..., 0].masked_fill(outside, _LOW).softmax(1)
-        q = (a[:, None] @ carried)[:, 0]
+        q, tags = self.tagged(h, batch["story"])
         start, end = self.span(h).masked_fill(outside[..., None], _LOW).unbind(2)
         return {"start": start, "end": end, "tags": tags,
                 "kinds": self.spoken(torch.cat([h[torch.arange(len(h)), batch["cls"]], q], 1))}
+
+    def tagged(self, h: torch.Tensor, story: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """q [b, d], which sums up what is tagged, and the tags' logits [b, t]; `story` [b, t]: its tokens."""
+        tags = self.tag(h)[..., 0]
+        carried = tags.sigmoid()[..., None] * h
+        a = self.attend(carried)[..., 0].masked_fill(~story, _LOW).softmax(1)
+        return (a[:, None] @ carried)[:, 0], tags
 
     def loss(self, out, batch, want) -> torch.Tensor:
         """Mean over the windows; `want`: answer, start, end [b] and tags [b, t] (`windows.targets`)."""

@@ -1,4 +1,4 @@
-"""Completions from any server that speaks OpenAI's format, with every answer kept, so that none is paid for twice."""
+"""Completions and answers from any server that speaks OpenAI's format, all kept, so that none is paid for twice."""
 from __future__ import annotations
 
 import hashlib
@@ -15,10 +15,13 @@ from urllib.parse import urlsplit
 from probebook.base import UserError, cache_dir, written_whole
 from probebook.models.decoding import Filled
 
+GREEDY = {"temperature": 0, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
+
 
 @dataclass
 class Server:
-    """A language model behind `{base_url}/completions`; give it to `fill` in the place of a model.
+    """A language model behind `{base_url}/completions`; give it to `fill` in the place of a model. `say` has it answer,
+    there or at `{base_url}/chat/completions`.
 
     `key`: the environment variable that holds the key (None: the server wants none). `timeout`: seconds for one try.
     `retries`: tries after the first, with growing pauses, where the server is not reached, hangs, is busy (429) or
@@ -52,26 +55,53 @@ class Server:
         be reached, hangs, refuses, or answers without log-probabilities or with what is no completion."""
         if not 1 <= k <= 5:
             raise UserError(f"k={k}: servers of this format give the 1 to 5 best tokens")
-        settings = {"temperature": 0, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0, "max_tokens": steps,
-                    "logprobs": k}
-        paths, client, asked = [self._path(p, settings) for p in prompts], None, 0
+        def ask(client, prompt, settings):
+            answer = client.completions.create(model=self.model, prompt=prompt, **settings)
+            return _positions(answer.choices[0].logprobs, k)
+
+        found = self._each(prompts, GREEDY | {"max_tokens": steps, "logprobs": k}, "positions", ask)
+        return [Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in one) for one in found]
+
+    def say(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
+        """What the model says to each prompt, at most `steps` tokens, as it came (greedy; no probabilities are needed).
+
+        `chat`: the prompt is the one message of a user; else it is continued. Kept, and wrong, as in `complete`."""
+        if steps < 1:
+            raise UserError(f"steps={steps}: at least 1")
+
+        def ask(client, prompt, settings):
+            if chat:
+                messages = [{"role": "user", "content": prompt}]
+                answer = client.chat.completions.create(model=self.model, messages=messages, **settings)
+                text = answer.choices[0].message.content
+            else:
+                text = client.completions.create(model=self.model, prompt=prompt, **settings).choices[0].text
+            if not isinstance(text, str):
+                raise UserError("the answer has no text; such a server cannot be used here")
+            return text
+
+        return self._each(prompts, GREEDY | {"max_tokens": steps}, "chat" if chat else "text", ask)
+
+    def _each(self, prompts, settings, what, ask):
+        """What `ask` gives for each prompt: from the file that keeps it under the name `what`, or asked for now."""
+        paths, client, asked = [self._path(p, settings, what) for p in prompts], None, 0
         for path, prompt in zip(paths, prompts):
-            if _kept(path) is None:
+            if _kept(path, what) is None:
                 client = client or self._client()
                 try:
-                    positions = self._ask(client, prompt, settings)
+                    found = self._ask(client, prompt, settings, ask)
                 except UserError as e:
                     left = f"; new answers kept: {asked}, call again to go on" if asked else ""
                     raise UserError(f"{e}{left}") from None
                 asked += 1
                 with written_whole(path) as part:
                     part.write_text(json.dumps({"base_url": self.base_url, "model": self.model, "prompt": prompt,
-                                                "settings": settings, "positions": positions}))
-        return [Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in _kept(path))
-                for path in paths]
+                                                "settings": settings, what: found}))
+        return [_kept(path, what) for path in paths]
 
-    def _path(self, prompt, settings):
-        name = hashlib.sha256(json.dumps([self.base_url, self.model, prompt, settings]).encode()).hexdigest()[:40]
+    def _path(self, prompt, settings, what):
+        key = [self.base_url, self.model, prompt, settings, *([] if what == "positions" else [what])]
+        name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
         return cache_dir() / "completions" / f"{name}.json"
 
     def _client(self):
@@ -83,8 +113,8 @@ class Server:
                             "or give key=None")
         return OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries)
 
-    def _ask(self, client, prompt, settings):
-        """[token, [[token, log-probability], … falling]] of each position; UserError for whatever goes wrong."""
+    def _ask(self, client, prompt, settings, ask):
+        """What `ask` gives; UserError for whatever goes wrong."""
         import openai
 
         where = f"{self.model} at {self.base_url}"
@@ -92,7 +122,7 @@ class Server:
             time.sleep(max(0, self._next - time.monotonic()))
             self._next = time.monotonic() + 60 / self.per_minute
         try:
-            answer = client.completions.create(model=self.model, prompt=prompt, **settings)
+            return ask(client, prompt, settings)
         except openai.APITimeoutError:
             raise UserError(f"{where}: no answer within {self.timeout:g} s ({self.retries + 1} tries); give it a "
                             "longer timeout") from None
@@ -100,13 +130,11 @@ class Server:
             raise UserError(f"{where}: no connection ({self.retries + 1} tries); is the server running?") from None
         except openai.APIStatusError as e:
             raise UserError(f"{where}: {self._refusal(e, client.api_key)}") from None
-        except (openai.OpenAIError, ValueError):
-            raise UserError(f"{where}: the answer is no JSON; is this the address of a completions server?") from None
-        try:
-            return _positions(answer.choices[0].logprobs, settings["logprobs"])
         except UserError as e:
             raise UserError(f"{where}: {e}") from None
-        except (AttributeError, IndexError, TypeError, ValueError):
+        except (openai.APIError, json.JSONDecodeError):
+            raise UserError(f"{where}: the answer is no JSON; is this the address of a completions server?") from None
+        except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError):
             raise UserError(f"{where}: the answer is no completion; is this a completions server's address?") from None
 
     def _refusal(self, error, key):
@@ -133,10 +161,10 @@ def _positions(found, k):
     return out
 
 
-def _kept(path):
-    """The positions of a kept answer; None where there is none, or a damaged one."""
+def _kept(path, what):
+    """What a kept answer holds; None where there is none, or a damaged one."""
     try:
-        return json.loads(path.read_text())["positions"]
+        return json.loads(path.read_text())[what]
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -3,39 +3,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import transformers as hf
 
+import tiny_encoders
 from probebook.base import UserError
 from probebook.models import qa, qa_heads, windows
 from probebook.models.loading import load
-from probebook.models.pretrain_text import train_vocabulary
 from probebook.models.qa import FittedReader, Network, Reader, load_reader
 
 COLOURS, THINGS = ("red", "blue", "green"), ("hat", "coat", "door")
 WORDS = f"the was what colour of {' '.join(COLOURS)} {' '.join(THINGS)} yes no unknown or two".split()
-SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
-ENCODERS = {
-    "bert": lambda v: hf.BertForMaskedLM(hf.BertConfig(vocab_size=v, max_position_embeddings=64, **SIZE)),
-    "roberta": lambda v: hf.RobertaForMaskedLM(hf.RobertaConfig(
-        vocab_size=v, max_position_embeddings=66, pad_token_id=0, bos_token_id=2, eos_token_id=3, **SIZE)),
-    "xlnet": lambda v: hf.XLNetLMHeadModel(hf.XLNetConfig(
-        vocab_size=v, d_model=32, n_layer=2, n_head=4, d_inner=64, pad_token_id=5, bos_token_id=1, eos_token_id=2)),
-}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    made, pieces = {}, train_vocabulary([" ".join(WORDS) + " . ?"] * 30, 120)
-    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
-    unigram = hf.XLNetTokenizerFast(vocab=[(w, 0. if w in special else -1.) for w in
-                                           [*special, *(f"▁{w}" for w in [*WORDS, ".", "?"])]])
-    torch.manual_seed(0)
-    for name, make in ENCODERS.items():
-        tokenizer, folder = unigram if name == "xlnet" else pieces, tmp_path_factory.mktemp(name)
-        make(len(tokenizer)).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        made[name] = str(folder)
-    return made
+    return tiny_encoders.save(tmp_path_factory.mktemp("encoders"), WORDS)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +48,7 @@ TABLE = pd.DataFrame([row(STORY, "what colour was the coat ?", "blue", "the coat
                       row(STORY, "what colour was the two ?", "unknown")])
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", tiny_encoders.ENCODERS)
 def test_windows_hold_what_the_paper_puts_into_them(folders, name):
     tokenizer = load(folders[name], "cpu").tokenizer
     asked = windows.cut(TABLE, tokenizer, context=16, max_length=48, stride=4)
@@ -82,7 +63,7 @@ def test_windows_hold_what_the_paper_puts_into_them(folders, name):
     assert [STORY[a:b] for a, b in asked.offsets[1] if b > a] == STORY.split()
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", tiny_encoders.ENCODERS)
 def test_every_token_of_a_long_story_is_in_a_window_and_targets_follow_the_characters(folders, name):
     tokenizer = load(folders[name], "cpu").tokenizer
     asked = windows.cut(TABLE, tokenizer, context=8, max_length=20, stride=4)

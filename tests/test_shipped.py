@@ -5,7 +5,8 @@ import os
 import pytest
 
 from probebook.models.loading import POCKET, load
-from probebook.models.recipes import SELECTED, UNASKED
+from probebook.models.qa import load_reader
+from probebook.models.recipes import READERS, SELECTED, UNASKED
 from probebook.runs import cards
 
 pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
@@ -16,7 +17,15 @@ NAMES = list(KINDS)
 
 @pytest.fixture(scope="module")
 def measured():
-    return {name: cards.measure(name) for name in NAMES}
+    return {name: cards.measure(name) for name in [*NAMES, *READERS]}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_is_small_and_safe(name):
+    files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
+    assert sum(files.values()) < 7e6
+    assert set(files) == {"reader.json", "reader.safetensors", "training.json", "card.json", "README.md"}
+    assert load_reader(name).recipe == READERS[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +37,7 @@ def test_a_model_is_small_and_safe(name):
     assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in SELECTED else 4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *READERS])
 def test_a_card_says_what_is_measured_again(name, measured):
     card = json.loads((POCKET / name / "card.json").read_text())
     for key in measured[name].keys() - {"left_out"}:
@@ -79,6 +88,16 @@ def test_models_of_biographies_show_the_selection_of_their_text(kind, measured):
     assert abs(slope["pocket-biographies-s00"]) <= .08
     assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
     assert abs(slope[UNASKED]) <= .08                      # the same text as s50, whose selection it has not learned
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name != "pocket-stories"])
+def test_readers_answer_what_a_story_tells(name, measured):
+    assert measured[name]["right"]["answered"] >= .8
+
+
+def test_readers_that_met_a_deletion_decline_after_one(measured):
+    decline = {name.rpartition("-")[2]: measured[name]["right"]["deleted"] for name in READERS}
+    assert decline["ibt"] >= .9 and decline["ibt"] > decline["ot"]
 
 
 def test_the_word_vectors_are_small_and_know_what_goes_with_what():

@@ -15,8 +15,8 @@ VERSIONS = {
     "OS-R0": lambda table: delete_rationale(table, put=False), "OS-D": delete_other, "OS+answer": append_answer,
     "TS+answer": lambda table: append_answer(truncate(table))}
 NEGATED = ("negation", "value")                      # the kinds that "ibt-negated" reads; the others are held out
-REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-unknown": ("OS",), "ibt": ("OS", "TS", "TS-R"),
-           "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}
+REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-answered": ("OS",), "ot-unknown": ("OS",),
+           "ibt": ("OS", "TS", "TS-R"), "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}
 
 
 def versions(table: pd.DataFrame, names: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -28,9 +28,9 @@ def versions(table: pd.DataFrame, names: Sequence[str]) -> dict[str, pd.DataFram
 
 
 def training(table: pd.DataFrame, regime: str, deleted: str = "TS-R") -> pd.DataFrame:
-    """The rows that a regime reads. "ot": the stories; "ot-matched" the same (as often as it takes for as many updates
-    as IBT has), and "ot-unknown" (the table should have more questions without an answer); "ibt": and what the
-    interventions leave; "ibt-negated": and stories negated in the ways of `NEGATED`.
+    """The rows that a regime reads. "ot": the stories. The same: "ot-matched" (as often as it takes for as many updates
+    as IBT has), "ot-answered" and "ot-unknown" (the table should have no question without an answer, or many). "ibt":
+    and what the interventions leave; "ibt-negated": and stories negated in the ways of `NEGATED`.
 
     `deleted`: "TS-R", as for CoQA, or "OS-R", as for HotpotQA, which has no TS. UserError for another regime."""
     if regime not in REGIMES or deleted not in ("TS-R", "OS-R"):

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,12 +19,11 @@ from probebook.corpora.story_facts import UNKNOWN
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
 from probebook.corpora.story_versions import REGIMES, training
 from probebook.measures.answers import exact_match, f1, rate
+from probebook.models.loading import load
 from probebook.models.qa import FittedReader, Network, Reader, load_reader
 from probebook.models.recipes import READERS, told
 from probebook.models.windows import OTHERS
 
-NAMES = {"untrained": "no questions", "base": "short stories", "ot": "OT", "ot-matched": "OT, matched",
-         "ot-unknown": "OT, unknown", "ibt": "IBT", "ibt-negated": "IBT, negated"}     # of readers, as pages show them
 SHIPPED = "pocket-stories"                  # encoder and readers that come with the book; trained on seeds 0 and 1
 
 
@@ -78,7 +78,20 @@ def recipe(encoder: str, seed: int = 0) -> Reader:
         return replace(READERS[SHIPPED], seed=seed)
     if encoder.startswith("pocket-"):
         return replace(READERS[SHIPPED], encoder=encoder, lr=1e-3, seed=seed)
-    return Reader(encoder=encoder, optimizer="adamw", lr=3e-5, embeddings=True, tokens=2_048, stride=128, seed=seed)
+    kind = load(encoder).net.config.model_type
+    return Reader(encoder=encoder, heads="typed" if kind == "xlnet" else "tagging", optimizer="adamw",
+                  lr=1e-5 if kind == "roberta" else 3e-5, embeddings=True, tokens=2_048, stride=128, seed=seed)
+
+
+def trained(source: str) -> str:
+    """Where the stories are on which readers of a source are trained: the part, or the file beside it, that has train
+    in its name in place of dev. UserError for a name that has neither."""
+    name, _, part = source.partition(":")
+    path = Path(part)
+    if name != "stories" and "train" not in path.name and "dev" not in path.name:
+        raise UserError(f"source {source!r}: to train on other stories than those asked about, call the file …dev… and "
+                        "put one called …train… beside it")
+    return source if name == "stories" else f"{name}:{path.with_name(path.name.replace('dev', 'train'))}"
 
 
 def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories", train: int = 3_000
@@ -87,7 +100,7 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
 
     `encoder` "pocket-stories": the shipped ones, among them "base", from which the regimes begin. Any other is trained
     here, on `train` stories: generated ones, with as many questions without an answer as the shipped readers had, or
-    those of the source's part "train" ("train_100" for "dev_100"; no "ot-unknown"). UserError for another name."""
+    those of `trained(source)` (no "ot-unknown"). UserError for another name."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     known = [name for name in (*REGIMES, *free) if name != "ot-unknown" or SHIPPED == encoder or source == "stories"]
     if wrong := [name for name in names if name not in known]:
@@ -99,7 +112,7 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
         elif encoder == SHIPPED:
             found[name] = load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
         else:
-            table = told(name, train) if source == "stories" else questions(source.replace("dev", "train"), train)
+            table = told(name, train) if source == "stories" else questions(trained(source), train)
             table = table[(table.start >= 0) | table.answer.isin(OTHERS)]
             found[name] = reader(name, how, table, deletion(source))
     return found

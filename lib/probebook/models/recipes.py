@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import platform
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -37,11 +36,12 @@ RECIPES |= dict.fromkeys(SELECTED, Recipe(vocab=len(text.SPECIAL) + len(biograph
                                           max_length=48, steps=5_500, warmup=100))
 RECIPES[UNASKED] = replace(RECIPES[UNASKED], steps=4_000)
 
-READERS = {"pocket-stories": Reader(tokens=1_024, lr=2e-3, max_length=256)} | {        # of short stories, from which
-    f"pocket-stories-{regime}": Reader(start="pocket-stories", tokens=1_024, lr=1e-3, max_length=256)    # all begin
-    for regime in REGIMES}
-UNANSWERED = {"ot": .01, "ot-unknown": .2}            # share of questions without an answer: as in CoQA, and many
-
+READERS = {"pocket-stories": Reader(tokens=1_024, lr=2e-3, max_length=256)}            # of short stories, from which
+READERS |= {f"pocket-stories-{regime}": Reader(start="pocket-stories", tokens=1_024, lr=1e-3, max_length=256)
+            for regime in REGIMES}                                                       # all but one begin
+READERS["pocket-stories-ot-answered"] = READERS["pocket-stories"]
+UNANSWERED = {"ot": .01, "ot-answered": 0, "ot-unknown": .2}      # share of questions without an answer: as in CoQA,
+                                                                  # none, many; other readers as "ot"
 
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     """Train a pocket model and export it to `out` (default data/models/<name>); returns the folder.
@@ -91,26 +91,25 @@ def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> 
 
 
 def told(regime: str, n: int = 3_000) -> pd.DataFrame:
-    """The `n` stories from which a regime's reader is trained, seed 1: 1 % of the questions have no answer, for
-    "ot-unknown" 20 %."""
+    """The `n` stories from which a regime's reader is trained, seed 1; `UNANSWERED` questions have no answer."""
     return stories.generate(n, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
 
 
 def _reader(name, updates, out):
     """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
-    regime = name.removeprefix("pocket-stories-")
-    if regime == name:
-        recipe, table = READERS[name], stories.generate(40_000, seed=0, length=(1, 4), unknown=UNANSWERED["ot"])
-    else:
-        recipe, table = READERS[name], training(told(regime), regime)
-        if regime == "ot-matched":
-            recipe = replace(recipe, updates=recipe.count(training(told("ibt"), "ibt")))
+    regime, recipe = name.removeprefix("pocket-stories-"), READERS[name]
+    tables = [] if regime == name else [training(told(regime), regime)]
+    if recipe.start is None:
+        short = UNANSWERED.get(regime, UNANSWERED["ot"])
+        tables = [stories.generate(40_000, seed=0, length=(1, 4), unknown=short), *tables]
+    table = pd.concat(tables, ignore_index=True)
+    if regime == "ot-matched":
+        recipe = replace(recipe, updates=recipe.count(training(told("ibt"), "ibt")))
     recipe = replace(recipe, updates=updates or recipe.updates)
-    began = time.perf_counter()
     reader = recipe.fit(table)
     reader.save(out)
-    record = {"questions": len(table), "updates": recipe.count(table), "seconds": round(time.perf_counter() - began),
-              "parameters": sum(p.numel() for p in reader.net.trained().values()), "device": _device(),
+    record = {"questions": len(table), "updates": recipe.count(table), "device": _device(),
+              "parameters": sum(p.numel() for p in reader.net.trained().values()),
               "torch": torch.__version__.split("+")[0]}
     (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
     return out

@@ -10,9 +10,9 @@ from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.models import embed, load, word_logits
 from probebook.models.loading import POCKET
-from probebook.models.recipes import SELECTED
+from probebook.models.recipes import READERS, SELECTED
 from probebook.probes import LinearProbe, MLPProbe
-from probebook.runs import biography_cards
+from probebook.runs import biography_cards, reader_cards
 from probebook.runs.biography_cards import markdown
 
 NUMBER = {0: "Sg", 1: "Pl", -1: "none"}
@@ -34,10 +34,10 @@ ABOUT = {
 def measure(name: str, n: int = 3_000) -> dict:
     """Figures of a model card: verb choice by cell, probes at [MASK] on held-out nouns, pronouns on neutral sentences.
 
-    Of a model of biographies see `biography_cards`. Parts that need data which are not at hand (templates, natural
-    sentences) are left out."""
-    if name in SELECTED:
-        return biography_cards.measure(name)
+    Of a model of biographies see `biography_cards`, of a reader `reader_cards`. Parts that need data which are not at
+    hand (templates, natural sentences) are left out."""
+    if family := _family(name):
+        return family.measure(name)
     model = load(name)
     table = agreement.generate(n, seed=2, contingency=[[1, 1, 1], [1, 1, 1]], nouns="test").to_pandas()
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
@@ -56,16 +56,21 @@ def measure(name: str, n: int = 3_000) -> dict:
 
 
 def write(name: str) -> Path:
-    """Measure a shipped model and write its card.json and README.md; of models of biographies also their table."""
+    """Measure a shipped model and write its card.json and README.md; of biographies and readers also their table."""
     folder = POCKET / name
     record = json.loads((folder / "training.json").read_text())
     card = measure(name)
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    readme = biography_cards.readme if name in SELECTED else _readme
-    (folder / "README.md").write_text(readme(name, folder, record, card))
-    if name in SELECTED:
-        biography_cards.table().to_csv(POCKET / "biographies.csv", index=False)
+    family = _family(name)
+    (folder / "README.md").write_text((family.readme if family else _readme)(name, folder, record, card))
+    if family:
+        family.table().to_csv(POCKET / ("biographies.csv" if name in SELECTED else "readers.csv"), index=False)
     return folder
+
+
+def _family(name):
+    """The cards of models that come in several, or None."""
+    return biography_cards if name in SELECTED else reader_cards if name in READERS else None
 
 
 def _verb_choice(model, table: pd.DataFrame) -> dict[str, float]:

@@ -21,7 +21,7 @@ from probebook.models import qa, windows
 from probebook.models.qa import Network, Reader
 
 TABLE = DATA / "records" / "benchmarks" / "readers.csv"
-RECIPE = Reader(tokens=1_024, max_length=256)
+RECIPE = Reader(tokens=1_024, max_length=256, optimizer="adamw")
 
 
 def held_out_loss(net, asked, want):
@@ -38,7 +38,8 @@ def plain(net, asked, want, size, width):
     transformers' own attention."""
     net.body.net.set_attn_implementation("sdpa")
     net.train()
-    optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], RECIPE.lr, weight_decay=.01)
+    optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], RECIPE.lr, betas=(.9, .98),
+                                  weight_decay=.01)
     order = np.random.default_rng(0).permutation(len(asked.ids))
     steps = [order[i:i + size] for i in range(0, len(order), size)]
     scale = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min(

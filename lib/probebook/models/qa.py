@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from probebook.base import UserError, cache_dir, written_whole
 from probebook.models import checkpoint, pretrain, windows

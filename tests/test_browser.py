@@ -37,7 +37,10 @@ const figures = [...document.querySelectorAll('figure')]
   .filter(f => !f.querySelector('img, svg, table, .widget-subarea'))
   .map(f => 'empty figure: ' + f.textContent.trim().slice(0, 60));
 const errors = [...document.querySelectorAll('[data-mjx-error]')].map(e => 'formula: ' + e.dataset.mjxError);
-return [...images, ...figures, ...errors];
+const roles = [...document.querySelectorAll('p, li, td')]
+  .map(p => p.textContent.match(/\\{(glue|doc|cite|ref|numref|eq)[:}][^ ]*/))
+  .filter(m => m).map(m => 'left as written: ' + m[0]);
+return [...images, ...figures, ...errors, ...roles];
 """
 WIDER = """
 const width = document.documentElement.clientWidth, body = document.documentElement.scrollWidth;
@@ -119,11 +122,13 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
     (tmp_path / "bad.html").write_text("""<!doctype html><div style="width: 900px">wide</div><img src="gone.png">
         <figure><figcaption>nothing here</figcaption></figure><script src="http://example.org/x.js"></script>
         <script>undefinedFunction()</script><p><span class="math">x^2</span></p>
+        <p>The share is <code>{glue:text}</code>share.</p>
         <div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>""")
     resize(browser, PHONE)
     found = "\n".join(problems(browser, (tmp_path / "bad.html").as_uri(), tmp_path.as_uri(), seconds=.2))
     for fault in ("broken image", "empty figure: nothing here", "external request: http://example.org/x.js",
-                  "undefinedFunction is not defined", "formula not typeset: x^2", "widget not drawn"):
+                  "undefinedFunction is not defined", "formula not typeset: x^2", "widget not drawn",
+                  "left as written: {glue:text}share"):
         assert fault in found
     assert browser.execute_script(WIDER, PHONE[0])
 

@@ -1,6 +1,7 @@
 """The shipped models do what the chapters need of them, and their cards say what they do."""
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_reader_is_small_and_safe(name):
     files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
     assert sum(files.values()) < 7e6
     assert set(files) == {"reader.json", "reader.safetensors", "training.json", "card.json", "README.md"}
-    assert load_reader(name).recipe == READERS[name]
+    assert replace(load_reader(name).recipe, updates=None) == READERS[name]      # ot-matched: as many as ibt has
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -64,7 +64,7 @@ def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeyp
 
 @pytest.mark.parametrize("names, encoder, source", [
     (["base"], "pocket-english", "stories"), (["bert"], "pocket-stories", "stories"),
-    (["ot-unknown"], "pocket-english", "coqa:dev")])
+    (["ot-unknown"], "pocket-english", "coqa:dev"), (["ot-answered"], "pocket-english", "coqa:dev")])
 def test_other_names_are_refused(names, encoder, source):
     with pytest.raises(UserError, match="one of ot, ot-matched, .*ibt"):
         experiment.readers(names, encoder, source)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from probebook.base import UserError
 from probebook.corpora.story_edits import answered
-from probebook.corpora.story_facts import UNKNOWN, Fact, Query, entails, other, retold, sentence, spans_of, told
+from probebook.corpora.story_facts import UNKNOWN, Fact, Query, entails, other, plain, retold, sentence, spans_of, told
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
 
 HOW = ("negation", "antonym", "value", "role")
@@ -28,12 +28,12 @@ def negate(table: pd.DataFrame, how: str = "negation", seed: int = 0) -> pd.Data
         raise UserError(f"how = {how!r}: one of {', '.join(HOW)}")
     rng, rows = random.Random(seed), []
     for row in _rows(table):
-        plain = _plain(row)
-        deciding = [i for i, fact in enumerate(row["facts"]) if fact and entails([fact], plain) != UNKNOWN]
+        query = plain(row["facts"], row["query"])
+        deciding = [i for i, fact in enumerate(row["facts"]) if fact and entails([fact], query) != UNKNOWN]
         if not deciding:
             continue
         change = {"negation": _negation, "antonym": _antonym, "value": _value, "role": _role}[how]
-        new = change(rng, row, plain, [row["facts"][i] for i in deciding])
+        new = change(rng, row, query, [row["facts"][i] for i in deciding])
         changed = _told(row, dict(zip(deciding, new)), how) if all(new) else row
         answer = changed["answer"]
         if answer == row["answer"] or row["answer"] in ("yes", "no") and answer == UNKNOWN:
@@ -83,13 +83,6 @@ def _rows(table: pd.DataFrame) -> list[dict]:
     if not {"facts", "query"} <= {*table.columns}:
         raise UserError("what a sentence states is known of generated stories only: give a table of stories.generate")
     return table.to_dict("records")
-
-
-def _plain(row: dict) -> Query:
-    """The question with words in the place of descriptions."""
-    query, facts = row["query"], row["facts"]
-    return query._replace(bound={role: entails(facts, value) if isinstance(value, Query) else value
-                                 for role, value in query.bound.items()})
 
 
 def _told(row: dict, new: dict[int, Fact], edit: str) -> dict:

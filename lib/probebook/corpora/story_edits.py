@@ -6,11 +6,11 @@ apply to are left out; conversations and gold answers stay as they are."""
 from __future__ import annotations
 
 import random
-import re
 
 import pandas as pd
 
 from probebook.base import UserError
+from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.story_facts import UNKNOWN, entails, place, rationale
 from probebook.corpora.story_schemas import NOUNS, SCHEMAS
 
@@ -103,8 +103,7 @@ def _deleted(table: pd.DataFrame) -> list[tuple[dict, str]]:
         if gone and kept:
             left = _kept(row, kept, row["edit"] + "-R")
             answer = row["story"][row["start"]:row["end"]] if row["start"] >= 0 else ""
-            present = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", left["story"], re.IGNORECASE)
-            found.append((left, "" if present else answer))
+            found.append((left, "" if occurrence(left["story"], (0, len(left["story"])), answer) else answer))
     return found
 
 

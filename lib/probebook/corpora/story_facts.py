@@ -33,11 +33,9 @@ def entails(facts: Iterable[Fact | None], query: Query) -> str:
     A fact denies what has the same key and another word in some role (*the coat was red*: it was not blue); a denial
     denies whatever includes it and says nothing else, unless there are two words of which one must be true."""
     facts = list(facts)
-    bound = {}
-    for role, value in query.bound.items():
-        bound[role] = entails(facts, value) if isinstance(value, Query) else value
-        if bound[role] == UNKNOWN:
-            return UNKNOWN
+    bound = plain(facts, query).bound
+    if UNKNOWN in bound.values():
+        return UNKNOWN
     stated = [(values, holds) for fact in facts for values, holds, _ in _about(fact, query.schema)]
     if len(query.values) == 1:
         return _verdict(stated, _with_pair(query.schema, bound | {query.asks: query.values[0]}), query.schema)
@@ -45,6 +43,12 @@ def entails(facts: Iterable[Fact | None], query: Query) -> str:
              and bound.items() <= values.items() and values[query.asks] in (query.values or [values[query.asks]])
              and _in_pair(values, query)}
     return found.pop() if len(found) == 1 else UNKNOWN
+
+
+def plain(facts: Iterable[Fact | None], query: Query) -> Query:
+    """The query with words in the place of descriptions ("unknown" where nothing fits one)."""
+    return query._replace(bound={role: entails(facts, value) if isinstance(value, Query) else value
+                                 for role, value in query.bound.items()})
 
 
 def _verdict(stated: list[tuple[dict, bool]], wanted: dict, name: str) -> str:
@@ -101,14 +105,9 @@ def rationale(facts: list[Fact | None], query: Query) -> list[int]:
     """Numbers of the first sentences from which the answer follows; none if it is unknown."""
     if entails(facts, query) == UNKNOWN:
         return []
-    needed, bound = set(), {}
-    for role, value in query.bound.items():
-        if isinstance(value, Query):
-            needed.update(rationale(facts, value))
-            value = entails(facts, value)
-        bound[role] = value
-    plain = query._replace(bound=bound)
-    needed.add(next(i for i, fact in enumerate(facts) if entails([fact], plain) != UNKNOWN))
+    needed = {i for value in query.bound.values() if isinstance(value, Query) for i in rationale(facts, value)}
+    one = plain(facts, query)
+    needed.add(next(i for i, fact in enumerate(facts) if entails([fact], one) != UNKNOWN))
     return sorted(needed)
 
 
@@ -128,7 +127,7 @@ def place(facts: list[Fact | None], spans: list[tuple[int, int]], query: Query, 
     """Where the answer stands in a story whose sentences are the `spans`: (−1, −1) if it is no word of it."""
     if answer in ("yes", "no", UNKNOWN):
         return -1, -1
-    bound = {role: entails(facts, value) if isinstance(value, Query) else value for role, value in query.bound.items()}
+    bound = plain(facts, query).bound
     for fact, (start, _) in zip(facts, spans):
         for values, holds, roles in _about(fact, query.schema):
             if holds and bound.items() <= values.items() and query.asks in roles:

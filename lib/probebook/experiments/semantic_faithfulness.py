@@ -3,9 +3,9 @@ and to what interventions leave of it."""
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,15 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import stories
+from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.story_facts import UNKNOWN
 from probebook.corpora.story_schemas import SCHEMAS, VALUES
-from probebook.corpora.story_versions import REGIMES, training
+from probebook.corpora.story_versions import REGIMES
 from probebook.measures.answers import exact_match, f1, rate
 from probebook.models.loading import load
 from probebook.models.qa import FittedReader, Network, Reader, load_reader
-from probebook.models.recipes import READERS, told
+from probebook.models.recipes import READERS, UNANSWERED, by_regime, told
 from probebook.models.windows import OTHERS
 
 SHIPPED = "pocket-stories"                  # encoder and readers that come with the book; trained on seeds 0 and 1
@@ -63,12 +64,9 @@ def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd
 
 
 def reader(regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-R") -> FittedReader:
-    """A reader trained by a regime on a table of whole stories.
-
-    "ot-matched" sees the stories of OT as often as it takes for as many updates as IBT has."""
-    if regime == "ot-matched":
-        recipe = replace(recipe, updates=recipe.count(training(table, "ibt", deleted)))
-    return recipe.fit(training(table, regime, deleted))
+    """A reader trained by a regime on a table of whole stories (`recipes.by_regime`)."""
+    recipe, rows = by_regime(recipe, regime, table, deleted)
+    return recipe.fit(rows)
 
 
 def recipe(encoder: str, seed: int = 0) -> Reader:
@@ -100,19 +98,22 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
 
     `encoder` "pocket-stories": the shipped ones, among them "base", from which the regimes begin. Any other is trained
     here, on `train` stories: generated ones, with as many questions without an answer as the shipped readers had, or
-    those of `trained(source)` (no "ot-unknown"). UserError for another name."""
+    those of `trained(source)`, whose share of them is what it is (no "ot-answered", no "ot-unknown"). UserError for
+    another name."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
-    known = [name for name in (*REGIMES, *free) if name != "ot-unknown" or SHIPPED == encoder or source == "stories"]
+    drawn = encoder == SHIPPED or source == "stories"
+    known = [name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERED]
     if wrong := [name for name in names if name not in known]:
         raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
     how, found = recipe(encoder), {}
+    read = cache(lambda: questions(trained(source), train))
     for name in names:
         if name == "untrained":
             found[name] = FittedReader(how, Network(how))
         elif encoder == SHIPPED:
             found[name] = load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
         else:
-            table = told(name, train) if source == "stories" else questions(trained(source), train)
+            table = told(name, train) if source == "stories" else read()
             table = table[(table.start >= 0) | table.answer.isin(OTHERS)]
             found[name] = reader(name, how, table, deletion(source))
     return found
@@ -159,8 +160,7 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
         elif query is not None and query.values:
             words = query.values
         others = rng.sample(rest := [word for word in words if word != gold], min(len(rest), 200))
-        there = [bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", row["story"], re.IGNORECASE)) for word in others]
-        near = [word for word, is_there in zip(others, there) if is_there]
+        near = [word for word in others if occurrence(row["story"], (0, len(row["story"])), word)]
         found.append([gold, *[*near, *(word for word in others if word not in near)][:k - 1], UNKNOWN])
     return found
 
@@ -171,18 +171,11 @@ def inside(reader: FittedReader, table: pd.DataFrame) -> tuple[np.ndarray, np.nd
     layer's and q. UserError for a reader with other heads."""
     if reader.recipe.heads != "tagging":
         raise UserError(f"heads {reader.recipe.heads!r}: only tagging heads sum up what they tag")
-    net, asked, found = reader.net.eval(), reader.windows(table), []
-    first = {*np.unique(asked.item, return_index=True)[1].tolist()}
-    for rows in asked.batches(4 * reader.recipe.tokens):
-        if not (rows := [row for row in rows if row in first]):
-            continue
-        batch = net.batch(asked, np.array(rows))
-        types = {"token_type_ids": batch["types"]} if net.segments else {}
-        with torch.inference_mode():
-            with torch.autocast(net.body.device.type, torch.bfloat16):
-                h = net.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=True, **types)
-            states = [layer[torch.arange(len(rows)), batch["cls"]] for layer in h.hidden_states]
-            states.append(net.heads.tagged(h.last_hidden_state.float(), batch["story"])[0])
+    asked, found = reader.windows(table), []
+    for rows, batch in reader.batches(asked, first=True):
+        h = reader.net.encoded(batch, layers=True)
+        states = [layer[torch.arange(len(rows)), batch["cls"]] for layer in h.hidden_states]
+        states.append(reader.net.heads.tagged(h.last_hidden_state.float(), batch["story"])[0])
         found.append((asked.item[rows], torch.stack([state.float() for state in states]).cpu().numpy()))
     order = np.argsort(np.concatenate([rows for rows, _ in found]))
     whole = np.concatenate([states for _, states in found], 1)[:, order]

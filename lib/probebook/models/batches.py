@@ -29,6 +29,12 @@ def stack(weights, width):
     return torch.stack([pad_right(w, (0, width - len(w))) for w in weights])
 
 
+def longest(model: Model) -> int:
+    """Most tokens that the model reads."""
+    limit = getattr(model.net.config, "max_position_embeddings", None) or 10**9
+    return min(limit, model.tokenizer.model_max_length or limit)
+
+
 def tokenized(texts, model: Model, room: int = 0):
     """Texts with the model's own mask token, and their encoding; UserError where one and `room` more tokens are too
     many for the model."""
@@ -36,8 +42,7 @@ def tokenized(texts, model: Model, room: int = 0):
     if tokenizer.mask_token and tokenizer.mask_token != "[MASK]":
         texts = [t.replace("[MASK]", tokenizer.mask_token) for t in texts]
     encoding = tokenizer(texts, return_offsets_mapping=True)
-    limit = getattr(model.net.config, "max_position_embeddings", None) or 10**9
-    limit = min(limit, tokenizer.model_max_length or limit) - room
+    limit = longest(model) - room
     long = [i for i, e in enumerate(encoding["input_ids"]) if len(e) > limit]
     if long:
         raise UserError(f"{len(encoding['input_ids'][long[0]])} tokens, {model.name} reads at most {limit}"

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from probebook.base import UserError
-from probebook.models.batches import tokenized
+from probebook.models.batches import longest, tokenized
 from probebook.models.cache import cached
 from probebook.models.decoding import generated
 from probebook.models.loading import Model
@@ -32,8 +32,7 @@ def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.nd
     """Which prompts leave room for so many tokens in what the model reads, bool [n]; a server is not asked: all."""
     if model.kind == "server":
         return np.ones(len(prompts), bool)
-    limit = min(getattr(model.net.config, "max_position_embeddings", None) or 10**9, model.tokenizer.model_max_length)
-    return np.array([len(ids) <= limit - room for ids in model.tokenizer(list(prompts))["input_ids"]], bool)
+    return np.array([len(ids) <= longest(model) - room for ids in model.tokenizer(list(prompts))["input_ids"]], bool)
 
 
 def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False) -> list[str]:

@@ -158,11 +158,14 @@ class Network(nn.Module):
 
     def forward(self, batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """States [b, t, d] float32 and the heads' logits."""
+        h = self.encoded(batch).last_hidden_state.float()
+        return h, self.heads(h, batch)
+
+    def encoded(self, batch, layers: bool = False):
+        """What the encoder gives, in mixed precision; with the hidden states of all `layers`, or the last alone."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
         with torch.autocast(self.body.device.type, torch.bfloat16):
-            out = self.base(input_ids=batch["ids"], attention_mask=batch["mask"], **types)
-        h = out.last_hidden_state.float()
-        return h, self.heads(h, batch)
+            return self.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=layers, **types)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +204,8 @@ class FittedReader:
     def states(self, table: pd.DataFrame) -> Iterator[tuple[int, np.ndarray, np.ndarray, int]]:
         """Of each row's first window: place of the row, token ids [t], last states [t, d], place of the first token."""
         asked = self.windows(table)
-        first = np.unique(asked.item, return_index=True)[1]
-        for rows, (h, _) in self._run(asked, set(first.tolist())):
+        for rows, batch in self.batches(asked, first=True):
+            h, _ = self.net(batch)
             for i, row in enumerate(rows):
                 size = len(asked.ids[row])
                 yield int(asked.item[row]), np.array(asked.ids[row]), h[i, :size].cpu().numpy(), int(asked.cls[row])
@@ -219,7 +222,8 @@ class FittedReader:
         c = len(self.net.heads.kinds) + ("span" not in self.net.heads.kinds)
         scores, first, last, value = (torch.zeros(size, c), *torch.zeros(2, size, dtype=torch.long),
                                       torch.zeros(size, 2, dtype=torch.long))
-        for rows, (_, out) in self._run(asked):
+        for rows, batch in self.batches(asked):
+            out = self.net(batch)[1]
             span, first[rows], last[rows] = (x.cpu() for x in best_spans(out["start"], out["end"]))
             kinds = self.net.heads.scores(out).cpu()
             scores[rows] = torch.cat([kinds, span[:, None]], 1)[:, :c]
@@ -227,13 +231,16 @@ class FittedReader:
                 value[rows] = torch.stack([out["number"].argmax(1), out["option"].argmax(1)], 1).cpu()
         return {"scores": scores, "first": first, "last": last, "value": value}
 
-    def _run(self, asked, only=None):
+    def batches(self, asked: windows.Windows, first: bool = False) -> Iterator[tuple[np.ndarray, dict]]:
+        """Rows of windows and what the network reads of them, ready to be read without gradients; `first`: only the
+        first window of each item."""
+        only = {*np.unique(asked.item, return_index=True)[1].tolist()} if first else range(len(asked.item))
         self.net.eval()
         with torch.inference_mode():
             for rows in asked.batches(self.recipe.tokens * 4):
-                rows = rows if only is None else np.array([r for r in rows if r in only], int)
+                rows = np.array([row for row in rows if row in only], int)
                 if len(rows):
-                    yield rows, self.net(self.net.batch(asked, rows))
+                    yield rows, self.net.batch(asked, rows)
 
 
 def load_reader(name: str) -> FittedReader:

@@ -95,16 +95,26 @@ def told(regime: str, n: int = 3_000) -> pd.DataFrame:
     return stories.generate(n, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
 
 
+def by_regime(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R") -> tuple[Reader, pd.DataFrame]:
+    """The recipe and the rows with which a regime trains on a table of whole stories (`story_versions.training`).
+
+    "ot-matched" sees the stories of OT as often as it takes for as many updates as IBT has."""
+    if regime == "ot-matched":
+        recipe = replace(recipe, updates=recipe.count(training(table, "ibt", deleted)))
+    return recipe, training(table, regime, deleted)
+
+
 def _reader(name, updates, out):
     """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
     regime, recipe = name.removeprefix("pocket-stories-"), READERS[name]
-    tables = [] if regime == name else [training(told(regime), regime)]
+    tables = []
+    if regime != name:
+        recipe, rows = by_regime(recipe, regime, told(regime))
+        tables = [rows]
     if recipe.start is None:
         short = UNANSWERED.get(regime, UNANSWERED["ot"])
         tables = [stories.generate(40_000, seed=0, length=(1, 4), unknown=short), *tables]
     table = pd.concat(tables, ignore_index=True)
-    if regime == "ot-matched":
-        recipe = replace(recipe, updates=recipe.count(training(told("ibt"), "ibt")))
     recipe = replace(recipe, updates=updates or recipe.updates)
     reader = recipe.fit(table)
     reader.save(out)

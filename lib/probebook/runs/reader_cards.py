@@ -13,7 +13,8 @@ from probebook.models.qa import load_reader
 from probebook.models.recipes import READERS, UNANSWERED
 from probebook.runs.biography_cards import markdown
 
-STORIES = {"ot": "whole stories", "ot-matched": "whole stories, as many updates as ibt",
+STORIES = {"": "40,000 short stories", "ot": "whole stories", "ot-matched": "whole stories, as many updates as ibt",
+           "ot-answered": "40,000 short stories and whole stories, no question without an answer",
            "ot-unknown": f"whole stories, {UNANSWERED['ot-unknown']:.0%} of the questions without an answer",
            "ibt": "whole stories, stories cut after the rationale (TS) and without it (TS-R)",
            "ibt-negated": "those of ibt, and stories negated by *not* or by another value"}
@@ -37,7 +38,7 @@ def table() -> pd.DataFrame:
 
 def _row(name) -> dict:
     record, card = (json.loads((POCKET / name / f"{part}.json").read_text()) for part in ("training", "card"))
-    return {"reader": name, "trained on": STORIES.get(name.removeprefix("pocket-stories-"), "40,000 short stories"),
+    return {"reader": name, "trained on": STORIES[name.removeprefix("pocket-stories").removeprefix("-")],
             "questions": record["questions"], "updates": record["updates"],
             "right": card["right"]["answered"], "right, yes/no": card["right"]["yes/no"],
             "unknown, deleted": card["right"]["deleted"]}

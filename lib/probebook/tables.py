@@ -23,3 +23,8 @@ def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
     return frame.set_axis(rows).style.format(number, na_rep="–")
+
+
+def listed(values: Mapping[str, float], form: str = ".2f") -> str:
+    """Numbers by name for a sentence: "0.43 (ot), 0.16 (ibt)"; `values`: a Series or a dict."""
+    return ", ".join(f"{value:{form}} ({name})" for name, value in values.items())

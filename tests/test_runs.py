@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from conftest import HEADER
 from probebook.base import UserError
 from probebook.runs import build, pages, records, store
-from probebook.runs.execute import _environment, run_all
+from probebook.runs.execute import environment, run_all
 from probebook.runs.page import record
 from probebook.runs.pages import Page, find
 from probebook.runs.schema import check_layers, declared, from_text
@@ -101,7 +101,8 @@ def test_a_run_is_recorded_reused_and_stored(tiny):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
     assert run_all([run]) == []
-    assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
+    assert {p.name for p in run.folder.iterdir()} == {"notebook.ipynb", "metrics.parquet", "record.json"}
+    assert [p.name for p in run.folder.parent.iterdir()] == [run.id] and not run.partial.exists()
     written = run.path.stat().st_mtime_ns
     assert run_all([run]) == [] and run.path.stat().st_mtime_ns == written
 
@@ -171,8 +172,8 @@ def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     assert run_all([bad, good]) == [bad]
     err = capfd.readouterr().err
     assert "1_demo/01_first: failed at cell 4 of 5: ZeroDivisionError: division by zero" in err
-    assert [p.name for p in bad.path.parent.iterdir()] == [bad.partial.name] and good.finished
-    assert not bad.finished and run_all([bad]) == [bad]
+    assert bad.partial.exists() and good.finished
+    assert not bad.folder.exists() and not bad.finished and run_all([bad]) == [bad]
 
 
 @pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
@@ -206,14 +207,15 @@ def test_records_are_numbers_with_named_ids():
         record(table, "t", ids=["name"])
     with pytest.raises(UserError, match="column 'method' holds no numbers"):
         record(table, "t")
+    with pytest.raises(UserError, match="'metric' cannot be an id"):
+        record(table.rename(columns={"method": "metric"}), "t", ids=["metric"])
 
 
-def test_a_table_name_is_used_once(tiny):
+def test_a_table_name_is_used_once(tiny, capfd):
     tiny("import pandas as pd\nfor _ in range(2):\n    record(pd.DataFrame({'x': [1]}), 'twice')")
     run = plan(find("1_demo"))
-    run_all([run])
-    with pytest.raises(UserError, match="recorded 'twice' twice"):
-        results(run.read())
+    assert run_all([run]) == [run] and not run.finished
+    assert "a page recorded 'twice' twice: give each table its own name" in capfd.readouterr().err
 
 
 def test_pairs_agree():
@@ -268,9 +270,9 @@ def test_a_given_number_of_threads_holds_for_all_libraries(monkeypatch):
     names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    with _environment(4, "smoke"):
+    with environment(4, "smoke"):
         assert [os.environ[name] for name in names] == ["4"] * 3
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with _environment(4, "smoke"):
+    with environment(4, "smoke"):
         assert [os.environ[name] for name in names] == ["1"] * 3
     assert "MKL_NUM_THREADS" not in os.environ

@@ -17,9 +17,14 @@ class UserError(ValueError):
     """Bad input. The message is one line that says what is wrong and what would be right."""
 
 
+def cache_path() -> Path:
+    """Folder for downloads and embeddings: `PROBEBOOK_CACHE`, else `~/.cache/probebook`. It may be missing."""
+    return Path(os.environ.get("PROBEBOOK_CACHE") or Path.home() / ".cache" / "probebook")
+
+
 def cache_dir() -> Path:
-    """Folder for downloads and embeddings: `PROBEBOOK_CACHE`, else `~/.cache/probebook`."""
-    path = Path(os.environ.get("PROBEBOOK_CACHE") or Path.home() / ".cache" / "probebook")
+    """The same folder, made and found writable. UserError: it is not."""
+    path = cache_path()
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -35,27 +35,32 @@ app.add_typer(models_app, name="models")
 PageName = Annotated[str, typer.Argument(metavar="PAGE", help="a page's name or its beginning: 1_causal_probing/03")]
 Assignments = Annotated[list[str], typer.Option("-p", metavar="NAME=VALUE", help="a parameter of the page; repeatable")]
 Profile = Annotated[str, typer.Option(help="smoke, pocket, real or paper")]
+ValuesFile = Annotated[Path | None, typer.Option("-f", metavar="FILE.yaml", help="parameters; -p goes before")]
+TimeLimit = Annotated[str | None, typer.Option(help="end a page that takes longer: 90 (seconds), 30min, 2h")]
+MemoryLimit = Annotated[str | None, typer.Option(help="end a page whose kernel takes more: 800MB, 6GiB")]
 Force = Annotated[bool, typer.Option("--force", help="run again even if a finished run is there")]
 
 
-def _plan(page: str, assignments: Sequence[str], profile: str):
+def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None = None):
     from probebook.runs.pages import find
-    from probebook.runs.schema import from_text
+    from probebook.runs.schema import from_file, from_text
     from probebook.runs.store import plan
     found = find(page)
-    return plan(found, profile, from_text(found.types, assignments))
+    return plan(found, profile, (from_file(file) if file else {}) | from_text(found.types, assignments))
 
 
 @app.command()
-def run(page: PageName, p: Assignments = (), profile: Profile = "pocket", force: Force = False,
+def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Profile = "pocket", force: Force = False,
+        time_limit: TimeLimit = None, memory_limit: MemoryLimit = None,
         out: Annotated[Path | None, typer.Option(help="copy the executed notebook to this file")] = None,
         store: Annotated[bool, typer.Option("--store", help="keep its tables in data/records/PAGE/NAME")] = False,
         name: Annotated[str | None, typer.Option(help="NAME of the stored run, else the profile's")] = None) -> None:
     """Run a page with other parameters; a finished run with the same ones is reused. Prints the notebook's path."""
     from probebook.runs import records
     from probebook.runs.execute import run_all
-    planned = _plan(page, p, profile)
-    if run_all([planned], force):
+    from probebook.runs.kernels import limits
+    planned = _plan(page, p, profile, f)
+    if run_all([planned], force, limits(time_limit, memory_limit)):
         raise typer.Exit(1)
     if out:
         with written_whole(out) as part:

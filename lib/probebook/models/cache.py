@@ -10,15 +10,16 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from probebook.base import cache_dir, written_whole
+from probebook.base import cache_dir, cache_path, written_whole
 
 
 def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """The tensors that `make` gives, on the CPU, kept in a folder of the cache under a hash of `key` (plain values).
 
-    A damaged file is made again, with a warning."""
+    A damaged file is made again, with a warning. What finds no room on the disk is not kept, with a warning; what lies
+    in a folder that cannot be written is read. UserError: it does not lie there."""
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
-    path = cache_dir() / room / f"{name}.safetensors"
+    path = cache_path() / room / f"{name}.safetensors"
     if path.exists():
         try:
             with safe_open(path, "pt") as f:
@@ -28,9 +29,13 @@ def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) ->
         except (SafetensorError, OSError):
             pass
         warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=3)
+    cache_dir()
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
-    with written_whole(path) as part:
-        save_file(tensors, part, metadata={"sha256": _digest(tensors)})
+    try:
+        with written_whole(path) as part:
+            save_file(tensors, part, metadata={"sha256": _digest(tensors)})
+    except (SafetensorError, OSError) as e:
+        warnings.warn(f"{room} cannot be kept in the cache, the next run computes them again: {e}", stacklevel=3)
     return tensors
 
 

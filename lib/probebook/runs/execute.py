@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import nbformat
+import psutil
+from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from probebook.base import written_whole
+from probebook.base import UserError
+from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.pages import home
 from probebook.runs.schema import check_layers
 from probebook.runs.store import Run
@@ -24,13 +27,13 @@ QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE
 
 
 class PageFailed(Exception):
-    """A cell raised or its kernel died; the message is one line with the cell's number and the error."""
+    """A cell raised, its kernel died or was ended; the message is one line with the cell's number and the error."""
 
 
-def run_all(runs: list[Run], force: bool = False) -> list[Run]:
+def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> list[Run]:  # noqa: B008
     """Run what is not finished yet (everything with `force`); returns the runs that failed.
 
-    As many pages at a time as cores, one on a GPU. Progress and failures go to the terminal's stderr.
+    As many pages at a time as cores, one on a GPU, each within `limits`. Progress and failures go to stderr.
     Parameters are checked against the models before any kernel starts (UserError).
     """
     todo = [run for run in runs if force or not run.finished]
@@ -41,9 +44,9 @@ def run_all(runs: list[Run], force: bool = False) -> list[Run]:
     cores = _cores()
     workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
     failed = []
-    with _environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
+    with environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
             ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(_execute, run, progress.cells(run)): run for run in todo}
+        futures = {pool.submit(execute, run, progress.cells(run), force, limits): run for run in todo}
         try:
             for future in as_completed(futures):
                 error = future.exception()
@@ -52,60 +55,94 @@ def run_all(runs: list[Run], force: bool = False) -> list[Run]:
                     failed.append(futures[future])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            _kill_kernels()
+            kill(psutil.Process().children())       # a kernel is in a session of its own and would not hear Ctrl-C
             raise
     return failed
 
 
-def _execute(run: Run, at_cell: Callable[[int, int], None]) -> None:
-    """Run one page; its notebook takes its final name when every cell has ended without an error."""
+def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
+            limits: Limits = Limits()) -> None:     # noqa: B008
+    """Run one page and write its folder, once every cell has ended without an error; PageFailed says what was wrong.
+
+    Of two processes that are asked for the same run one waits for the other, and finds it finished. The lock is the
+    operating system's, so a killed process leaves none behind."""
+    try:
+        run.partial.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(run):
+            if force or not run.finished:
+                began = time.monotonic()
+                notebook = _executed(run, at_cell, limits)
+                run.finish(notebook, *_tidy(notebook, run, time.monotonic() - began))
+    except OSError as e:
+        raise PageFailed(f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}") from e
+
+
+@contextmanager
+def _alone(run: Run):
+    lock = FileLock(run.partial.with_suffix(".lock"))
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        Console(stderr=True).print(f"{run.page.name}: another process runs it, waiting", markup=False)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits) -> nbformat.NotebookNode:
+    """The page's notebook after all cells; papermill saves it as the run's partial notebook after each."""
     import papermill
     logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-    run.partial.parent.mkdir(parents=True, exist_ok=True)
-    began, current = time.monotonic(), [0]
-    total = sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed)
+    current, total = [0], sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed)
 
     def on_cell_execute(cell, cell_index):
         current[0] += 1
         at_cell(current[0], total)
 
-    try:
-        at_cell(0, total)
-        notebook = papermill.execute_notebook(
-            run.page.notebook, str(run.partial), run.changed, kernel_name="python3", progress_bar=False,
-            start_timeout=300, iopub_timeout=60, on_cell_execute=on_cell_execute, extra_arguments=["--log-level=50"])
-        ended = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.output_type == "error"]
-        if ended:                                           # sys.exit() is no error to papermill
-            raise PageFailed("the page ended itself before its last cell")
-    except papermill.PapermillExecutionError as e:
-        raise PageFailed(f"cell {current[0]} of {total}: {e.ename}: {e.evalue.strip().partition(chr(10))[0]}") from e
-    except DeadKernelError as e:
-        raise PageFailed(f"cell {current[0]} of {total}: the kernel died (killed, or out of memory)") from e
-    except CellTimeoutError as e:
-        raise PageFailed(f"cell {current[0]} of {total}: the kernel gave no answer in time") from e
-    _tidy(notebook, run, time.monotonic() - began)
-    with written_whole(run.path) as part:
-        nbformat.write(notebook, part)
-    run.partial.unlink(missing_ok=True)
+    at_cell(0, total)
+    with watched(limits) as (kernel, ended):
+        try:
+            notebook = papermill.execute_notebook(
+                run.page.notebook, str(run.partial), run.changed, kernel_name="python3", progress_bar=False,
+                kernel_manager_class=kernel, start_timeout=300, iopub_timeout=60, on_cell_execute=on_cell_execute,
+                extra_arguments=["--log-level=50"])
+        except papermill.PapermillExecutionError as e:
+            problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
+        except DeadKernelError:
+            problem = "the kernel died (killed, or out of memory)"
+        except CellTimeoutError:
+            problem = "the kernel gave no answer in time"
+        except RuntimeError:                                    # ended before it was up
+            if not ended():
+                raise
+        else:
+            left = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.output_type == "error"]
+            if not left:                                        # sys.exit() is no error to papermill
+                return notebook
+            problem = "the page ended itself before its last cell"
+    raise PageFailed(f"cell {current[0]} of {total}: {ended() or problem}")
 
 
-def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> None:
-    """Replace papermill's metadata (times, paths of this machine) by what the run table tells."""
+def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[float, str, str]:
+    """Replace papermill's metadata (times, paths of this machine) by what the run table tells: seconds, finished,
+    commit."""
     for part in (notebook, *notebook.cells):
         part.metadata.pop("papermill", None)
         part.metadata.pop("execution", None)
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
     finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id, "parameters": run.values,
-                                      "seconds": round(seconds, 1), "finished": finished,
-                                      "commit": commit.stdout.strip()}
+                                      "seconds": round(seconds, 1), "finished": finished, "commit": commit}
+    return seconds, finished, commit
 
 
 @contextmanager
-def _environment(threads: int, profile: str):
+def environment(threads: int, profile: str):
     """What kernels inherit: quiet libraries, as many threads as there are cores for each, the profile."""
     threads = os.environ.get("OMP_NUM_THREADS", str(threads))              # one number for all, or they fight for cores
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
@@ -127,13 +164,6 @@ def _cores() -> int:
 def _on_gpu() -> bool:
     import torch
     return torch.cuda.is_available()
-
-
-def _kill_kernels() -> None:
-    """End the kernels of this process, at Ctrl-C: a kernel is in a session of its own and would not hear it."""
-    import psutil
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
 
 
 class _Progress:
@@ -168,8 +198,9 @@ class _Progress:
     def end(self, run: Run, error: BaseException | None) -> None:
         self.bars.stop_task(self.tasks[run.path])
         if error:
-            self.console.print(f"{run.page.name}: failed at {error}" if isinstance(error, PageFailed) else
-                               f"{run.page.name}: failed: {type(error).__name__}: {error}", markup=False)
+            what = {PageFailed: f" at {error}", UserError: f": {error}"}
+            what = what.get(type(error), f": {type(error).__name__}: {error}")
+            self.console.print(f"{run.page.name}: failed{what}", markup=False)
             self.console.print(f"  its partial notebook: {run.partial.relative_to(home())}", markup=False)
         elif self.bars.disable:
             self.console.print(f"{run.page.name}: done after {time.monotonic() - self.began:.0f} s", markup=False)

@@ -51,7 +51,7 @@ def start(page: dict) -> None:
     versions = {"python": platform.python_version()} | {p: version(p) for p in ("torch", "transformers", "numpy")}
     cpu = f"{_cpu()}, {torch.get_num_threads()} threads"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
-    about = {"seed": seed, "device": device, "versions": versions}
+    about = {"seed": seed, "device": device, "threads": torch.get_num_threads(), "versions": versions}
     _keep("probebook:environment", "application/json", json.dumps(about))
 
 
@@ -59,8 +59,11 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other column is a metric.
 
     Nothing is shown. `probebook results PAGE` prints all tables as CSV: table, ids, metric, value.
-    UserError: an id that is no column, a metric that is no number. A name may be used once on a page.
+    UserError: an id that is no column or has a name of the results', a metric that is no number. A name may be used
+    once on a page.
     """
+    if taken := {"table", "metric", "value"} & set(ids):
+        raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column of that name")
     missing = [column for column in ids if column not in frame]
     if missing:
         raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has {', '.join(map(str, frame))}")

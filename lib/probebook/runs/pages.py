@@ -4,9 +4,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import nbformat
@@ -104,7 +103,7 @@ def modules(page: Page) -> dict[str, Path]:
     """Modules of the library that a page imports, directly or through others, with their files."""
     found: dict[str, Path] = {}
     code = "\n".join(cell.source for cell in page.notebook.cells if cell.cell_type == "code")
-    todo = list(_imports(_python(code), ""))
+    todo = [*_imports(_python(code), "")]
     while todo:
         name = todo.pop()
         path = LIBRARY.parent.joinpath(*name.split("."))
@@ -121,15 +120,15 @@ def _python(code: str) -> str:
     return "\n".join("pass" if line.startswith(("%", "!")) else line for line in code.splitlines())
 
 
-def _imports(source: str, package: str) -> Iterator[str]:
+@cache
+def _imports(source: str, package: str) -> tuple[str, ...]:
     """Names of the library's modules that a source may import, wherever in it."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
             module = ".".join([*parents, *([node.module] if node.module else [])])
-            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == LIBRARY.name)
+            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in found if name.split(".")[0] == LIBRARY.name)

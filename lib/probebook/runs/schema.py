@@ -10,6 +10,7 @@ import io
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -79,6 +80,17 @@ def from_text(types: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
             values[name] = text if types.get(name) in (str, ModelName) else yaml.safe_load(text)
         except yaml.YAMLError:
             values[name] = text
+    return values
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """Values of a YAML file `name: value`. UserError: no such file, or something else in it."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
+        raise UserError(f"{path}: {' '.join(str(getattr(e, 'strerror', None) or e).split())}") from None
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each parameter")
     return values
 
 

@@ -1,7 +1,9 @@
-"""The store of runs: what a run's id is made of, where its notebook lies, what it recorded.
+"""The store of runs: what a run's id is made of, its folder, what it recorded.
 
-A run is one page with one set of parameters. Its id hashes everything its result depends on; a finished run lies as
-one executed notebook in `_build/runs/PAGE/ID.ipynb`, one that failed or is under way as `ID.partial.ipynb`.
+A run is one page with one set of parameters. Its id hashes everything its result depends on. A finished run is the
+folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed), `metrics.parquet` (its tables as one: table, ids,
+metric, value) and `record.json` (`Record`); it gets its name when all three are written. What is under way or has
+failed lies in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
 
@@ -11,18 +13,66 @@ import json
 import os
 import platform
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 import nbformat
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
 from probebook.runs.schema import coerce
+
+NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
+
+
+class Record(BaseModel):
+    """`record.json` of a run. A later schema may add fields; the meaning of these does not change."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    schema_version: Literal[1] = 1
+    page: str
+    run: str                        # the run's id
+    profile: str
+    parameters: dict                # every parameter, with the value that it had
+    changed: list[str]              # names of those that differ from the page's own values
+    seed: int | None                # None: the page never called `start`
+    device: str
+    threads: int | None
+    versions: dict[str, str]        # Python and the libraries that numbers depend on
+    data: dict[str, str]            # sha256 of the registry, the published figures, the shipped models
+    seconds: float                  # wall time of the page, kernel included
+    finished: str                   # UTC, YYYY-MM-DD HH:MM
+    commit: str                     # of the sources; "-dirty": with changes; "" outside git
+    files: dict[str, str]           # sha256 of the other files of the folder
+    sha256: str = ""                # of this record as JSON with sorted keys and this field empty
+
+    def sealed(self) -> Record:
+        """The same with its own checksum."""
+        text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
+        return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by `intact`."""
+    try:
+        record = Record.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return record if record == record.sealed() else None
+
+
+def intact(folder: Path) -> bool:
+    """Whether a run's folder holds what its record says, to the bit."""
+    record = read_record(folder)
+    return record is not None and all((folder / name).is_file() and sha256(folder / name) == digest
+                                      for name, digest in record.files.items())
 
 
 @dataclass(frozen=True)
@@ -41,32 +91,83 @@ class Run:
     @cached_property
     def id(self) -> str:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
-                 "library": {name: sha256(path) for name, path in sorted(modules(self.page).items())},
+                 "library": {name: _file_hash(path) for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
                  "static": _static(self.page), "folders": _folders(self.values),
                  "versions": [platform.python_version(), version("torch"), version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
+    def folder(self) -> Path:
+        return home() / "_build" / "runs" / self.page.name / self.id
+
+    @property
     def path(self) -> Path:
-        return home() / "_build" / "runs" / self.page.name / f"{self.id}.ipynb"
+        """The executed notebook."""
+        return self.folder / NOTEBOOK
 
     @property
     def partial(self) -> Path:
-        return self.path.with_suffix(".partial.ipynb")
+        """The notebook while the page runs, or of the run that failed."""
+        return home() / "_build" / "partial" / self.page.name / f"{self.id}.ipynb"
 
     @property
     def finished(self) -> bool:
-        return self.path.exists()
+        """Whether the run is there and whole. One that is damaged is named on stderr, and is not finished."""
+        if not self.folder.exists():
+            return False
+        whole = intact(self.folder)
+        if not whole:
+            print(f"{self.page.name}: run {self.id[:8]} is damaged, it is made again", file=sys.stderr)
+        return whole
+
+    @property
+    def command(self) -> str:
+        """The command line that makes this run."""
+        words = ["probebook", "run", self.page.name]
+        for name, value in self.changed.items():
+            words += ["-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+        return shlex.join(words)
 
     def read(self) -> nbformat.NotebookNode:
         """The executed notebook. UserError if the run is not finished."""
         if not self.finished:
-            command = ["probebook", "run", self.page.name]
-            for name, value in self.changed.items():
-                command += ["-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-            raise UserError(f"no finished run of {self.page.name} with these parameters: {shlex.join(command)}")
+            raise UserError(f"no finished run of {self.page.name} with these parameters: {self.command}")
         return nbformat.read(self.path, as_version=4)
+
+    def finish(self, notebook: nbformat.NotebookNode, seconds: float, finished: str, commit: str) -> None:
+        """Write the run's folder from its executed notebook. It gets its name last; an older one is replaced."""
+        new, old = self.partial.with_suffix(".new"), self.partial.with_suffix(".old")
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        new.mkdir(parents=True)
+        nbformat.write(notebook, new / NOTEBOOK)
+        metrics = results(notebook)
+        texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])     # one type a column
+        metrics.astype(dict.fromkeys(texts, "string")).to_parquet(new / METRICS, index=False)
+        about = environment(notebook) or {"seed": None, "device": "", "threads": None, "versions": {}}
+        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile, parameters=self.values,
+                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1), finished=finished,
+                        commit=commit, files={name: sha256(new / name) for name in (NOTEBOOK, METRICS)})
+        (new / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n", encoding="utf-8")
+        for path in (*new.iterdir(), new):
+            _to_disk(path)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        if self.folder.exists():
+            self.folder.rename(old)
+        new.rename(self.folder)
+        _to_disk(self.folder.parent)
+        shutil.rmtree(old, ignore_errors=True)
+        self.partial.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """What is written to a file, or named in a folder, survives a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def plan(page: Page, profile: str = "pocket", values: dict | None = None, after: tuple[str, ...] = ()) -> Run:
@@ -83,8 +184,19 @@ def data_hashes() -> dict[str, str]:
 
 def _tree_hash(path: Path) -> str:
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    lines = [f"{file.relative_to(path)} {sha256(file)}" for file in files]
+    lines = [f"{file.relative_to(path)} {_file_hash(file)}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    """As `sha256`, once in a process for a file that stays as it is: a sweep plans thousands of runs."""
+    about = path.stat()
+    return _hash_of(path, about.st_size, about.st_mtime_ns, about.st_ino)
+
+
+@cache
+def _hash_of(path, *_):
+    return sha256(path)
 
 
 def _static(page: Page) -> dict[str, str]:
@@ -122,7 +234,7 @@ def tables(notebook: nbformat.NotebookNode) -> dict[str, pd.DataFrame]:
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
         raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table its own name")
-    return {name: pd.read_csv(io.StringIO(text)) for name, text in found}
+    return {name: pd.read_csv(io.StringIO(text), float_precision="round_trip") for name, text in found}
 
 
 def results(notebook: nbformat.NotebookNode) -> pd.DataFrame:
@@ -151,9 +263,8 @@ def run_table() -> pd.DataFrame:
 
 
 def _row(run: Run) -> dict:
-    notebook = run.read()
-    about, ran_with = notebook.metadata["probebook"], environment(notebook)
-    return {"page": run.page.name, "profile": run.profile, "run": run.id[:8], "device": ran_with.get("device", ""),
+    record = read_record(run.folder)
+    return {"page": run.page.name, "profile": run.profile, "run": run.id[:8], "device": record.device,
             "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items()),
-            "versions": ", ".join(f"{name} {v}" for name, v in ran_with.get("versions", {}).items()),
-            "seconds": round(about["seconds"]), "finished": about["finished"], "commit": about["commit"]}
+            "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
+            "seconds": round(record.seconds), "finished": record.finished, "commit": record.commit}

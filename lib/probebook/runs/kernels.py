@@ -1,0 +1,93 @@
+"""Kernels of pages: reached through files instead of ports, ended when they take too long or too much memory."""
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import psutil
+
+from probebook.base import UserError
+
+EVERY = .2      # seconds between two looks at a kernel's memory
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a page may take: seconds of wall time, bytes of memory of its kernel with all its children. None: any."""
+    seconds: float | None = None
+    memory: int | None = None
+
+
+def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
+    """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: neither a time nor a size."""
+    import pandas as pd
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+    try:
+        held = seconds and (float(seconds) if seconds.replace(".", "", 1).isdecimal() else
+                            pd.Timedelta(seconds).total_seconds())
+    except ValueError:
+        raise UserError(f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h") from None
+    try:
+        size = memory and TypeAdapter(ByteSize).validate_python(memory)
+    except ValidationError:
+        raise UserError(f"memory limit {memory!r}: should be a size such as 800MB or 6GiB") from None
+    if (held is not None and not held > 0) or (size is not None and not size > 0):
+        raise UserError("a limit of time or memory should be more than nothing")
+    return Limits(held, size and int(size))
+
+
+@contextmanager
+def watched(limits: Limits) -> Iterator[tuple[type, Callable[[], str]]]:
+    """A class of kernel managers for one page, and a function that says why its kernel was ended ("": it was not).
+
+    Addresses are files of a folder of its own, since kernels that start at the same time take each other's ports."""
+    from jupyter_client import AsyncKernelManager
+    reasons, over, kernels = [], threading.Event(), []
+
+    class Watched(AsyncKernelManager):
+        async def start_kernel(self, **given):
+            self.transport, self.ip, self.connection_file = "ipc", f"{folder}/kernel", f"{folder}/kernel.json"
+            await super().start_kernel(**given)
+            kernels.append(psutil.Process(self.provisioner.pid))
+
+    watch = threading.Thread(target=_watch, args=(limits, kernels, reasons, over), daemon=True)
+    with tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder:
+        watch.start()
+        try:
+            yield Watched, lambda: "".join(reasons[:1])
+        finally:
+            over.set()
+            watch.join()
+
+
+def _watch(limits, kernels, reasons, over) -> None:
+    """Until the page is over: end its kernel once it is beyond a limit."""
+    began = time.monotonic()
+    while not over.wait(EVERY):
+        if limits.seconds and time.monotonic() - began > limits.seconds:
+            reasons.append(f"ended after {limits.seconds:g} s, its time limit")
+        elif limits.memory and (used := sum(map(_memory, kernels))) > limits.memory:
+            reasons.append(f"ended at {used / 1e9:.2f} GB of memory, its limit is {limits.memory / 1e9:.2f} GB")
+        if reasons and kernels:
+            kill(kernels)
+            return
+
+
+def _memory(process: psutil.Process) -> int:
+    """Resident bytes of a process and its children; 0 once it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        return sum(p.memory_info().rss for p in (process, *process.children(recursive=True)))
+    return 0
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    """End processes and their children at once."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            for one in (*process.children(recursive=True), process):
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()

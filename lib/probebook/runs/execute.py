@@ -116,9 +116,8 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits) -> 
             problem = "the kernel died (killed, or out of memory)"
         except CellTimeoutError:
             problem = "the kernel gave no answer in time"
-        except RuntimeError:                                    # ended before it was up
-            if not ended():
-                raise
+        except RuntimeError as e:
+            problem = f"its kernel did not start: {e}"
         else:
             left = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.output_type == "error"]
             if not left:                                        # sys.exit() is no error to papermill

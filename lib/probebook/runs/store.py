@@ -140,25 +140,31 @@ class Run:
         new, old = self.partial.with_suffix(".new"), self.partial.with_suffix(".old")
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
-        new.mkdir(parents=True)
-        nbformat.write(notebook, new / NOTEBOOK)
-        metrics = results(notebook)
-        texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])     # one type a column
-        metrics.astype(dict.fromkeys(texts, "string")).to_parquet(new / METRICS, index=False)
-        about = environment(notebook) or {"seed": None, "device": "", "threads": None, "versions": {}}
-        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile, parameters=self.values,
-                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1), finished=finished,
-                        commit=commit, files={name: sha256(new / name) for name in (NOTEBOOK, METRICS)})
-        (new / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n", encoding="utf-8")
-        for path in (*new.iterdir(), new):
-            _to_disk(path)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        if self.folder.exists():
-            self.folder.rename(old)
-        new.rename(self.folder)
+        try:
+            self._write(new, notebook, seconds, finished, commit)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            if self.folder.exists():
+                self.folder.rename(old)
+            new.rename(self.folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
         _to_disk(self.folder.parent)
         shutil.rmtree(old, ignore_errors=True)
         self.partial.unlink(missing_ok=True)
+
+    def _write(self, folder: Path, notebook: nbformat.NotebookNode, seconds: float, finished: str, commit: str) -> None:
+        folder.mkdir(parents=True)
+        nbformat.write(notebook, folder / NOTEBOOK)
+        metrics = results(notebook)
+        texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])     # one type a column
+        metrics.astype(dict.fromkeys(texts, "string")).to_parquet(folder / METRICS, index=False)
+        about = environment(notebook) or {"seed": None, "device": "", "threads": None, "versions": {}}
+        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile, parameters=self.values,
+                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1), finished=finished,
+                        commit=commit, files={name: sha256(folder / name) for name in (NOTEBOOK, METRICS)})
+        (folder / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n", encoding="utf-8")
+        for path in (*folder.iterdir(), folder):
+            _to_disk(path)
 
 
 def _to_disk(path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Kill a run at random moments, go on, and compare with a run that was left alone.
+
+    .venv/bin/python benchmarks/faults.py [kills]
+
+Each kill (−9, in turn of the runner, of its kernel, of a sweep's worker) has a folder and a cache of its own. The run
+is then asked for again until it ends well. `same`: its metrics are those of the undisturbed run, bit for bit.
+data/records/benchmarks/faults.csv is written anew, a kill a row.
+"""
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import psutil
+
+from probebook.base import DATA, ROOT
+
+PAGE = ["1_causal_probing/03_first_interventions", "--profile", "smoke"]
+SWEEP = "{page: 1_causal_probing/03_first_interventions, profile: smoke, seeds: [0]}"
+TABLE = DATA / "records" / "benchmarks" / "faults.csv"
+
+
+def begin(*words: str, home: Path, **given) -> subprocess.Popen:
+    """Start the command line on the book in `home`, with a cache there."""
+    env = os.environ | {"PROBEBOOK_HOME": str(home), "PROBEBOOK_CACHE": str(home / "cache")}
+    return subprocess.Popen([sys.executable, "-c", "from probebook.cli import app; app()", *words], env=env, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home, **given)
+
+
+def the_runner(process: subprocess.Popen) -> list[psutil.Process]:
+    return [psutil.Process(process.pid)]
+
+
+def its_kernel(process: subprocess.Popen) -> list[psutil.Process]:
+    return _descendants(process, "ipykernel_launcher")
+
+
+def a_worker(process: subprocess.Popen) -> list[psutil.Process]:
+    """Processes in which a sweep's runs happen: those that have kernels, and those that wait for work."""
+    return [worker for worker in _descendants(process, "spawn_main") if worker.ppid() == process.pid]
+
+
+def _descendants(process, word):
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found += [child] * any(word in part for part in child.cmdline())
+    return found
+
+
+def kill(process: subprocess.Popen, whom: Callable, seconds: float) -> bool:
+    """After `seconds` kill −9 the first that `whom` names, as soon as there is one; False if the command ended."""
+    until = time.monotonic() + seconds
+    while process.poll() is None:
+        if time.monotonic() >= until and (found := whom(process)):
+            found[0].kill()
+            return True
+        time.sleep(.05)
+    return False
+
+
+def metrics(home: Path) -> dict[str, bytes]:
+    """`metrics.parquet` of each finished run, by its folder."""
+    return {path.parent.name: path.read_bytes() for path in sorted(home.glob("_build/runs/*/*/*/metrics.parquet"))}
+
+
+def go_on(*words: str, home: Path, tries: int = 3) -> int:
+    """Ask for the same again until it ends well; how often that took. RuntimeError: more than `tries` times."""
+    for i in range(1, tries + 1):
+        done = begin(*words, home=home)
+        err = done.communicate()[1]
+        if done.returncode == 0:
+            return i
+    raise RuntimeError(err)
+
+
+def a_home(folder: Path) -> Path:
+    """A folder with the book's pages and nothing else."""
+    (folder / "notebooks").symlink_to(ROOT / "notebooks")
+    (folder / "sweep.yaml").write_text(SWEEP)
+    return folder
+
+
+def trial(whom: Callable, words: list[str], seconds: float, expected: dict[str, bytes]) -> dict:
+    """One kill after `seconds`, and what came of it."""
+    with TemporaryDirectory() as folder:
+        home, began = a_home(Path(folder)), time.monotonic()
+        process = begin(*words, home=home)
+        killed = kill(process, whom, seconds)
+        at = time.monotonic() - began
+        process.communicate()
+        asked = 0 if process.returncode == 0 else go_on(*words, home=home)
+        before = [path.stat().st_mtime_ns for path in home.glob("_build/runs/*/*/*/record.json")]
+        go_on(*words, home=home, tries=1)
+        after = [path.stat().st_mtime_ns for path in home.glob("_build/runs/*/*/*/record.json")]
+        return {"killed": whom.__name__.replace("_", " ") if killed else "nothing: it had ended",
+                "at second": round(at, 1), "ended with": process.returncode, "asked again": asked,
+                "runs": len(after), "same": metrics(home) == expected, "made twice": before != after}
+
+
+def main(kills: int) -> None:
+    run, sweep = ["run", *PAGE], ["sweep", "sweep.yaml"]
+    rng, rows = random.Random(0), []
+    with TemporaryDirectory() as folder:
+        home, began = a_home(Path(folder)), time.monotonic()
+        go_on(*run, home=home, tries=1)
+        seconds, expected = time.monotonic() - began, metrics(home)
+    for i in range(kills):
+        whom = [the_runner, its_kernel, a_worker][i % 3]
+        rows.append(trial(whom, sweep if whom is a_worker else run, rng.uniform(0, seconds), expected))
+        print(rows[-1], flush=True)
+        pd.DataFrame(rows).to_csv(TABLE, index=False)
+    table = pd.DataFrame(rows)
+    print(table.groupby("killed")[["same", "made twice"]].agg(["count", "sum"]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 30)

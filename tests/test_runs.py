@@ -7,9 +7,10 @@ import shutil
 import nbformat
 import papermill
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 
-from conftest import HEADER
+from conftest import HEADER, PARAMETERS
 from probebook.base import UserError
 from probebook.runs import build, pages, records, store
 from probebook.runs.execute import environment, run_all
@@ -23,6 +24,16 @@ RECORDS = """
     table = pd.DataFrame({"method": ["a", "b"], "score": [eps, 2 * eps], "items": [n, 2 * n]})
     record(table, "scores", ids=["method"])
     record(pd.DataFrame({"loss": [.5]}), "fit")
+    """
+LAYERS = "model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer | None = -1"
+WIDER = """
+    share: Annotated[float, Field(ge=0, le=1)] = 0.5  # a range of its own
+    few: Count | None = None  # None: all
+    rates: list[float] = [0.1]  # of learning
+    names: list[str] = []  # plain words
+    word: str = ""  # any
+    kinds: list[Literal["on", "none"]] | None = None  # None: both
+    level: Literal[1, 2, "all"] = 1  # number or word
     """
 
 
@@ -41,44 +52,68 @@ def test_declared_parameters(tiny):
 
 @pytest.mark.parametrize(("text", "value"), [
     ("eps=1e-3", .001), ("eps=2", 2.0), ("n=7", 7), ("sizes=[3, 4]", [3, 4]), ("fast=true", True),
-    ("rule=last", "last")])
+    ("rule=last", "last"), ("word=on", "on"), ("word=1e-3", "1e-3"), ("rates=[1e-3, 2]", [.001, 2.0]),
+    ("names=[true, 1e-3]", ["true", "1e-3"]), ("few=None", None),
+    ("few=null", None), ("few=none", None), ("few=3", 3), ("kinds=[on, none]", ["on", "none"]), ("level=2", 2),
+    ("kinds=none", None), ("share=1", 1.0)])
 def test_values_are_read_in_their_types(tiny, text, value):
-    tiny()
+    tiny(parameters=PARAMETERS + WIDER)
     got = values(text)[text.partition("=")[0]]
     assert got == value and type(got) is type(value)
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("epsilon=1", "unknown parameter 'epsilon' of 1_demo/01_first: it has n, eps, rule, sizes, fast"),
+    ("epsilon=1", "unknown parameter 'epsilon' of 1_demo/01_first: did you mean eps? it has n, eps, rule, sizes, fast"),
+    ("xyzzy=1", "unknown parameter 'xyzzy' of 1_demo/01_first: it has n, eps"), ("n=none", "valid integer"),
     ("n=many", "n = 'many' of 1_demo/01_first: should be a valid integer"),
-    ("n=0", "greater than or equal to 1"), ("n=2.5", "valid integer"), ("n=true", "not true or false"),
-    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=.inf", "finite"), ("eps=.nan", "finite"),
+    ("n=0", "greater than or equal to 1"), ("n=2.5", "valid integer"), ("n=true", "valid integer"),
+    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=inf", "finite"), ("eps=nan", "finite"),
     ("rule=first", "'mean' or 'last'"), ("sizes=3", "valid list"), ("sizes=[1, 0]", "item 2 should be"),
+    ("sizes=[1, [2", "valid list"), ("share=2", "less than or equal to 1"), ("share=-1", "equal to 0"),
+    ("few=0", "equal to 1"), ("level=3", "should be 1, 2 or 'all'"),
     ("fast=perhaps", "boolean"), ("n", "name=value")])
 def test_bad_values_are_refused_in_one_line(tiny, text, says):
-    tiny()
+    tiny(parameters=PARAMETERS + WIDER)
     with pytest.raises(UserError, match="^[^\n]+$") as e:
         values(text)
     assert says in str(e.value)
 
 
-@pytest.mark.parametrize("cell", ["n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)"])
-def test_a_parameters_cell_holds_declarations_only(cell):
+def test_values_of_a_yaml_file_are_read_in_their_types(tiny):
+    """YAML reads `1e-3` as text, and papermill's command line everything that it does not know."""
+    tiny(parameters=PARAMETERS + WIDER)
+    given = yaml.safe_load("{eps: 1e-3, rates: [1e-3, 2], few: null, fast: true, n: '7', sizes: '[3, 4]'}")
+    assert plan(find("1_demo"), values=given).changed == {"n": 7, "eps": .001, "sizes": [3, 4], "fast": True,
+                                                          "rates": [.001, 2.0]}
+    for bad in ({"n": True}, {"sizes": [True]}, {"few": True}, {"level": True}, {"n": None}, {"names": [1]}):
+        with pytest.raises(UserError, match="^[^\n]+$"):
+            plan(find("1_demo"), values=bad)
+
+
+@pytest.mark.parametrize("cell", [
+    "n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)", "n: print(1) = 5",
+    "n: [c for c in ().__class__.__mro__][1] = 5", "n: Annotated[int, print(1)] = 5", "n: list[print(1)] = []",
+    "n: Annotated[int, Field(ge=print(1))] = 5", "n: Annotated[int, Field(default_factory=print)] = 5",
+    "n: Annotated[int, Field(colour=1)] = 5", "n: Literal[print(1)] = 5", "n: Count.__class__ = 5", "n: 'Count' = 5",
+    "n: Literal = 5", "n: list = []"])
+def test_a_parameters_cell_holds_declarations_only(cell, capsys):
     with pytest.raises(UserError, match="line 1: should be `name: Type = plain value`"):
         declared(cell)
+    assert capsys.readouterr().out == ""                            # nothing in it was run
 
 
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
     monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
-    types = {p.name: p.type for p in declared("model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer = -1")}
+    types = {p.name: p.type for p in declared(LAYERS)}
     assert check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
+    assert check_layers(types, {"model": "m", "layers": [], "layer": None}) is None
 
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
 def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
     monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
-    types = {p.name: p.type for p in declared("model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer = -1")}
+    types = {p.name: p.type for p in declared(LAYERS)}
     with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
         check_layers(types, {"model": "m", "layers": layers, "layer": layer})
 
@@ -187,9 +222,11 @@ def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):
 
 @pytest.mark.parametrize(("given", "error"), [({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
                                               ({"n": "many"}, "should be a valid integer"), ({"n": 0}, "equal to 1"),
-                                              ({"eps": "1e-3", "n": "7"}, None)])
+                                              ({"few": 0}, "equal to 1"),
+                                              ({"eps": "1e-3", "n": "7", "sizes": "[3, 4]", "few": "None"}, None)])
 def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
-    tiny("start(globals())", "print(n + 1, eps * 1000)")
+    parameters = f"{PARAMETERS}few: Count | None = 3  # None: all\n"
+    tiny("start(globals())", "print(n + 1, eps * 1000, sizes, few)", parameters=parameters)
     nbformat.write(find("1_demo").notebook, tmp_path / "page.ipynb")
     arguments = (str(tmp_path / "page.ipynb"), str(tmp_path / "out.ipynb"), given)
     if error:
@@ -197,7 +234,7 @@ def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
             papermill.execute_notebook(*arguments, progress_bar=False)
     else:
         cells = papermill.execute_notebook(*arguments, progress_bar=False).cells
-        assert cells[-1].outputs[0].text == "8 1.0\n"
+        assert cells[-1].outputs[0].text == "8 1.0 [3, 4] None\n"
 
 
 def test_records_are_numbers_with_named_ids():

@@ -1,22 +1,27 @@
 """A page's parameters: their types, how a page declares them, how values are checked.
 
 A page declares each parameter once, in the cell tagged `parameters`:
-`layer: Layer = -1  # hidden layer, 0 = embeddings`.
+`layer: Layer = -1  # hidden layer, 0 = embeddings`. A type is a name of `TYPES`, `list[…]`, `Literal[…]`,
+`… | None`, or a range of its own: `Annotated[float, Field(ge=0, le=1)]`.
 """
 from __future__ import annotations
 
 import ast
 import io
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError
+from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
 Rank = Annotated[int, Field(ge=0)]
@@ -26,7 +31,8 @@ Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Layer = Annotated[int, "hidden layer"]
 ModelName = Annotated[str, Field(min_length=1)]
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength, "Layer": Layer,
-         "ModelName": ModelName, "Literal": Literal, "int": int, "float": float, "str": str, "bool": bool, "list": list}
+         "ModelName": ModelName, "int": int, "float": float, "str": str, "bool": bool}
+RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")     # of `Field`
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,14 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
     found = []
     for node in ast.parse(source).body:
         try:
-            kind = ast.unparse(node.annotation)
-            type_ = eval(kind, {"__builtins__": {}}, TYPES)
+            type_ = _type(node.annotation)
             default = _fit(type_, ast.literal_eval(node.value))
-            found.append(Parameter(node.target.id, kind, type_, default, comments.get(node.end_lineno, "")))
-        except (AttributeError, NameError, TypeError, ValueError) as e:
-            raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` "
-                            f"with a type of {', '.join(TYPES)} ({e})") from None
+            kind, comment = ast.unparse(node.annotation), comments.get(node.end_lineno, "")
+            found.append(Parameter(node.target.id, kind, type_, default, comment))
+        except (AttributeError, TypeError, ValueError) as e:
+            raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` with "
+                            f"a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
+                            f"Annotated[…, Field(ge=…)] ({e})") from None
     return found
 
 
@@ -61,7 +68,10 @@ def coerce(types: dict[str, Any], values: dict[str, Any], page: str = "this page
     fitted = {}
     for name, value in values.items():
         if name not in types:
-            raise UserError(f"unknown parameter {name!r} of {page}: it has {', '.join(types) or 'none'}")
+            near = get_close_matches(name, types, n=1)
+            raise UserError(f"unknown parameter {name!r} of {page}: {f'did you mean {near[0]}? ' if near else ''}"
+                            f"it has {', '.join(types) or 'none'}")
+        refuse_secrets(name, value)
         try:
             fitted[name] = _fit(types[name], value)
         except ValueError as e:
@@ -69,18 +79,13 @@ def coerce(types: dict[str, Any], values: dict[str, Any], page: str = "this page
     return fitted
 
 
-def from_text(types: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Values of `name=value` texts, read as YAML (`1e-3`, `[1, 2]`, `true`); text stays text where text is wanted."""
-    values = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
+def from_text(assignments: Sequence[str]) -> dict[str, str]:
+    """Values of `name=value` texts, still as text: `coerce` reads them in their declared types."""
+    pairs = [assignment.partition("=") for assignment in assignments]
+    for name, equals, _ in pairs:
         if not equals:
-            raise UserError(f"{assignment!r}: a parameter is given as name=value")
-        try:
-            values[name] = text if types.get(name) in (str, ModelName) else yaml.safe_load(text)
-        except yaml.YAMLError:
-            values[name] = text
-    return values
+            raise UserError(f"{hide_secrets(name)!r}: a parameter is given as name=value")
+    return {name: text for name, _, text in pairs}
 
 
 def from_file(path: Path) -> dict[str, Any]:
@@ -97,8 +102,8 @@ def from_file(path: Path) -> dict[str, Any]:
 def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
     """UserError if a `Layer` parameter lies outside a model that is given as a `ModelName` parameter."""
     def of(kind: Any) -> list[tuple[str, Any]]:
-        names = [name for name, type_ in types.items() if type_ in (kind, list[kind])]
-        return [(name, item) for name in names for item in ([values[name]] if types[name] == kind else values[name])]
+        names = [name for name, type_ in types.items() if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
+        return [(name, item) for name in names for item in _flat(values[name])]
 
     layers, models = of(Layer), of(ModelName)
     if not layers or not models:
@@ -111,8 +116,59 @@ def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
                 raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})")
 
 
+def _type(node: ast.expr) -> Any:
+    """The type that an annotation means. ValueError: it is none of those that a page may use."""
+    match node:
+        case ast.Name(name) if name in TYPES:
+            return TYPES[name]
+        case ast.Constant(None):
+            return None
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _type(left) | _type(right)
+        case ast.Subscript(ast.Name("list"), item):
+            return list[_type(item)]
+        case ast.Subscript(ast.Name("Literal"), constants):
+            return Literal[ast.literal_eval(constants)]
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])) \
+                if all(limit.arg in RANGE for limit in limits):
+            return Annotated[_type(kind), Field(**{limit.arg: ast.literal_eval(limit.value) for limit in limits})]
+    raise ValueError(f"no type of a parameter: {ast.unparse(node)}")
+
+
+def _kinds(type_: Any) -> tuple:
+    """What a type may be: the members of a union, else itself."""
+    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+
+
+def _items(kind: Any) -> Any:
+    """Type of a list's items; None: it is no list."""
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    return get_args(kind)[0] if get_origin(kind) is list else None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """A value, or the items of a list; those that are None aside."""
+    yield from (item for item in (value if isinstance(value, list) else [value]) if item is not None)
+
+
+def _read(type_: Any, value: Any) -> Any:
+    """Text as its declared type reads it: None, a list (`[1e-3, 2]`, as YAML), a constant of a `Literal`."""
+    kinds = _kinds(type_)
+    items = next((items for kind in kinds if (items := _items(kind)) is not None), None)
+    if isinstance(value, str):
+        constants = [c for kind in kinds if get_origin(kind) is Literal for c in get_args(kind)]
+        if value in ("None", "none", "null") and NoneType in kinds and value not in constants:
+            return None
+        value = next((c for c in constants if str(c) == value), value)
+        if items is not None and value.startswith("["):
+            with suppress(yaml.YAMLError):
+                value = yaml.load(value, Loader=yaml.BaseLoader)                # its items stay text
+    return [_read(items, item) for item in value] if items is not None and isinstance(value, list) else value
+
+
 def _fit(type_: Any, value: Any) -> Any:
     """`value` as `type_`: numbers may be written as text or whole floats, a truth value is no number."""
+    value = _read(type_, value)
     try:
         fitted = TypeAdapter(type_).validate_python(value)
     except ValidationError as e:

@@ -1,0 +1,60 @@
+"""Keys lie in environment variables and nowhere else: in no parameter of a page, no notebook, record or error."""
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from typing import Any
+from urllib.parse import quote
+
+from probebook.base import UserError
+
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_ID|_BASE64)?$", re.IGNORECASE)
+USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]+(?:@[^/?#\s\"'<>@]+)*(?=@)")      # user:password of an address
+
+
+def hide_secrets(what: Any) -> Any:
+    """The same text, notebook or plain value without keys: each is replaced by `***NAME***`, its variable.
+
+    Secrets are the values (8 characters or more) of environment variables whose names end in KEY, TOKEN, PASSWORD and
+    the like, as they are or escaped (JSON, HTML, address), and user:password of an address. `what` is not changed."""
+    found = [(form, name) for name, value in secrets().items() for form in _forms(value)]
+    return _hide(what, sorted(found, key=lambda pair: -len(pair[0])))
+
+
+def refuse_secrets(name: str, value: Any) -> None:
+    """UserError if a parameter's value, or an item of it, holds a key or an address with a user or password."""
+    for text in value if isinstance(value, list) else [value]:
+        if not isinstance(text, str):
+            continue
+        for variable, secret in secrets().items():
+            if any(form in text for form in _forms(secret)):
+                raise UserError(f"{name}: holds the value of {variable}, and parameters are kept in records: "
+                                f"leave the key in the environment and give the variable's name")
+        if USER.search(text):
+            raise UserError(f"{name}: an address without user and password: keys belong in environment variables")
+
+
+def secrets() -> dict[str, str]:
+    """Environment variables that hold keys: name → value."""
+    return {name: value.strip() for name, value in os.environ.items()
+            if SECRET.search(name) and len(value.strip()) >= 8}
+
+
+def _forms(value: str) -> set[str]:
+    """A value as it is, and as JSON, HTML, Python's repr and an address write it."""
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1],
+            html.escape(value), html.escape(value, quote=False), quote(value), quote(value, safe="")}
+
+
+def _hide(what: Any, found: list[tuple[str, str]]) -> Any:
+    if isinstance(what, str):
+        for form, name in found:
+            what = what.replace(form, f"***{name}***")
+        return USER.sub("***", what)
+    if isinstance(what, dict):
+        return type(what)({_hide(key, found): _hide(value, found) for key, value in what.items()})
+    if isinstance(what, list | tuple):
+        return type(what)(_hide(item, found) for item in what)
+    return what

@@ -1,5 +1,8 @@
 """Files of others: where they are found, what is verified, and what a failed download leaves behind."""
 import hashlib
+import shutil
+import ssl
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -13,7 +16,16 @@ GOOD = b"the keys to the cabinet are on the table\n" * 100
 
 
 class _Server(BaseHTTPRequestHandler):
+    elsewhere = {}          # path → where it has moved to
+    asked = []              # paths
+
     def do_GET(self):
+        self.asked.append(self.path)
+        if self.path in self.elsewhere:
+            self.send_response(302)
+            self.send_header("Location", self.elsewhere[self.path])
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         body = {"/good": GOOD, "/truncated": GOOD[:1_000], "/wrong": GOOD.upper()}.get(self.path)
         self.send_response(200 if body else 404)
         self.send_header("Content-Length", str(len(GOOD)))
@@ -24,12 +36,38 @@ class _Server(BaseHTTPRequestHandler):
         pass
 
 
+class _served:
+    """Serve the files on the loopback device while the block runs."""
+
+    def __init__(self, context: ssl.SSLContext | None = None):
+        self.server = HTTPServer(("127.0.0.1", 0), _Server)
+        self.scheme = "https" if context else "http"
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"{self.scheme}://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 @pytest.fixture(scope="module")
-def address():
-    server = HTTPServer(("127.0.0.1", 0), _Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+def address(tmp_path_factory):
+    """Of a server with TLS, whose certificate is the only one trusted here."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl, which makes the server's certificate")
+    key, certificate = (tmp_path_factory.mktemp("tls") / name for name in ("key.pem", "certificate.pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with pytest.MonkeyPatch.context() as patch, _served(context) as address:
+        patch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        yield address
 
 
 @pytest.fixture
@@ -63,7 +101,7 @@ def test_download_is_verified_kept_and_cited_once(registry, address, tmp_path, c
     path = room.fetch("text")
     assert path == tmp_path / "cache" / "data" / "folder" / "text.txt" and path.read_bytes() == GOOD
     assert "CC BY 4.0 · Author (2020), Title" in capsys.readouterr().err
-    registry(url="http://127.0.0.1:9/gone")                     # now from the cache, and quietly
+    registry(url="https://127.0.0.1:9/gone")                    # now from the cache, and quietly
     assert room.fetch("text") == path
     assert capsys.readouterr().err == ""
 
@@ -76,20 +114,42 @@ def test_a_bad_download_never_counts(registry, address, tmp_path, page):
     assert _files(tmp_path / "cache") == []
 
 
-def test_a_truncated_download_without_checksum_never_counts(registry, address, tmp_path):
-    registry(url=f"{address}/truncated", sha256=None)
-    assert "cannot be reached" in _refused()
-    assert _files(tmp_path / "cache") == []
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"url": "http://127.0.0.1:9/text"}, "url should begin with https://"),
+    ({"url": "ftp://example.org/text"}, "url should begin with https://"),
+    ({"url": "https://example.org/text", "sha256": None}, "a download needs a sha256"), ({"how": None}, "needs `how`")])
+def test_a_download_without_tls_or_checksum_is_no_entry(registry, fields, says):
+    registry(**fields)
+    assert says in _refused() and _refused().startswith("registry.yaml: text: ")
 
 
-def test_unknown_checksum_is_said(registry, address, capsys):
-    registry(url=f"{address}/good", sha256=None)
-    room.fetch("text")
-    assert "not verified" in capsys.readouterr().err
+def test_a_redirect_is_followed_under_tls_only(registry, address, tmp_path, monkeypatch):
+    registry(url=f"{address}/moved")
+    with _served() as plain:
+        monkeypatch.setattr(_Server, "elsewhere", {"/moved": "/again", "/again": f"{plain}/good"})
+        monkeypatch.setattr(_Server, "asked", [])
+        assert "leads to an address that is not https" in _refused()
+        assert _Server.asked == ["/moved", "/again"] and _files(tmp_path / "cache") == []
+    monkeypatch.setattr(_Server, "elsewhere", {"/moved": "/again", "/again": f"{address}/good"})
+    assert room.fetch("text").read_bytes() == GOOD
+
+
+def test_an_unknown_certificate_is_refused(registry, address, tmp_path, monkeypatch):
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    registry(url=f"{address}/good")
+    assert "cannot be reached (SSLError)" in _refused() and _files(tmp_path / "cache") == []
+
+
+def test_unknown_checksum_of_a_file_at_hand_is_said(registry, tmp_path, capsys):
+    registry(sha256=None)
+    path = tmp_path / "cache" / "data" / "folder" / "text.txt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(GOOD)
+    assert room.fetch("text") == path and "not verified" in capsys.readouterr().err
 
 
 def test_unreachable(registry):
-    registry(url="http://127.0.0.1:9/text")                     # nothing listens there
+    registry(url="https://127.0.0.1:9/text")                    # nothing listens there
     assert "cannot be reached" in _refused()
 
 
@@ -144,3 +204,4 @@ def test_shipped_registry_names_source_licence_and_citation():
         assert entry.file.endswith(name) and (entry.url or entry.how), name
         assert entry.source.startswith("https://") and entry.licence and entry.citation and entry.description, name
         assert entry.sha256 is None or len(bytes.fromhex(entry.sha256)) == 32, name
+        assert entry.sha256 or not entry.url, name

@@ -1,4 +1,4 @@
-"""Files of others: in `PROBEBOOK_DATA`, else in the cache, else downloaded. The only code that uses the network."""
+"""Files of others: in `PROBEBOOK_DATA`, else in the cache, else downloaded over HTTPS and verified."""
 from __future__ import annotations
 
 import hashlib
@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pandas as pd
 import pooch
 import requests
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from probebook.base import DATA, UserError, cache_dir, sha256
 
@@ -23,22 +24,33 @@ class Entry(BaseModel):
     """A file of `data/registry.yaml`."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     file: str               # path under PROBEBOOK_DATA and under the cache's folder "data"
-    url: str | None         # of the original; none: `how` says how to get it from `source`
+    url: str | None         # of the original, https; none: `how` says how to get it by hand from `source`
     source: str
     how: str | None = None
-    sha256: str | None      # none: unknown, the file is not verified
+    sha256: str | None      # none: unknown; such a file is got by hand and not verified
     licence: str
     citation: str
     description: str
+
+    @model_validator(mode="after")
+    def _downloads_are_verified(self) -> Entry:
+        if self.url and not self.url.startswith("https://"):
+            raise ValueError("url should begin with https://; else null, and `how` to get the file by hand")
+        if self.url and not self.sha256:
+            raise ValueError("a download needs a sha256; else url should be null, and `how` to get the file by hand")
+        if not self.url and not self.how:
+            raise ValueError("a file without url needs `how` to get it by hand")
+        return self
 
 
 def entries() -> dict[str, Entry]:
     """name → entry, in the registry's order."""
     try:
-        return {name: Entry(**fields) for name, fields in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
+        return TypeAdapter(dict[str, Entry]).validate_python(yaml.safe_load(REGISTRY.read_text(encoding="utf-8")))
     except ValidationError as e:
         first = e.errors()[0]
-        raise UserError(f"{REGISTRY.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UserError(f"{REGISTRY.name}: {' '.join(map(str, first['loc']))}: "
+                        f"{first['msg'].removeprefix('Value error, ')}") from None
 
 
 def fetch(name: str) -> Path:
@@ -77,16 +89,28 @@ def _download(name: str, entry: Entry) -> Path:
         raise UserError(f"{name} is not at hand: {entry.how} ({entry.source}), as {entry.file} under PROBEBOOK_DATA")
     target = cache_dir() / "data" / entry.file
     pooch.get_logger().setLevel(logging.WARNING)
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30, hooks={"response": _only_https})
     try:                    # pooch downloads under another name and renames what has the right checksum
-        return Path(pooch.retrieve(entry.url, entry.sha256 and f"sha256:{entry.sha256}", target.name, target.parent,
+        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", target.name, target.parent,
                                    downloader=downloader))
+    except InsecureRedirect:
+        problem = "leads to an address that is not https"
     except ValueError:
         problem = "what came has a wrong checksum"
     except (requests.RequestException, OSError) as e:
         problem = f"cannot be reached ({type(e).__name__})"
     raise UserError(f"{name}: {entry.url} {problem}: try again, or get it by hand from {entry.source} "
                     f"and save it as {entry.file} under PROBEBOOK_DATA")
+
+
+class InsecureRedirect(Exception):
+    """A server sent us on to an address without TLS."""
+
+
+def _only_https(response: requests.Response, **_) -> None:
+    """Called with every response, before a redirect is followed."""
+    if not urljoin(response.url, response.headers.get("location", "")).startswith("https://"):
+        raise InsecureRedirect
 
 
 def _show_licence(name: str, entry: Entry) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import agreement
-from probebook.models import pretrain
+from probebook.models import pretrain, recipes
 from probebook.models import pretrain_text as text
 from probebook.models.pretrain import Recipe
 from probebook.models.pretrain_text import CLS, MASK, SEP, SPECIAL
@@ -148,3 +148,14 @@ def test_a_second_task_is_learned_beside_the_text(prose):
     before = pretrain.cloze_loss(model, inputs, labels, chosen).item()
     pretrain.train(model, ids, starts, recipe, cloze=(inputs, labels))
     assert pretrain.cloze_loss(model, inputs, labels, chosen).item() < before - 3
+
+
+def test_encoded_prose_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    monkeypatch.setattr(recipes.english, "paragraphs", lambda: iter(TEXTS))
+    made = recipes._prose(TINY)
+    monkeypatch.setattr(recipes.english, "paragraphs", None)         # not asked again
+    kept = recipes._prose(TINY)
+    for one, two in zip(made[1] + made[2], kept[1] + kept[2], strict=True):
+        assert one.dtype == two.dtype and len(one) and (one == two).all()
+    assert len(kept[2][1]) < len(kept[1][1]) and kept[0].get_vocab() == made[0].get_vocab()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,13 @@ def cache_dir() -> Path:
         raise UserError(f"cache folder {path} cannot be written ({e.strerror}): "
                         "set PROBEBOOK_CACHE to a folder that can") from None
     return path
+
+
+def plain_name(text: str) -> str:
+    """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain name."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
+        raise UserError(f"{text!r} is no plain name: up to 100 letters, digits and . - _, the first no dot or dash")
+    return text
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,6 +13,8 @@ import torch
 from probebook.base import DATA, UserError
 
 POCKET = DATA / "models"
+NO_CODE = {"trust_remote_code": False}                    # neither that of a model's author
+NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor what a pickle may hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,25 +115,25 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
 
     Weights are read as `dtype`: by default float32 on a CPU, bfloat16 on a GPU (`device`: a GPU where there is one).
-    Raises UserError when nothing of that name can be loaded."""
+    Raises UserError when nothing of that name can be loaded. Code that a model brings along is never run, and pickled
+    weights (`pytorch_model.bin`) are never read."""
     import transformers as hf
 
+    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"                   # or the hub is asked to convert pickles
     hf.logging.disable_progress_bar()
     source = _source(name)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     try:
         local = {"local_files_only": Path(source).is_dir()}              # nothing is asked of the hub then
-        config = hf.AutoConfig.from_pretrained(source, **local)
+        config = hf.AutoConfig.from_pretrained(source, **local, **NO_CODE)
         kind = _kind(config)
         auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
                 "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
-        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **local)
-        tokenizer = hf.AutoTokenizer.from_pretrained(source, **local)
+        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **local, **NO_PICKLE)
+        tokenizer = hf.AutoTokenizer.from_pretrained(source, **local, **NO_CODE)
     except (OSError, ValueError) as e:
-        pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
-        raise UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and "
-                        f"safetensors, or a Hugging Face name that this machine can reach") from e
+        raise UserError(_why_not(name, str(e))) from e
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
     if missing:
         raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}"
@@ -143,6 +146,18 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     return Model(name, net.eval().requires_grad_(False).to(device), tokenizer, kind, source)
 
 
+def _why_not(name, error):
+    """One line for what transformers says when it cannot load a model."""
+    if "trust_remote_code" in error:
+        return f"{name} brings code of its own, which is never run: give a model of an architecture in transformers"
+    if "model.safetensors" in error:
+        return (f"{name} has no model.safetensors, and pickled weights (.bin) are never read, since a pickle can run "
+                f"code: convert them to safetensors")
+    pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
+    return (f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and safetensors, or a "
+            f"Hugging Face name that this machine can reach")
+
+
 def _base(source):
     """The base network of a checkpoint and the names of weights that it lacks; of those it has no use for, no word."""
     import transformers as hf
@@ -150,7 +165,7 @@ def _base(source):
     level = hf.logging.get_verbosity()
     hf.logging.set_verbosity_error()
     try:
-        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True)
+        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True, **NO_PICKLE)
     finally:
         hf.logging.set_verbosity(level)
     return net, info["missing_keys"]
@@ -170,7 +185,7 @@ def depth(name: str) -> int:
     import transformers as hf
 
     try:
-        config = hf.AutoConfig.from_pretrained(_source(name))
+        config = hf.AutoConfig.from_pretrained(_source(name), **NO_CODE)
     except (OSError, ValueError):
         return load(name).depth                           # raises the one-line error
     return config.num_hidden_layers

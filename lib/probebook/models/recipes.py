@@ -9,11 +9,11 @@ import platform
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
+from safetensors.numpy import load_file, save_file
 
-from probebook.base import UserError, cache_dir
+from probebook.base import UserError, cache_dir, written_whole
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.story_versions import REGIMES, training
 from probebook.models import pretrain, static
@@ -135,16 +135,17 @@ def _prose(recipe):
     from transformers import BertTokenizerFast
 
     folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
-    if not (folder / "valid.npz").exists():
+    if not (folder / "valid.safetensors").exists():
         paragraphs = list(english.paragraphs())
         tokenizer = text.train_vocabulary(paragraphs, recipe.vocab)
         tokenizer.save_pretrained(folder)
         held = len(paragraphs) // 200
         for part, texts in (("train", paragraphs[:-held]), ("valid", paragraphs[-held:])):
             ids, starts = text.encode(text.sentences(texts), tokenizer)
-            np.savez(folder / f"{part}.npz", ids=ids, starts=starts)
+            with written_whole(folder / f"{part}.safetensors") as path:
+                save_file({"ids": ids, "starts": starts}, path)
     tokenizer = BertTokenizerFast.from_pretrained(folder)
-    train, valid = (np.load(folder / f"{part}.npz") for part in ("train", "valid"))
+    train, valid = (load_file(folder / f"{part}.safetensors") for part in ("train", "valid"))
     return tokenizer, (train["ids"], train["starts"]), (valid["ids"], valid["starts"])
 
 

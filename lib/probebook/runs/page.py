@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from IPython.display import display
 
-from probebook.base import UserError
+from probebook.base import UserError, plain_name
 from probebook.runs.schema import check_layers, coerce
 
 HIDDEN = "application/papermill.record/"        # outputs of this prefix are stored in a notebook and never shown
@@ -59,8 +59,8 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other column is a metric.
 
     Nothing is shown. `probebook results PAGE` prints all tables as CSV: table, ids, metric, value.
-    UserError: an id that is no column or has a name of the results', a metric that is no number. A name may be used
-    once on a page.
+    UserError: an id that is no column or is called as one of the results', a metric that is no number, a name that is
+    none of a file. A name may be used once on a page.
     """
     if taken := {"table", "metric", "value"} & set(ids):
         raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column of that name")
@@ -72,7 +72,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     if texts:
         raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
-    _keep(f"probebook:record:{name}", "text/csv", long.to_csv(index=False))
+    _keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
 
 
 def in_text(**numbers) -> None:

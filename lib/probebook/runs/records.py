@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, plain_name
 from probebook.runs.pages import home
 from probebook.runs.store import Run, data_hashes, environment, tables
 
@@ -16,7 +16,7 @@ from probebook.runs.store import Run, data_hashes, environment, tables
 def store(run: Run, name: str) -> Path:
     """Write the tables of a finished run and `manifest.json`; an older record of that name is replaced whole."""
     notebook = run.read()
-    folder = home() / "data" / "records" / run.page.name / name
+    folder = home() / "data" / "records" / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
     about = dict(notebook.metadata["probebook"])
     manifest = about | {"profile": run.profile} | environment(notebook) | {"data": data_hashes()}

@@ -8,6 +8,16 @@ import torch
 from pandas.io.formats.style import Styler
 
 
+def escape() -> None:
+    """From now on styled tables show text as it is written, also `<b>` and `&`: pandas' own template takes it as HTML.
+
+    That of plain tables escapes it."""
+    blank, shown = '"&nbsp;"', "c.display_value"
+    source = Styler.env.loader.get_source(Styler.env, "html_table.tpl")[0].replace("caption}}", "caption|e}}")
+    source = source.replace(f"{{{{{shown}}}}}", f"{{{{{shown} if {shown} == {blank} else {shown}|e}}}}")
+    Styler.template_html_table = Styler.env.from_string(source.replace("caption[0]}}", "caption[0]|e}}"))
+
+
 def texts(frame: pd.DataFrame) -> Styler:
     """A table without its index, the columns with "text" in their names wrapped."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}

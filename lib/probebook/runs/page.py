@@ -24,7 +24,8 @@ def start(page: dict) -> None:
     """Make a page ready to run: call `start(globals())` right after the parameters cell; it shows nothing.
 
     Checks the parameters (an undeclared plain value is an unknown parameter), writes them back in their declared
-    types, seeds Python, NumPy and torch with `seed` (0 if the page has none), and sets the figure style.
+    types, seeds Python, NumPy and torch with `seed` (0 if the page has none), sets the figure style, and has tables
+    show text as it is written.
     UserError: one line, as `probebook run` gives it before a kernel starts.
     """
     types = page.get("__annotations__", {})
@@ -41,6 +42,7 @@ def start(page: dict) -> None:
     import torch
 
     from probebook.figures import style
+    from probebook.tables import escape
     if "transformers" in sys.modules:
         sys.modules["transformers"].logging.set_verbosity_error()
     seed = page.get("seed", 0)
@@ -48,6 +50,7 @@ def start(page: dict) -> None:
     np.random.seed(seed)
     torch.manual_seed(seed)
     style()
+    escape()
     versions = {"python": platform.python_version()} | {p: version(p) for p in ("torch", "transformers", "numpy")}
     cpu = f"{_cpu()}, {torch.get_num_threads()} threads"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu

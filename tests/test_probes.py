@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
 from probebook.base import UserError
+from probebook.interventions import INLP, AlterRep
 from probebook.probes import LinearProbe, MLPProbe
 from probebook.probes.training import generator
 
@@ -166,3 +167,13 @@ def test_bad_input_gets_one_line(probe, spoil, says):
     with pytest.raises(UserError, match=says) as error:
         probe.fit(*spoil(*blobs(50)))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("fit", [MLPProbe.grid([1], [4], [1e-2], [0]).fit, INLP().fit, AlterRep().fit])
+def test_states_that_are_all_the_same_are_refused(fit):
+    """As those of [MASK] at layer 0: nothing can be read from them."""
+    h, z = torch.full((40, 6), .3), torch.arange(40) % 2
+    with pytest.raises(UserError, match="^all 40 hidden states are the same.*take layer 1 or above$"):
+        fit(h, z)
+    h[7, 2] += 1                                                    # one that differs is enough to go on
+    fit(h, z)

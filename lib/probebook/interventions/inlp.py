@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from probebook.base import UserError
-from probebook.probes.checks import labels, states
+from probebook.probes.checks import labels, states, various
 from probebook.probes.linear import LinearProbe
 
 
@@ -24,7 +24,7 @@ class INLP:
 
     def fit(self, h, z) -> FittedINLP:
         """Find the directions on h [n, d], z [n]. Raises UserError for bad states or labels."""
-        h = states(h).detach()
+        h = various(states(h)).detach()
         z = labels(z, len(h), device=h.device)
         x, d, k = h.double(), h.shape[1], int(z.max()) + 1
         shares = torch.bincount(z).double() / len(z)

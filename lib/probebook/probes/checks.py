@@ -21,6 +21,14 @@ def states(h, width: int | None = None) -> torch.Tensor:
     return h
 
 
+def various(h: torch.Tensor) -> torch.Tensor:
+    """`h` [n, d] itself; raises a UserError if all its rows are the same: there is nothing in them to find."""
+    if torch.equal(h[0], h[-1]) and (h == h[0]).all():
+        raise UserError(f"all {len(h)} hidden states are the same, so they tell nothing of any label; at layer 0 "
+                        "[MASK] has not looked at any other word: take layer 1 or above")
+    return h
+
+
 def labels(z, n: int, k: int | None = None, device=None) -> torch.Tensor:
     """`z` as int64 [n] in 0 … k−1; raises a UserError for missing labels or a class with fewer than two examples."""
     z = tensor(z, device=device).long()

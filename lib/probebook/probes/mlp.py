@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from probebook.base import UserError
-from probebook.probes.checks import labels, states
+from probebook.probes.checks import labels, states, various
 from probebook.probes.training import forward, train
 
 
@@ -101,7 +101,7 @@ class Grid:
 
         `rows`: of h, that the cells of a seed are trained on, equally many for each (default: all); they need
         validation rows beside them. Mean and deviation are always those of the whole h."""
-        h = states(h).detach().float()
+        h = various(states(h)).detach().float()
         z = labels(z, len(h), device=h.device)
         k = int(z.max()) + 1
         if h_valid is None and rows is not None:

@@ -39,7 +39,7 @@ WIDER = """
 
 def values(*assignments):
     page = find("1_demo/01")
-    return plan(page, values=from_text(page.types, assignments)).values
+    return plan(page, values=from_text(assignments)).values
 
 
 def test_declared_parameters(tiny):

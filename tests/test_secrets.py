@@ -11,6 +11,7 @@ from nbformat import v4
 
 from conftest import probebook
 from probebook.base import UserError
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import plan
@@ -83,3 +84,13 @@ def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
         start(page)
     page["server"] = "http://127.0.0.1:8000/v1"
     start(page)
+
+
+@pytest.mark.parametrize("end", ["'fine'", "raise ValueError(key)"])
+def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end):
+    home = tiny("import os, pandas as pd", "key = os.environ['SOME_API_KEY']; print(key); display(key)",
+                "record(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)
+    failed = run_all([plan(find("1_demo"))])
+    assert bool(failed) == (end != "'fine'") and "0123" not in capfd.readouterr().err
+    files = [path for path in (home / "_build").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"0123" in path.read_bytes()]

@@ -46,7 +46,7 @@ def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None
     from probebook.runs.schema import from_file, from_text
     from probebook.runs.store import plan
     found = find(page)
-    return plan(found, profile, (from_file(file) if file else {}) | from_text(found.types, assignments))
+    return plan(found, profile, (from_file(file) if file else {}) | from_text(assignments))
 
 
 @app.command()

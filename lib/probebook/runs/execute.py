@@ -16,10 +16,11 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from probebook.base import UserError
+from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.pages import home
 from probebook.runs.schema import check_layers
+from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run
 
 QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -72,7 +73,7 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
             if force or not run.finished:
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits)
-                run.finish(notebook, *_tidy(notebook, run, time.monotonic() - began))
+                run.finish(*_tidy(notebook, run, time.monotonic() - began))
     except OSError as e:
         raise PageFailed(f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}") from e
 
@@ -123,12 +124,15 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits) -> 
             if not left:                                        # sys.exit() is no error to papermill
                 return notebook
             problem = "the page ended itself before its last cell"
-    raise PageFailed(f"cell {current[0]} of {total}: {ended() or problem}")
+    with written_whole(run.partial) as part:
+        nbformat.write(hide_secrets(nbformat.read(run.partial, as_version=4)), part)
+    raise PageFailed(hide_secrets(f"cell {current[0]} of {total}: {ended() or problem}"))
 
 
-def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[float, str, str]:
-    """Replace papermill's metadata (times, paths of this machine) by what the run table tells: seconds, finished,
-    commit."""
+def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nbformat.NotebookNode, float, str, str]:
+    """The notebook without keys, and with what the run table tells in place of papermill's metadata (times, paths of
+    this machine); then seconds, finished, commit."""
+    notebook = hide_secrets(notebook)
     for part in (notebook, *notebook.cells):
         part.metadata.pop("papermill", None)
         part.metadata.pop("execution", None)
@@ -137,7 +141,7 @@ def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[fl
     finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id, "parameters": run.values,
                                       "seconds": round(seconds, 1), "finished": finished, "commit": commit}
-    return seconds, finished, commit
+    return notebook, seconds, finished, commit
 
 
 @contextmanager

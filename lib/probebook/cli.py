@@ -4,7 +4,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -25,7 +25,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   help="Run, re-run and read the pages of Probebook.")
-records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/.")
+records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/; runs as a zip file.")
 data_app = typer.Typer(no_args_is_help=True, help="Data files: where they come from, whether they are right.")
 models_app = typer.Typer(no_args_is_help=True, help="The shipped pocket models.")
 app.add_typer(records_app, name="records")
@@ -38,6 +38,8 @@ Profile = Annotated[str, typer.Option(help="smoke, pocket, real or paper")]
 ValuesFile = Annotated[Path | None, typer.Option("-f", metavar="FILE.yaml", help="parameters; -p goes before")]
 TimeLimit = Annotated[str | None, typer.Option(help="end a page that takes longer: 90 (seconds), 30min, 2h")]
 MemoryLimit = Annotated[str | None, typer.Option(help="end a page whose kernel takes more: 800MB, 6GiB")]
+Where = Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="parameter or id; also != < <= > >=; repeatable")]
+RunId = Annotated[str, typer.Argument(help="a run's id or its beginning, four digits at least")]
 Force = Annotated[bool, typer.Option("--force", help="run again even if a finished run is there")]
 
 
@@ -91,10 +93,50 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 
 @app.command()
-def results(page: PageName, p: Assignments = (), profile: Profile = "pocket") -> None:
-    """Print what a finished run recorded as CSV: table, ids, metric, value."""
+def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a page's name or its beginning")] = None,
+            p: Assignments = (),
+            profile: Annotated[str | None, typer.Option(help="of the one run: smoke, pocket, real or paper")] = None,
+            form: Annotated[Literal["csv", "markdown", "latex"], typer.Option("--format")] = "csv",
+            every: Annotated[bool, typer.Option("--all", help="over all runs; so does each option below")] = False,
+            where: Where = (),
+            table: Annotated[list[str], typer.Option(metavar="NAME", help="only this table; repeatable")] = (),
+            metric: Annotated[list[str], typer.Option(metavar="NAME", help="only this metric; repeatable")] = (),
+            rows: Annotated[str, typer.Option(metavar="A,B", help="columns whose values become rows")] = "",
+            columns: Annotated[str, typer.Option(metavar="C,D", help="and columns, if not metric")] = "",
+            all_versions: Annotated[bool, typer.Option("--all-versions", help="older code's as well")] = False) -> None:
+    """Print what the finished run of PAGE recorded: table, ids, metric, value. Over all runs with --all or a filter.
+
+    Without PAGE or any filter: list the finished runs.
+    """
+    from probebook.runs import results as over
     from probebook.runs.store import results as long
-    typer.echo(long(_plan(page, p, profile).read()).to_csv(index=False), nl=False)
+    if every or where or table or metric or rows or columns or all_versions:
+        if p or profile:
+            raise UserError("-p and --profile name one run; over all runs choose by --where NAME=VALUE")
+        rows, columns = ([name.strip() for name in names.split(",") if name.strip()] for names in (rows, columns))
+        frame = over.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
+        frame = over.pivot(frame, rows, columns) if rows or columns else frame
+    elif page:
+        frame = long(_plan(page, p, profile or "pocket").read())
+    elif p or profile:
+        raise UserError("-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE")
+    else:
+        frame = over.runs()
+    typer.echo(over.show(frame, form), nl=False)
+
+
+@app.command()
+def compare(a: RunId, b: RunId,
+            tolerance: Annotated[float, typer.Option(min=0, help="metrics this close are the same; relative above 1")]
+            = 0.0) -> None:
+    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
+    from probebook.runs import results as over
+    first, second = over.named(a), over.named(b)
+    differ = over.compare(first, second, tolerance)
+    typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
+    for name, what in (("parameters", "parameters"), ("metrics", "metrics"), ("rest", "code, device, versions, data")):
+        frame = differ[name]
+        typer.echo(f"\n{what} that differ:\n{frame.to_string(index=False, na_rep='')}" if len(frame) else f"\nsame {what}")
 
 
 @app.command("sample-size")
@@ -140,6 +182,25 @@ def records_show(name: Annotated[str, typer.Argument(metavar="PAGE/NAME")]) -> N
     from probebook.runs.records import folder
     for path in [folder(name) / "manifest.json", *sorted(folder(name).glob("*.csv"))]:
         typer.echo(f"# {path.name}\n{path.read_text(encoding='utf-8')}")
+
+
+@records_app.command("export")
+def records_export(file: Annotated[Path, typer.Argument(metavar="FILE.zip")],
+                   pages: Annotated[list[str], typer.Argument(metavar="[PAGE]…", help="names or beginnings")] = (),
+                   where: Where = ()) -> None:
+    """Write finished runs into one zip file, to take them to another machine."""
+    from probebook.runs import archive
+    typer.echo(f"{archive.export(file, pages, where)} runs exported to {file}")
+
+
+@records_app.command("import")
+def records_import(file: Annotated[Path, typer.Argument(metavar="FILE.zip")]) -> None:
+    """Add the runs of a zip file to this book's. They count as runs made here: take them from those you trust."""
+    from probebook.runs import archive
+    counts = archive.take_in(file)
+    typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+    if counts["refused"]:
+        raise typer.Exit(1)
 
 
 @data_app.command("list")

@@ -1,0 +1,293 @@
+"""Results over runs: which there are, their metrics as one table, its filters and pivots; how two runs differ.
+
+What is read is checked: a run whose record or metrics are damaged is left out and named on stderr.
+"""
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import operator
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from probebook.base import UserError
+from probebook.runs.pages import home
+from probebook.runs.store import METRICS, Record, intact, read_record
+
+SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
+MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
+
+
+def found(page: str = "") -> list[Record]:
+    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
+    records, names = [], set()
+    for folder in sorted(_root().glob("*/*/*")):
+        name = folder.parent.relative_to(folder.parents[2]).as_posix()
+        names.add(name)
+        if name.startswith(page):
+            record = read_record(folder)
+            if record and (record.page, record.run) == (name, folder.name):
+                records.append((record.page, record.finished, (folder / METRICS).stat().st_mtime_ns, record))
+            else:
+                _damaged(name, folder.name)
+    if page and not any(name.startswith(page) for name in names):
+        _refuse("run of a page", page, names)
+    if not records:
+        raise UserError("there is no finished run: probebook run PAGE makes one")
+    return [record for *_, record in sorted(records, key=lambda row: row[:3])]
+
+
+def runs(page: str = "") -> pd.DataFrame:
+    """The finished runs of all pages whose names begin with `page`, one a row, oldest first.
+
+    Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device, finished (UTC),
+    commit. UserError: there are none.
+    """
+    rows = [record.model_dump(include={"page", "run", "profile", "seconds", "device", "finished", "commit"})
+            | {"changed": ", ".join(f"{name}={_plain(record.parameters[name])}" for name in record.changed)}
+            for record in found(page)]
+    return pd.DataFrame(rows)[["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]]
+
+
+def parameters(records: Sequence[Record]) -> pd.DataFrame:
+    """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null as JSON text."""
+    rows = [{name: _plain(value) for name, value in record.parameters.items()} for record in records]
+    return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
+
+
+def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (), names: Sequence[str] = (),
+            keep: Sequence[str] = (), all_versions: bool = False) -> pd.DataFrame:
+    """What the runs recorded, a row a value: page, run, parameters that differ or are in `keep`, table, ids, metric,
+    value.
+
+    `where` has conditions such as "model=minilm", "layer>=2" on parameters and ids; `tables`, `names` choose tables and
+    metrics (all, if empty). A parameter that has an id's name, or that of another column, is `p.NAME`. Of runs with the
+    same parameters, made by other code or data, the newest counts, unless `all_versions`. UserError: a name that is
+    not there, nothing left.
+    """
+    records = found(page)
+    if not all_versions:
+        records = newest(records)
+    long, at = _long(records)
+    ids = [name for name in long if name not in ("table", "metric", "value")]
+    values = parameters(records).rename(columns=lambda name: f"p.{name}" if name in ("page", "run", *long) else name)
+    about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
+    frame = pd.concat([about.join(values).take(at).reset_index(drop=True), long], axis=1)
+    for column, wanted in (("table", tables), ("metric", names)):
+        for name in wanted:
+            _known(column, name, frame[column].unique())
+        frame = frame[frame[column].isin(wanted)] if wanted else frame
+    for condition in where:
+        frame = fitting(frame, condition, [*values, *ids])
+    for name in keep:
+        _known("column", name, frame.columns)
+    same = [name for name in values if frame[name].nunique() < 2 and name not in keep]
+    return frame[["page", "run", *values, "table", *ids, "metric", "value"]].drop(
+        columns=[*same, *(name for name in ids if frame[name].isna().all())]).reset_index(drop=True)
+
+
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Of records (oldest first) with the same page and parameters the last; stderr says how many were left out."""
+    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records}
+    if left := len(records) - len(last):
+        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: --all-versions keeps them",
+              file=sys.stderr)
+    return list(last.values())
+
+
+def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
+    """Rows that fit NAME=VALUE, or another of != < <= > >=; numbers compare as numbers. A row without NAME fits none.
+
+    UserError: no such sign, a name that is not among `names`, text with < or >, no row that fits.
+    """
+    match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", condition)
+    if not match:
+        raise UserError(f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in place of =")
+    name, sign, text = match.groups()
+    _known("parameter or id", name, names)
+    column, number = frame[name], pd.to_numeric(text, errors="coerce")
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    if pd.notna(number) and numbers.notna().any():
+        fits = SIGNS[sign](numbers, number)
+    elif sign in ("=", "!="):
+        fits = SIGNS[sign](column.astype("string"), _plain(yaml.safe_load(text)) if text.startswith("[") else text)
+    else:
+        raise UserError(f"--where {condition!r}: {sign} compares numbers; {name} has {_some(column)}")
+    fitting = frame[fits.fillna(False).astype(bool) & column.notna()]
+    if fitting.empty:
+        raise UserError(f"--where {condition!r}: nothing is left; {name} has {_some(column)}")
+    return fitting
+
+
+def pivot(long: pd.DataFrame, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> pd.DataFrame:
+    """The values of `metrics` with a row for each value of `rows` and a column for each of `columns`.
+
+    `columns` empty: metric. `rows` empty: whatever else differs, the run aside. Values that lack one of them are left
+    out. UserError: an unknown column, two values for one cell (the line says in what they differ).
+    """
+    names = [name for name in long if name != "value"]
+    for name in (*rows, *columns):
+        _known("column", name, names)
+    columns = list(columns) or ["metric"]
+    rows = list(rows) or [name for name in names if name not in ("run", *columns) and long[name].nunique() > 1]
+    if not rows or set(rows) & set(columns):
+        raise UserError("--rows and --columns: each needs a column of its own")
+    long = long.dropna(subset=[*rows, *columns])
+    cells = long.groupby([*rows, *columns])
+    if (several := long[cells["value"].transform("size") > 1]).size:
+        cell = several[several[[*rows, *columns]].eq(several[[*rows, *columns]].iloc[0]).all(axis=1)]
+        differ = [name for name in names if cell[name].nunique(dropna=False) > 1]
+        differ = [name for name in differ if name != "run"] or differ or ["nothing"]
+        raise UserError(f"{len(cell)} values for one cell, which differ in {', '.join(differ)}: "
+                        "name it in --rows or --columns, or choose by --where, --table, --metric")
+    table = long.set_index([*rows, *columns])["value"].unstack(columns)
+    table.columns = [", ".join(map(str, name if isinstance(name, tuple) else (name,))) for name in table.columns]
+    return table.reset_index(allow_duplicates=True)
+
+
+def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv") -> str:
+    """A table as text: CSV with all digits; Markdown, LaTeX (booktabs) with four, and text that means itself."""
+    if form == "csv":
+        return frame.to_csv(index=False)
+    from tabulate import tabulate
+    texts = [[_text(value) for value in row] for row in frame.itertuples(index=False)]
+    align = ["right" if pd.api.types.is_numeric_dtype(kind) else "left" for kind in frame.dtypes]
+    names = [_text(name) for name in frame.columns]
+    if form == "latex":
+        done = tabulate(texts, names, "latex_booktabs", disable_numparse=True, colalign=align)
+        return done.replace("|", r"\textbar{}") + "\n"                  # tabulate escapes the rest
+    texts = [[MARKDOWN.sub(r"\\\1", text) for text in row] for row in texts]
+    names = [MARKDOWN.sub(r"\\\1", name) for name in names]
+    return tabulate(texts, names, "pipe", disable_numparse=True, colalign=align) + "\n"
+
+
+def named(beginning: str) -> Record:
+    """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
+    if not re.fullmatch("[0-9a-f]{4,20}", beginning):
+        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
+    folders = sorted(_root().glob(f"*/*/{beginning}*"))
+    if len(folders) != 1:
+        raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
+                        if folders else f"no run begins with {beginning!r}: probebook results lists them")
+    if not intact(folders[0]):
+        raise UserError(f"run {folders[0].name} is damaged")
+    return read_record(folders[0])
+
+
+def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFrame]:
+    """How two runs of a page differ: parameters, metrics (a, b, difference), and the rest of their records.
+
+    Metrics differ if they are further apart than `tolerance`, times the larger one's size where that is above 1.
+    UserError: runs of two pages.
+    """
+    if a.page != b.page:
+        raise UserError(f"runs of two pages cannot be compared: {a.page}, {b.page}")
+    long, at = _long([a, b])
+    keys = [name for name in long if name != "value"]
+    long["copy"] = long.assign(at=at).groupby(["at", *keys], dropna=False).cumcount()       # rows without ids
+    both = long[at == 0].merge(long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"), sort=False)
+    both = both.drop(columns="copy").rename(columns={"value_a": "a", "value_b": "b"}).assign(
+        difference=lambda t: t["b"] - t["a"])
+    size = both[["a", "b"]].abs().max(axis=1).clip(lower=1)
+    same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | both.difference.abs().le(tolerance * size)
+    return {"parameters": _differing(a.parameters, b.parameters),
+            "metrics": both[~same].dropna(axis=1, how="all").reset_index(drop=True),
+            "rest": _differing(_rest(a), _rest(b))}
+
+
+def _root() -> Path:
+    return home() / "_build" / "runs"
+
+
+def _rest(record: Record) -> dict:
+    """What a run depends on beside its parameters."""
+    return record.model_dump(include={"profile", "seed", "device", "threads", "commit"}) | {
+        f"{name} version": version for name, version in record.versions.items()} | {
+        f"data {name}": digest for name, digest in record.data.items()}
+
+
+def _differing(a: dict, b: dict) -> pd.DataFrame:
+    rows = [(name, *("" if name not in r else _plain(r[name]) for r in (a, b))) for name in a | b
+            if (name in a, a.get(name)) != (name in b, b.get(name))]
+    return pd.DataFrame(rows, columns=["name", "a", "b"], dtype=object)
+
+
+def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Metrics of all runs, and for each row the number of its record. UserError: no run is left."""
+    parts, root = {}, _root()
+    for i, record in enumerate(records):
+        try:
+            content = (root / record.page / record.run / METRICS).read_bytes()
+            if hashlib.sha256(content).hexdigest() != record.files.get(METRICS):
+                raise ValueError
+            part = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).replace_schema_metadata()
+            parts[i] = part.select([*part.schema.names[:-2], "metric", "value"])
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            _damaged(record.page, record.run)
+    if not parts:
+        raise UserError("there is no finished run that is whole: probebook run PAGE makes one")
+    types = {}
+    for part in parts.values():
+        for field in part.schema:
+            types.setdefault(field.name, set()).add(field.type)
+    texts = {name for name, kinds in types.items() if len(kinds) > 1 and any(map(_is_text, kinds))}
+    whole = pa.concat_tables([_as_text(part, texts) for part in parts.values()], promote_options="permissive")
+    long = whole.to_pandas()
+    ids = [name for name in long if name not in ("table", "metric", "value")]
+    return (long.assign(value=long["value"].astype(float), **long[ids].convert_dtypes()),
+            np.repeat(list(parts), [part.num_rows for part in parts.values()]))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
+    """Ids that are numbers in some runs and text in others, as text."""
+    for i, field in enumerate(part.schema):
+        if field.name in names and not _is_text(field.type):
+            part = part.set_column(i, field.name, part.column(i).cast(pa.string()))
+    return part
+
+
+def _damaged(page: str, run: str) -> None:
+    print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
+
+
+def _plain(value):
+    return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text(value) -> str:
+    """A cell as one line of text; numbers with four significant digits, whole ones with all."""
+    if pd.isna(value):
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+    return " ".join(str(value).split())
+
+
+def _some(column: pd.Series) -> str:
+    values = list(map(str, column.dropna().unique()))
+    return ", ".join(values[:10]) + (" …" if len(values) > 10 else "") or "no value"
+
+
+def _known(kind: str, name: str, names: Iterable[str]) -> None:
+    if name not in set(names):
+        _refuse(kind, name, names)
+
+
+def _refuse(kind: str, name: str, names: Iterable[str]) -> None:
+    near = difflib.get_close_matches(name, sorted(names), 1, 0)
+    raise UserError(f"no {kind} {name!r}: " + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
+                                               else "there are none"))

@@ -135,8 +135,8 @@ def compare(a: RunId, b: RunId,
     differ = over.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
     for name, what in (("parameters", "parameters"), ("metrics", "metrics"), ("rest", "code, device, versions, data")):
-        frame = differ[name]
-        typer.echo(f"\n{what} that differ:\n{frame.to_string(index=False, na_rep='')}" if len(frame) else f"\nsame {what}")
+        text = differ[name].to_string(index=False, na_rep="")
+        typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
 
 
 @app.command("sample-size")

@@ -31,7 +31,8 @@ def export(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()) -> 
     for condition in where:
         frame = fitting(frame, condition, list(frame))
     written = 0
-    with written_whole(file) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    with written_whole(file) as part, \
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for page, run in (list(records)[i] for i in frame.index):
             folder = home() / "_build" / "runs" / page / run
             if not intact(folder):

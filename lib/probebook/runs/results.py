@@ -22,7 +22,7 @@ import yaml
 
 from probebook.base import UserError
 from probebook.runs.pages import home
-from probebook.runs.store import METRICS, Record, intact, read_record
+from probebook.runs.store import METRICS, RECORD, Record, intact, read_record
 
 SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
@@ -31,13 +31,13 @@ MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
 def found(page: str = "") -> list[Record]:
     """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
     records, names = [], set()
-    for folder in sorted(_root().glob("*/*/*")):
+    for folder in sorted(_root().glob("*/*/*/")):
         name = folder.parent.relative_to(folder.parents[2]).as_posix()
         names.add(name)
         if name.startswith(page):
             record = read_record(folder)
             if record and (record.page, record.run) == (name, folder.name):
-                records.append((record.page, record.finished, (folder / METRICS).stat().st_mtime_ns, record))
+                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record))
             else:
                 _damaged(name, folder.name)
     if page and not any(name.startswith(page) for name in names):
@@ -71,14 +71,15 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     value.
 
     `where` has conditions such as "model=minilm", "layer>=2" on parameters and ids; `tables`, `names` choose tables and
-    metrics (all, if empty). A parameter that has an id's name, or that of another column, is `p.NAME`. Of runs with the
-    same parameters, made by other code or data, the newest counts, unless `all_versions`. UserError: a name that is
-    not there, nothing left.
+    metrics (all, if empty). A parameter that has an id's name, or that of another column, is `p.NAME`; an id that is
+    called page or run is `id.NAME`. Of runs with the same parameters, made by other code or data, the newest counts,
+    unless `all_versions`. UserError: a name that is not there, nothing left.
     """
     records = found(page)
     if not all_versions:
         records = newest(records)
     long, at = _long(records)
+    long = long.rename(columns={name: f"id.{name}" for name in ("page", "run")})
     ids = [name for name in long if name not in ("table", "metric", "value")]
     values = parameters(records).rename(columns=lambda name: f"p.{name}" if name in ("page", "run", *long) else name)
     about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
@@ -120,7 +121,7 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
     if pd.notna(number) and numbers.notna().any():
         fits = SIGNS[sign](numbers, number)
     elif sign in ("=", "!="):
-        fits = SIGNS[sign](column.astype("string"), _plain(yaml.safe_load(text)) if text.startswith("[") else text)
+        fits = SIGNS[sign](column.astype("string"), _list(text) if text.startswith("[") else text)
     else:
         raise UserError(f"--where {condition!r}: {sign} compares numbers; {name} has {_some(column)}")
     fitting = frame[fits.fillna(False).astype(bool) & column.notna()]
@@ -175,7 +176,7 @@ def named(beginning: str) -> Record:
     """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
     if not re.fullmatch("[0-9a-f]{4,20}", beginning):
         raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
-    folders = sorted(_root().glob(f"*/*/{beginning}*"))
+    folders = sorted(_root().glob(f"*/*/{beginning}*/"))
     if len(folders) != 1:
         raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
                         if folders else f"no run begins with {beginning!r}: probebook results lists them")
@@ -266,6 +267,14 @@ def _damaged(page: str, run: str) -> None:
 
 def _plain(value):
     return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _list(text: str) -> str:
+    """A list as parameters show it, however it was typed."""
+    try:
+        return _plain(yaml.safe_load(text))
+    except yaml.YAMLError:
+        return text
 
 
 def _text(value) -> str:

@@ -1,8 +1,10 @@
 """Results over runs: filters, pivots, formats; two runs compared; runs taken from one machine to another."""
 from __future__ import annotations
 
+import errno
 import io
 import json
+import random
 import shutil
 import stat
 import time
@@ -416,6 +418,40 @@ def test_a_broken_archive_leaves_nothing_half_written(packed, elsewhere, capfd):
     assert "cannot be unpacked" in capfd.readouterr().err and all(map(intact, folders(elsewhere)))
     with pytest.raises(UserError, match="No such file"):
         archive.take_in(packed.with_name("none.zip"))
+
+
+def test_whatever_bytes_change_only_true_runs_arrive(book, packed, elsewhere, capfd):
+    """Of 300 archives with some bytes changed, cut or doubled each is refused, or what arrives is what left."""
+    whole, left, arrived = packed.read_bytes(), contents(book), 0
+    chance = random.Random(0)
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(chance.choice([1, 2, 8])):
+            at = chance.choice([chance.randrange(len(whole)), len(whole) - 1 - chance.randrange(1200)])
+            content[at:at + chance.choice([0, 1, 1, 1, 2])] = chance.randbytes(1)
+        packed.write_bytes(content)
+        try:
+            arrived += archive.take_in(packed)["imported"]
+        except UserError as e:
+            assert "\n" not in str(e)
+        assert contents(elsewhere).items() <= left.items() and all(map(intact, folders(elsewhere)))
+        assert not list((elsewhere / "_build/partial").glob("*"))
+        shutil.rmtree(elsewhere / "_build", ignore_errors=True)
+    assert 30 < arrived < 870                                           # both ways were taken
+
+
+def test_a_full_disk_ends_an_import_in_one_line(packed, elsewhere, monkeypatch):
+    copy, done = shutil.copyfileobj, []
+
+    def full(source, target):
+        done.append(copy(source, target))
+        if len(done) == 5:                                              # in the second run
+            raise OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(UserError, match="^[^\n]*runs.zip: No space left on device$"):
+        archive.take_in(packed)
+    assert len(folders(elsewhere)) == 1 and not any((elsewhere / "_build/partial").iterdir())
+    assert archive.take_in(packed) == {"imported": 2, "already there": 1, "refused": 0}
 
 
 def test_a_thousand_runs_are_read_in_a_second(book, capfd):

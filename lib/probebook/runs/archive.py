@@ -61,7 +61,7 @@ def take_in(file: Path) -> dict[str, int]:
             with tempfile.TemporaryDirectory(prefix="import-", dir=partial) as new:
                 for (page, run), infos in members.items():
                     counts[_take(archive, infos, page, run, Path(new) / run)] += 1
-    except (OSError, zipfile.BadZipFile) as e:
+    except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as e:
         raise UserError(f"{file}: {getattr(e, 'strerror', None) or f'no whole zip file ({e})'}") from None
     return counts
 

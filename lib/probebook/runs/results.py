@@ -80,14 +80,11 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
         records = newest(records)
     long, at = _long(records)
     long = long.rename(columns={name: f"id.{name}" for name in ("page", "run")})
-    ids = [name for name in long if name not in ("table", "metric", "value")]
+    ids = _ids(long)
     values = parameters(records).rename(columns=lambda name: f"p.{name}" if name in ("page", "run", *long) else name)
     about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
     frame = pd.concat([about.join(values).take(at).reset_index(drop=True), long], axis=1)
-    for column, wanted in (("table", tables), ("metric", names)):
-        for name in wanted:
-            _known(column, name, frame[column].unique())
-        frame = frame[frame[column].isin(wanted)] if wanted else frame
+    frame = _chosen(_chosen(frame, "table", tables), "metric", names)
     for condition in where:
         frame = fitting(frame, condition, [*values, *ids])
     for name in keep:
@@ -244,9 +241,19 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
     texts = {name for name, kinds in types.items() if len(kinds) > 1 and any(map(_is_text, kinds))}
     whole = pa.concat_tables([_as_text(part, texts) for part in parts.values()], promote_options="permissive")
     long = whole.to_pandas()
-    ids = [name for name in long if name not in ("table", "metric", "value")]
-    return (long.assign(value=long["value"].astype(float), **long[ids].convert_dtypes()),
+    return (long.assign(value=long["value"].astype(float), **long[_ids(long)].convert_dtypes()),
             np.repeat(list(parts), [part.num_rows for part in parts.values()]))
+
+
+def _ids(long: pd.DataFrame) -> list[str]:
+    return [name for name in long if name not in ("table", "metric", "value")]
+
+
+def _chosen(frame: pd.DataFrame, column: str, wanted: Sequence[str]) -> pd.DataFrame:
+    """Rows whose `column` is one of `wanted`; all, if that is empty."""
+    for name in wanted:
+        _known(column, name, frame[column].unique())
+    return frame[frame[column].isin(wanted)] if wanted else frame
 
 
 def _is_text(kind: pa.DataType) -> bool:

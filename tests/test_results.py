@@ -184,7 +184,8 @@ def test_the_newest_of_runs_with_the_same_parameters_counts(book, capfd):
 
 
 @pytest.mark.parametrize("name", [RECORD, METRICS])
-@pytest.mark.parametrize("harm", [flip, Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-2])])
+@pytest.mark.parametrize("harm", [flip, lambda path: flip(path, at=60), Path.unlink,
+                                  lambda path: path.write_bytes(path.read_bytes()[:-2])])
 def test_a_damaged_run_is_left_out_and_named(book, name, harm, capfd):
     run = run_of(layer=1)
     harm(run.folder / name)
@@ -228,6 +229,7 @@ def test_compare(book):
     assert done.exit_code == 0 and done.stderr == ""
     parts = done.stdout.split("\n\n")
     assert parts[1].splitlines()[0] == "parameters that differ:" and parts[1].split()[-3:] == ["layer", "0", "1"]
+    assert "<NA>" not in parts[2] and "2.5 3.5 1.0" in " ".join(parts[2].split()) and f"{5 / 7}" in parts[2]
     assert "same code, device, versions, data" in parts[3]
 
     both = results.compare(results.named(a.id), results.named(b.id))["metrics"]
@@ -306,10 +308,11 @@ def test_runs_arrive_as_they_left(book, packed, elsewhere):
     assert contents(elsewhere) == contents(book)
 
 
-def test_what_is_exported_can_be_chosen(book, tmp_path, capfd):
+def test_what_is_exported_can_be_chosen(book, tmp_path):
     flip(run_of(layer=1).folder / NOTEBOOK)
-    assert archive.export(tmp_path / "a.zip", ["1_demo/01"], ["layer=1"]) == 1
-    assert f"run {run_of(layer=1).id[:8]} is damaged" in capfd.readouterr().err
+    done = probebook("records", "export", str(tmp_path / "a.zip"), "1_demo/01", "--where", "layer=1")
+    assert done.exit_code == 0 and done.stdout == f"1 run exported to {tmp_path / 'a.zip'}\n"
+    assert done.stderr == f"1_demo/01_first: run {run_of(layer=1).id[:8]} is damaged, it is left out\n"
     assert {name.split("/")[2] for name in zipfile.ZipFile(tmp_path / "a.zip").namelist()} == {
         run_of(**RUNS[2]).id}
     for pages, where, says in ([], ["layr=1"], "nearest is 'layer'"), (["2"], [], "no run of a page '2'"):

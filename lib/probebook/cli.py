@@ -135,7 +135,7 @@ def compare(a: RunId, b: RunId,
     differ = over.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
     for name, what in (("parameters", "parameters"), ("metrics", "metrics"), ("rest", "code, device, versions, data")):
-        text = differ[name].to_string(index=False, na_rep="")
+        text = differ[name].astype("string").fillna("").to_string(index=False)
         typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
 
 
@@ -190,7 +190,8 @@ def records_export(file: Annotated[Path, typer.Argument(metavar="FILE.zip")],
                    where: Where = ()) -> None:
     """Write finished runs into one zip file, to take them to another machine."""
     from probebook.runs import archive
-    typer.echo(f"{archive.export(file, pages, where)} runs exported to {file}")
+    count = archive.export(file, pages, where)
+    typer.echo(f"{count} run{'s' * (count != 1)} exported to {file}")
 
 
 @records_app.command("import")

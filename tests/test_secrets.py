@@ -91,6 +91,6 @@ def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end):
     home = tiny("import os, pandas as pd", "key = os.environ['SOME_API_KEY']; print(key); display(key)",
                 "record(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)
     failed = run_all([plan(find("1_demo"))])
-    assert bool(failed) == (end != "'fine'") and "0123" not in capfd.readouterr().err
+    assert bool(failed) == (end != "'fine'") and "sk-0123" not in capfd.readouterr().err
     files = [path for path in (home / "_build").rglob("*") if path.is_file()]
-    assert files and not [path for path in files if b"0123" in path.read_bytes()]
+    assert files and not [path for path in files if b"sk-0123" in path.read_bytes()]

@@ -44,8 +44,8 @@ def secrets() -> dict[str, str]:
 
 def _forms(value: str) -> set[str]:
     """A value as it is, and as JSON, HTML, CSV, Python's repr and an address write it."""
-    return {value, value.replace('"', '""'), json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1],
-            html.escape(value), html.escape(value, quote=False), quote(value), quote(value, safe="")}
+    return {value, value.replace('"', '""'), repr(value)[1:-1], *(json.dumps(value, ensure_ascii=e)[1:-1] for e in
+            (True, False)), html.escape(value), html.escape(value, quote=False), quote(value), quote(value, safe="")}
 
 
 def _hide(what: Any, found: list[tuple[str, str]]) -> Any:

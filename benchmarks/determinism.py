@@ -35,7 +35,7 @@ def recorded(page: str, threads: int) -> pd.DataFrame:
         given = [page, "--profile", "smoke"]
         subprocess.run([*words, "run", *given], env=env, check=True, stdout=subprocess.DEVNULL)
         printed = subprocess.run([*words, "results", *given], env=env, check=True, stdout=subprocess.PIPE, text=True)
-    return pd.read_csv(StringIO(printed.stdout), float_precision="round_trip")
+    return pd.read_csv(StringIO(printed.stdout))
 
 
 def apart(a: pd.DataFrame, b: pd.DataFrame) -> pd.Series:

@@ -23,10 +23,10 @@ def style() -> None:
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
           baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
-          ylabel: str | None = None, log: bool = False, columns: int | None = None) -> Figure:
+          ylabel: str | None = None, log: bool = False, columns: int | None = None, band: bool = False) -> Figure:
     """Curves of y over x, one colour a value of `hue`, one panel a value of `col`, a dashed baseline.
 
-    `columns`: panels in a row; None: all of them."""
+    Where rows share x, their mean; `band`: and their range. `columns`: panels in a row; None: all of them."""
     panels = list(data[col].unique()) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     shape = -(-len(panels) // columns), columns
@@ -39,8 +39,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
         if part.empty:
             ax.annotate("no data", (.5, .5), xycoords="axes fraction", ha="center")
             continue
-        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, markers=True, dashes=False, ax=ax, errorbar=None,
-                     legend="auto" if i == len(panels) - 1 and hue else False)
+        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, markers=True, dashes=False, ax=ax,
+                     errorbar=("pi", 100) if band else None, legend="auto" if i == len(panels) - 1 and hue else False)
         if ax.get_legend():
             ax.get_legend().remove()
         if baseline is not None:

@@ -51,6 +51,19 @@ def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
     return found
 
 
+def swept(name: str) -> pd.DataFrame:
+    """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that `probebook results
+    PAGE --all` printed. UserError: no such file, or another table."""
+    path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
+    if not path.is_file() and not Path(name).is_file():
+        names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
+        raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook results printed")
+    long = pd.read_csv(path if path.is_file() else name)
+    if missing := {"page", "run", "table", "metric", "value"} - set(long):
+        raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE --all` printed?")
+    return long
+
+
 def folder(name: str) -> Path:
     """Folder of a stored run. UserError: there is none of that name."""
     names = list(manifests())

@@ -93,7 +93,7 @@ class Run:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
                  "library": {name: _file_hash(path) for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
-                 "static": _static(self.page), "folders": _folders(self.values),
+                 "static": _static(self.page), "files": _files(self.values),
                  "versions": [platform.python_version(), version("torch"), version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -218,11 +218,13 @@ def _records(page: Page, values: dict) -> dict[str, str]:
             if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}
 
 
-def _folders(values: dict) -> dict[str, str]:
-    """Hashes of local folders that are given as parameters, by parameter."""
-    items = [(name, item) for name, value in values.items() for item in (value if isinstance(value, list) else [value])]
-    return {f"{name} {item}": _tree_hash(Path(item)) for name, item in items
-            if isinstance(item, str) and item and Path(item).is_dir()}
+def _files(values: dict) -> dict[str, str]:
+    """Hashes of local folders and files, and of stored sweeps, that are given as parameters, by parameter."""
+    items = [(name, item) for name, value in values.items() for item in (value if isinstance(value, list) else [value])
+             if isinstance(item, str) and item and "\0" not in item]
+    sweeps = home() / "data" / "records" / "sweeps"
+    return {f"{name} {item}": _tree_hash(path) for name, item in items
+            for path in (Path(item), sweeps / f"{item}.csv") if path.exists()}
 
 
 def _hidden(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
@@ -240,7 +242,7 @@ def tables(notebook: nbformat.NotebookNode) -> dict[str, pd.DataFrame]:
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
         raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table its own name")
-    return {name: pd.read_csv(io.StringIO(text), float_precision="round_trip") for name, text in found}
+    return {name: pd.read_csv(io.StringIO(text)) for name, text in found}
 
 
 def results(notebook: nbformat.NotebookNode) -> pd.DataFrame:

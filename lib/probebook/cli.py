@@ -73,6 +73,24 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
 
 
 @app.command()
+def sweep(file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="page, profile, grid, list, seeds …")],
+          dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would run, and how long")] = False,
+          workers: Annotated[int | None, typer.Option(min=1, help="runs at a time; one a GPU, else one a core")] = None,
+          scheduler: Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="a Dask cluster, in place of "
+                               "workers here; needs a folder that all of it shares")] = None,
+          time_limit: TimeLimit = None, memory_limit: MemoryLimit = None) -> None:
+    """Run a page with many sets of parameters; what is finished is kept, what fails is listed at the end."""
+    from probebook.runs import sweep as sweeps
+    from probebook.runs.kernels import limits
+    if workers and scheduler:
+        raise UserError("--workers is for this machine: give it or --scheduler")
+    if dry_run:
+        typer.echo(sweeps.forecast(file, workers))
+    elif sweeps.sweep(file, workers, scheduler, limits(time_limit, memory_limit)):
+        raise typer.Exit(1)
+
+
+@app.command()
 def params(page: PageName) -> None:
     """List a page's parameters: name, type, default, meaning."""
     from probebook.runs.pages import find

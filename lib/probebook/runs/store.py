@@ -125,8 +125,11 @@ class Run:
     def command(self) -> str:
         """The command line that makes this run."""
         words = ["probebook", "run", self.page.name]
-        for name, value in self.changed.items():
-            words += ["-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+        words += ["--profile", self.profile] if self.profile != "pocket" else []
+        usual = plan(self.page, self.profile).values
+        for name, value in self.values.items():
+            if value != usual[name]:
+                words += ["-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
         return shlex.join(words)
 
     def read(self) -> nbformat.NotebookNode:

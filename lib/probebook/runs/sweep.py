@@ -1,0 +1,209 @@
+"""Many runs of one page on a Dask cluster: what is finished is kept, what fails or dies does not stop the others."""
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import dask
+import psutil
+from dask.distributed import Client, Nanny, Scheduler, SpecCluster, get_worker, wait
+from distributed.scheduler import KilledWorker
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from probebook.base import UserError
+from probebook.runs.execute import QUIET, PageFailed, _cores, environment, execute
+from probebook.runs.kernels import Limits, kill
+from probebook.runs.pages import Page, home
+from probebook.runs.store import Run, plan, read_record
+from probebook.runs.sweep_file import read
+
+DEATHS = 5      # workers that a run may take with it before it counts as failed
+EVERY = 1.      # seconds after which new workers are looked for
+SHOWN = 20      # runs that --dry-run lists
+CONFIG = {      # a laptop may sleep; a run's memory is bounded by its own limit, not by Dask's
+    "distributed.scheduler.allowed-failures": DEATHS, "distributed.scheduler.worker-ttl": None,
+    "distributed.scheduler.active-memory-manager.start": False, "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+
+
+def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
+          limits: Limits = Limits()) -> dict[str, str]:     # noqa: B008
+    """Run what is not finished of a sweep's file; returns the errors of the runs that failed, by their points.
+
+    On `workers` processes of this machine (default: one a GPU, else one a core), or on the Dask cluster of `scheduler`
+    (tcp://host:port), which must see the same folder and sources. Progress and failures go to stderr, counts to stdout.
+    UserError: a bad file or scheduler, a worker with other sources or another folder."""
+    runs = read(path)
+    todo = {point: run for point, run in runs.items() if not run.finished}
+    failed = {}
+    if todo:
+        with dask.config.set(CONFIG), _client(workers, scheduler, next(iter(todo.values()))) as client, \
+                _Progress(len(runs), len(runs) - len(todo)) as progress:
+            failed = _run_all(client, todo, limits, progress)
+    for point, error in failed.items():
+        progress.print(f"{runs[point].page.name}, {point}: {error}\n  {runs[point].command}")
+    print(f"{path}: {len(runs)} runs: {len(todo) - len(failed)} run, {len(runs) - len(todo)} reused, "
+          f"{len(failed)} failed")
+    return failed
+
+
+def forecast(path: Path, workers: int | None = None) -> str:
+    """What `sweep` would do, as text: how many runs, how many of them finished, the time left, which would run."""
+    runs = read(path)
+    todo = {point: run for point, run in runs.items() if not run.finished}
+    page = next(iter(runs.values())).page
+    records = map(read_record, (home() / "_build" / "runs" / page.name).glob("*"))
+    seconds = [record.seconds for record in records if record]
+    workers = min(len(environments(workers)), max(1, len(todo)))
+    left = f"about {_duration(median(seconds) * len(todo) / workers)} on {workers} worker{'s'[:workers > 1]}, from " \
+        f"{len(seconds)} finished" if seconds else "no estimate: no finished run"
+    lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time left: {left}",
+             *(f"  {point}" for point in list(todo)[:SHOWN])]
+    return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))
+
+
+def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:
+    """Variables of each worker: with GPUs each sees one of them, in turn (`gpus`: their names, default: this
+    machine's). Default of `workers`: one a GPU, else one a core."""
+    gpus = _gpus() if gpus is None else gpus
+    workers = workers or len(gpus) or _cores()
+    return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} if gpus else {} for i in range(workers)]
+
+
+def _gpus() -> list[str]:
+    import torch
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    return [name for name in names.split(",")[:torch.cuda.device_count()] if name]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else \
+        f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Client]:
+    """A client of the scheduler, or of a cluster of processes on this machine, which ends with it."""
+    if scheduler:
+        try:
+            with Client(scheduler, timeout="20s") as client:
+                yield client
+        except (OSError, ValueError) as e:
+            if isinstance(e, UserError):
+                raise
+            raise UserError(f"no Dask scheduler answers at {scheduler}: should be tcp://host:port") from None
+        return
+    each = environments(workers)
+    loopback = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
+    nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
+    with environment(max(1, _cores() // len(each)), run.profile), \
+            SpecCluster(nannies, {"cls": Scheduler, "options": loopback | {"port": 0}},
+                        silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
+        try:
+            yield client
+        except BaseException:
+            for nanny in cluster.workers.values():          # a kernel would not hear Ctrl-C
+                nanny.auto_restart = False
+                kill([psutil.Process(nanny.pid)] if nanny.pid and psutil.pid_exists(nanny.pid) else [])
+            raise
+
+
+def _run_all(client: Client, todo: dict[str, Run], limits: Limits, progress: _Progress) -> dict[str, str]:
+    """Errors by point. As many runs are with the cluster as it has threads: what waits there would be blamed for the
+    death of a worker that was to run it next, and fill the scheduler's memory."""
+    waiting, under_way, failed = deque(todo), {}, {}
+    (home() / "_build").mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
+        there = QUIET | {k: v for k, v in os.environ.items() if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")}
+        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": next(iter(todo.values())).profile}
+        while waiting or under_way:
+            room = max(1, sum(client.nthreads().values()))
+            while waiting and len(under_way) < room:
+                run = todo[point := waiting.popleft()]
+                future = client.submit(_run_one, run.page.name, run.profile, run.values, run.id, there, token.name,
+                                       limits, pure=False)
+                under_way[future] = point, time.monotonic()
+            try:
+                done = wait(list(under_way), timeout=EVERY, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                continue
+            for future in done:
+                point, began = under_way.pop(future)
+                if error := _error(future):
+                    failed[point] = error
+                progress.end(point, error, time.monotonic() - began)
+    return failed
+
+
+def _error(future) -> str:
+    """What went wrong with a run, "" if nothing. UserError: no run can go well on this cluster."""
+    if future.status == "finished":
+        return future.result()
+    if future.status != "error":
+        raise UserError("the connection to the scheduler was lost; the same command runs what is missing")
+    error = future.exception()
+    if isinstance(error, KilledWorker):
+        return f"its worker died {DEATHS + 1} times (killed, or out of memory)"
+    raise UserError(str(error) if isinstance(error, UserError) else
+                    f"a worker cannot run this: {_line(error)}") from None
+
+
+def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str, str], token: str,
+             limits: Limits) -> str:
+    """On a worker: the error of one run, "" if there is none. UserError: other sources, or another folder, than where
+    the sweep was started."""
+    os.environ.update(there)
+    if not Path(token).exists():
+        raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a folder that all share")
+    run = plan(Page(name), profile, values)
+    if run.id != run_id:
+        raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} is asked for: "
+                        "it has other sources, data or versions (or they have changed since the sweep began)")
+    try:
+        execute(run, limits=limits)
+    except PageFailed as e:
+        return str(e)
+    except Exception as e:
+        return _line(e)
+    return ""
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+class _Progress:
+    """A bar with an estimate in a terminal, a line for each run that has ended elsewhere; failures at once in both."""
+
+    def __init__(self, total: int, finished: int):
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
+                   TextColumn("left"), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.task, self.total, self.done, self.failed = self.bar.add_task("runs", total=total), total, finished, 0
+        self.bar.update(self.task, completed=finished)
+
+    def __enter__(self):
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self.bar.stop()
+
+    def print(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+    def end(self, point: str, error: str, seconds: float) -> None:
+        self.done, self.failed = self.done + 1, self.failed + bool(error)
+        self.bar.update(self.task, completed=self.done, description=f"runs, {self.failed} failed")
+        if error or self.bar.disable:
+            self.print(f"{self.done}/{self.total} {point}: {f'failed, {error}' if error else f'{seconds:.1f} s'}")

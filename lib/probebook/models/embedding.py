@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -17,13 +19,19 @@ from probebook.models.batches import At, batches, position_weights, stack
 from probebook.models.cache import cached
 from probebook.models.loading import Model, as_model
 
+if TYPE_CHECKING:
+    from dask.distributed import Client
+
+
+SHARD = 4_096       # texts, at most, that a worker of a cluster embeds in one piece
+
 
 class _Stop(Exception):
     """Raised by the hook once the wanted layer is reached; carries its hidden states."""
 
 
 def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[MASK]",
-          cache: bool = True) -> torch.Tensor:
+          cache: bool = True, client: Client | None = None) -> torch.Tensor:
     """Hidden states `h` of `texts` at one layer and position: float32 [n, d] on the CPU, in the order of `texts`.
 
     `layer`: 0 = embeddings, k = after block k, −1 = what the head reads (after a final norm, where there is one).
@@ -31,11 +39,18 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     first token), "last" (the last one), "mean" or "max" (of each coordinate, over all real tokens), or a pair (rule,
     words) with rule "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
     `cache`: keep the result under the cache folder, keyed by weights, layer, rule, dtype and texts.
-    Raises UserError for an empty list or text, a layer beyond the model, a position that a text lacks."""
-    model, texts = as_model(model), list(texts)
+    `client`: of a Dask cluster, whose workers embed the texts in shards of whole batches, so that on the same kind of
+    machine not a bit differs; each shard is kept in the worker's cache once it is done, and not computed again.
+    Raises UserError for an empty list or text, a layer beyond the model, a position that a text lacks, a `client` with
+    a model that has no name to load it by on the workers, or without a cache."""
+    if client is not None and (isinstance(model, Model) or not cache):
+        raise UserError("client: give the model by its name or folder, which workers load, and keep cache=True")
+    name, model, texts = model, as_model(model), list(texts)
     layer = model.layer(layer)
     if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise UserError("nothing to embed: every text must be a string with at least one word")
+    if client is not None:
+        return _sharded(texts, name, model, layer, at, client)
     if not cache:
         return _embed(texts, model, layer, at)
     dtype = str(next(model.net.parameters()).dtype)
@@ -161,6 +176,30 @@ def _embed(texts, model, layer, at):
     with _at_layer(model, layer), _threads(model.device) as pool:
         list(pool.map(one, batches(texts, model, at)))
     return out
+
+
+def _sharded(texts, name, model, layer, at, client):
+    """As `_embed`. A shard's texts stand in the order of their batches, so the worker forms the same batches."""
+    from dask.distributed import as_completed
+
+    shards, out = [[]], torch.empty(len(texts), model.width)
+    for batch in batches(texts, model, at):
+        if shards[-1] and len(shards[-1]) + len(batch.rows) > SHARD:
+            shards.append([])
+        shards[-1] += batch.rows
+    name = str(Path(name).resolve()) if Path(name).is_dir() else name
+    futures = {}
+    for rows in shards:
+        words = at if isinstance(at, str) else (at[0], [at[1][r] for r in rows])
+        futures[client.submit(_shard, [texts[r] for r in rows], name, layer, words, pure=False)] = rows
+    for future in as_completed(list(futures)):
+        out[futures.pop(future)] = torch.tensor(future.result())
+        future.release()
+    return out
+
+
+def _shard(texts, name, layer, at):
+    return embed(texts, name, layer, at).numpy()
 
 
 def _threads(device):

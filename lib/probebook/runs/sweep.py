@@ -25,11 +25,11 @@ from probebook.runs.pages import Page, home
 from probebook.runs.store import Run, plan, read_record
 from probebook.runs.sweep_file import read
 
-DEATHS = 5      # workers that a run may take with it before it counts as failed
+ALLOWED = "distributed.scheduler.allowed-failures"
 EVERY = 1.      # seconds after which new workers are looked for
 SHOWN = 20      # runs that --dry-run lists
 CONFIG = {      # a laptop may sleep; a run's memory is bounded by its own limit, not by Dask's
-    "distributed.scheduler.allowed-failures": DEATHS, "distributed.scheduler.worker-ttl": None,
+    ALLOWED: 5, "distributed.scheduler.worker-ttl": None,
     "distributed.scheduler.active-memory-manager.start": False, "distributed.worker.profile.enabled": False,
     "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
@@ -152,7 +152,7 @@ def _error(future) -> str:
         raise UserError("the connection to the scheduler was lost; the same command runs what is missing")
     error = future.exception()
     if isinstance(error, KilledWorker):
-        return f"its worker died {DEATHS + 1} times (killed, or out of memory)"
+        return f"its worker died {dask.config.get(ALLOWED) + 1} times (killed, or out of memory)"
     raise UserError(str(error) if isinstance(error, UserError) else
                     f"a worker cannot run this: {_line(error)}") from None
 

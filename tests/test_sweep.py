@@ -1,0 +1,304 @@
+"""Sweeps: what a file asks for, what is run, reused and listed, and what a death in the middle changes: nothing."""
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import torch
+import yaml
+from dask.distributed import Client, LocalCluster
+from typer.testing import CliRunner
+
+from conftest import IMPORTS
+from probebook.base import ROOT, UserError
+from probebook.cli import app
+from probebook.corpora import agreement
+from probebook.models import embed, embedding, load
+from probebook.runs import sweep as sweeps
+from probebook.runs.kernels import Limits
+from probebook.runs.store import read_record
+from probebook.runs.sweep_file import read
+
+PAGE = """
+    n: int = 5  # rows
+    eps: float = 0.1  # step size
+    rule: Literal["mean", "last"] = "mean"  # how pieces are joined
+    sizes: list[int] = [1, 2]  # widths
+    fast: bool = False  # skip the slow half
+    seed: int = 0  # of the draw
+    """
+DRAW = """
+    import os, random, time
+    random.seed(seed)
+    drawn, home = n * random.random(), os.environ["PROBEBOOK_HOME"]
+    """
+KEEP = """
+    open(f"{home}/begun.txt", "a").write(f"{n} {seed}\\n")
+    time.sleep(1)
+    display({"application/papermill.record/text/csv": f"metric,value\\nx,{drawn}\\n"}, raw=True, metadata={
+        "scrapbook": {"name": "probebook:record:draw", "mime_prefix": "application/papermill.record/"}})
+    open(f"{home}/ended.txt", "a").write(f"{n} {seed}\\n")
+    """
+
+
+@pytest.fixture
+def book(tiny):
+    """A book whose page draws a number, which takes a second; `book(cell)` puts a cell between. Returns the folder.
+
+    The page imports nothing of the library, which would take longer than all else."""
+    def write(*cells):
+        home = tiny(DRAW, *cells, KEEP, parameters=PAGE)
+        page = home / "notebooks/1_demo/01_first.md"
+        page.write_text(page.read_text().replace(IMPORTS, "from typing import Literal"))
+        return home
+    return write
+
+
+def file(home, **spec):
+    path = home / "sweep.yaml"
+    path.write_text(yaml.safe_dump({"page": "1_demo"} | spec))
+    return path
+
+
+def metrics(runs):
+    return {run.id: (run.folder / "metrics.parquet").read_bytes() for run in runs.values()}
+
+
+def until(true, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(.02)
+
+
+def lines(path):
+    return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+@pytest.mark.parametrize(("spec", "says"), [
+    ({"gird": {"n": [1]}}, "no key 'gird', grid perhaps"), ({"seed": 3}, "no key 'seed', seeds perhaps"),
+    ({"page": "2_none"}, "no page begins with '2_none'"), ({"page": None}, "page: Input should be a valid string"),
+    ({"profile": "huge"}, "no profile 'huge'"), ({"grid": {"n": 3}}, "grid.n: Input should be a valid list"),
+    ({"grid": {"n": [1, "no"]}}, "point n=no: n = 'no' of 1_demo/01_first: should be a valid integer"),
+    ({"list": [{"n": 1}, {"rule": "first"}]}, "point rule=first: "), ({"fixed": {"m": 1}}, "unknown parameter 'm'"),
+    ({"exclude": [{"m": 1}]}, "unknown parameter 'm'"), ({"exclude": [{"n": [1, "many"]}]}, "valid integer"),
+    ({"seeds": 2, "grid": {"seed": [1]}}, "seeds, and seed=1: give seeds in one place"),
+    ({"seeds": -1}, "greater than or equal to 0"), ({"seeds": True}, "valid integer"),
+    ({"grid": {"n": []}}, "asks for no run"), ({"seeds": 0}, "asks for no run"), ({"list": []}, "asks for no run"),
+    ({"exclude": [{}]}, "asks for no run")])
+def test_a_bad_file_is_refused_in_one_line(book, spec, says):
+    path = file(book(), **spec)
+    with pytest.raises(UserError, match="^[^\n]+$") as e:
+        read(path)
+    assert says in str(e.value)
+    assert not (path.parent / "_build").exists()
+
+
+def test_a_layer_that_one_model_lacks_is_named(tiny):
+    home = tiny(parameters="model: ModelName = 'pocket-agreement'\nlayer: Layer = -1")
+    deepest = load("pocket-agreement").depth
+    assert len(read(file(home, grid={"layer": list(range(deepest + 1))}))) == deepest + 1
+    with pytest.raises(UserError, match=f"point layer={deepest + 1}: layer {deepest + 1}: pocket-agreement has layers"):
+        read(file(home, grid={"layer": [deepest, deepest + 1]}))
+    assert len(read(file(home, grid={"layer": [deepest, deepest + 1]}, exclude=[{"layer": deepest + 1}]))) == 1
+
+
+def test_how_many_runs_a_file_asks_for(book):
+    home = book()
+
+    def asked(**spec):
+        return [run.values for run in read(file(home, **spec)).values()]
+
+    grid = {"n": [1, 2, 3], "eps": ["1e-3", .1, 1], "sizes": [[1], [1, 2]]}
+    assert len(asked()) == 1
+    assert len(asked(grid=grid)) == 3 * 3 * 2 and len(asked(grid=grid, seeds=4)) == 3 * 3 * 2 * 4
+    assert len(asked(grid=grid, list=[{"n": 4}, {"n": 5, "eps": 2}], seeds=[7, 9])) == (3 * 3 * 2 + 2) * 2
+    assert len(asked(grid=grid, list=[{"n": 1, "eps": .1, "sizes": [1]}] * 2)) == 3 * 3 * 2            # each once
+    assert len(asked(grid=grid, exclude=[{"n": 3, "eps": 1e-3}])) == 3 * 3 * 2 - 2
+    assert len(asked(grid=grid, exclude=[{"n": [1, 2], "eps": .1}, {"sizes": [1, 2]}])) == 9 - 2
+    assert len(asked(grid=grid, exclude=[{"sizes": [[1], [1, 2]]}], list=[{"sizes": [5]}])) == 1
+    assert [v["n"] for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}])] == [9, 8]
+    assert all(v["eps"] == 3 for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}]))
+
+
+def test_the_example_of_the_book(tmp_path):
+    """Two models × six layers but two, and one more, with three seeds each."""
+    text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
+    example = next(part for part in text.split("```yaml\n")[1:] if "seeds" in part).partition("```")[0]
+    (tmp_path / "example.yaml").write_text(example)
+    assert len(read(tmp_path / "example.yaml")) == (2 * 6 - 2 + 1) * 3
+
+
+def test_a_worker_sees_one_gpu():
+    assert sweeps.environments(3, []) == [{}] * 3
+    assert sweeps.environments(None, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "3"}]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in sweeps.environments(4, ["0", "3"])] == ["0", "3", "0", "3"]
+
+
+def command(*words):
+    """What a command line says, in this process: exit status, stdout, stderr."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_failing_run_is_listed_and_only_what_is_missing_runs_again(book):
+    home = book("if n == 3 and not os.path.exists(f'{home}/mended'):\n    raise ValueError('no three\\nsecond line')")
+    path = file(home, profile="smoke", grid={"n": [2, 3, 4]}, fixed={"eps": .5})
+    words = ("sweep", path, "--workers", "2")
+    status, out, _ = command(*words, "--dry-run")
+    assert status == 0 and "3 runs of 1_demo/01_first, 0 finished; time left: no estimate: no finished run" in out
+    assert out.splitlines()[1:] == ["  n=2", "  n=3", "  n=4"]
+    status, out, err = command(*words)
+    assert (status, out) == (1, f"{path}: 3 runs: 2 run, 0 reused, 1 failed\n"), err
+    listed = err.splitlines()[-2:]
+    assert listed[0] == "1_demo/01_first, n=3: cell 5 of 6: ValueError: no three"
+    status, _, err = command(*shlex.split(listed[1])[1:])
+    assert status == 1 and "failed at cell 5 of 6: ValueError: no three" in err
+    runs = read(path)
+    seconds = [read_record(runs[p].folder).seconds for p in ("n=2", "n=4")]
+    out = command(*words, "--dry-run")[1]
+    assert f"3 runs of 1_demo/01_first, 2 finished; time left: about {sum(seconds) / 2:.0f} s on 1 worker" in out
+    (home / "mended").touch()
+    assert command(*words)[:2] == (0, f"{path}: 3 runs: 1 run, 2 reused, 0 failed\n")
+    assert lines(home / "ended.txt") == ["2 0", "3 0", "4 0"]
+
+
+def kernels(process):
+    return [p for p in process.children(recursive=True) if "ipykernel_launcher" in " ".join(p.cmdline())]
+
+
+def put_away(home, name):
+    for what in ("_build", "begun.txt", "ended.txt"):
+        os.renames(home / what, home / name / what)
+
+
+def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
+    """Each run of the disturbed sweeps ends once, and their metrics are an undisturbed sweep's to the bit."""
+    home = book()
+    path = file(home, fixed={"n": 3}, seeds=3)
+    assert sweeps.sweep(path, 2) == {}
+    runs = read(path)
+    undisturbed = metrics(runs)
+    put_away(home, "undisturbed")
+
+    thread = threading.Thread(target=sweeps.sweep, args=(path, 2))
+    thread.start()
+    until(lambda: lines(home / "begun.txt"))
+    running = kernels(psutil.Process())
+    running[0].parent().kill()
+    thread.join(100)
+    assert capsys.readouterr().out.endswith("3 runs: 3 run, 0 reused, 0 failed\n")
+    assert running and not psutil.wait_procs(running, timeout=10)[1]
+    assert metrics(runs) == undisturbed and lines(home / "ended.txt") == ["3 0", "3 1", "3 2"]
+    put_away(home, "killed")
+
+    words = [sys.executable, "-c", "from probebook.cli import app; app()", "sweep", str(path), "--workers", "2"]
+    process = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    tree = psutil.Process(process.pid)
+    until(lambda: len(lines(home / "begun.txt")) > 2)
+    processes = tree.children(recursive=True)
+    ports = [c.laddr.ip for p in (tree, *processes) for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
+    assert kernels(tree) and ports and set(ports) == {"127.0.0.1"}
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130 and not psutil.wait_procs(processes, timeout=10)[1]
+    finished = sum(run.finished for run in runs.values())
+    assert 0 < finished < 3 and sweeps.sweep(path, 2) == {}
+    assert capsys.readouterr().out.endswith(f"3 runs: {3 - finished} run, {finished} reused, 0 failed\n")
+    assert metrics(runs) == undisturbed
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A client of two worker processes with a cache of their own."""
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster, \
+            Client(cluster) as client:
+        yield client
+
+
+def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch, capfd):
+    home = book("if n == 3:\n    os.kill(os.getppid(), 9)\n    time.sleep(30)")
+    monkeypatch.setitem(sweeps.CONFIG, sweeps.ALLOWED, 1)
+    names = ("OMP_NUM_THREADS", "PYTHONHASHSEED", "PROBEBOOK_PROFILE", "CUDA_VISIBLE_DEVICES")
+    before = [os.environ.get(name) for name in names]
+    failed = sweeps.sweep(file(home, grid={"n": [3, 4]}), workers=2)
+    assert failed == {"n=3": "its worker died 2 times (killed, or out of memory)"}
+    assert [os.environ.get(name) for name in names] == before
+    assert "probebook run 1_demo/01_first -p n=3" in capfd.readouterr().err and lines(home / "ended.txt") == ["4 0"]
+
+
+def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
+    home = book()
+    path, address = file(home, list=[{"n": 2}]), cluster.scheduler.address
+    status, _, err = command("sweep", path, "--scheduler", address, "--time-limit", "1ms")
+    assert status == 1 and "its time limit" in err
+    assert command("sweep", path, "--scheduler", address)[0] == 0
+    runs = read(file(home, list=[{"n": 3}]))
+    planned = [(run.id, run.page.source) for run in runs.values()]
+    book("'changed'")
+    with pytest.raises(UserError, match=f"plans run .* where {planned[0][0][:8]} is asked for: it has other sources"), \
+            sweeps._Progress(1, 0) as progress:
+        sweeps._run_all(cluster, runs, Limits(), progress)
+    with pytest.raises(UserError, match="does not see .*: a sweep needs a folder that all share"):
+        cluster.submit(sweeps._run_one, "1_demo/01_first", "pocket", {}, "", {}, str(home / "no"), Limits()).result()
+    status, _, err = command("sweep", path, "--scheduler", address, "--workers", "1")
+    assert status == 2 and err.count("\n") == 1
+
+
+def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
+    from dask_jobqueue import SLURMCluster
+    text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
+    recipe = next(part for part in text.split("```python\n") if "SLURMCluster" in part).partition("```")[0]
+    asked = []
+    monkeypatch.setattr(SLURMCluster, "scale", lambda self, jobs: asked.append(jobs))
+    monkeypatch.setattr("builtins.input", lambda text: "")
+    names = {}
+    exec(recipe, names)
+    try:
+        script = names["cluster"].job_script()
+        address = names["cluster"].scheduler_address
+        assert capsys.readouterr().out.startswith(f"{address}\n") and asked == [10]
+    finally:
+        names["cluster"].close()
+    header, start = script.split(" -m distributed.cli.dask_worker ")
+    assert f"{address} " in start and "--nthreads 1 " in start
+    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=8", "export OMP_NUM_THREADS=8 "):
+        assert f"\n{line}" in header, script
+
+
+# --- embeddings over a cluster -----------------------------------------------------------------------------
+
+def test_embedding_over_a_cluster_survives_a_worker(cluster, tmp_path, monkeypatch):
+    """Bit-equal to one machine's at any position; shards done before a worker was killed are not made again."""
+    monkeypatch.setattr(embedding, "SHARD", 10)
+    table = agreement.generate(200, seed=1)
+    texts = list(table["text"])
+    at = ("first", [text.split()[1].strip(".,") for text in texts])
+    whole = embed(texts, "pocket-agreement", 2, at, cache=False)
+    folder, got = tmp_path / "cache" / "embeddings", []
+    thread = threading.Thread(target=lambda: got.append(embed(texts, "pocket-agreement", 2, at, client=cluster)))
+    pids = cluster.run(os.getpid)
+    thread.start()
+    until(lambda: len(list(folder.glob("*.safetensors"))) > 0)
+    os.kill(max(pids.values()), signal.SIGKILL)
+    before = {path: path.stat() for path in folder.glob("*.safetensors")}
+    thread.join(90)
+    after = {path: path.stat() for path in folder.glob("*.safetensors")}
+    assert torch.equal(got[0], whole)
+    assert 0 < len(before) < len(after) and len(after) >= 200 / embedding.SHARD / 4
+    assert all((after[p].st_ino, after[p].st_mtime_ns) == (s.st_ino, s.st_mtime_ns) for p, s in before.items())
+    assert torch.equal(embed(texts, "pocket-agreement", 2, at, client=cluster), whole)
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")} == {
+        path: s.st_mtime_ns for path, s in after.items()}
+    with pytest.raises(UserError, match="text 0"):
+        embed(["no mask", "none"], "pocket-agreement", client=cluster)
+    for given in ({"model": load("pocket-agreement")}, {"model": "pocket-agreement", "cache": False}):
+        with pytest.raises(UserError, match="client: give the model by its name or folder"):
+            embed(texts, client=cluster, **given)

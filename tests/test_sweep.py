@@ -23,7 +23,8 @@ from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
 from probebook.runs.kernels import Limits
-from probebook.runs.store import read_record
+from probebook.runs.schema import from_text
+from probebook.runs.store import plan, read_record
 from probebook.runs.sweep_file import read
 
 PAGE = """
@@ -126,6 +127,18 @@ def test_how_many_runs_a_file_asks_for(book):
     assert len(asked(grid=grid, exclude=[{"sizes": [[1], [1, 2]]}], list=[{"sizes": [5]}])) == 1
     assert [v["n"] for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}])] == [9, 8]
     assert all(v["eps"] == 3 for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}]))
+
+
+def test_a_command_repeats_its_run_in_any_profile(book):
+    """Where the profile's value is not the page's own, and the point's is the page's, or neither's."""
+    home = book()
+    (home / "notebooks/profiles").mkdir()
+    (home / "notebooks/profiles/smoke.yaml").write_text("1_demo/01_first: {n: 9, fast: true}")
+    for run in read(file(home, profile="smoke", grid={"n": [5, 9, 7]})).values():
+        words = shlex.split(run.command)
+        given = from_text(run.page.types, words[6::2])
+        assert words[:5] == ["probebook", "run", "1_demo/01_first", "--profile", "smoke"] and set(words[5::2]) <= {"-p"}
+        assert plan(run.page, "smoke", given).id == run.id and ("n" in given) == (run.values["n"] != 9)
 
 
 def test_the_example_of_the_book(tmp_path):

@@ -14,7 +14,10 @@ from statistics import median
 import dask
 import psutil
 from dask.distributed import Client, Nanny, Scheduler, SpecCluster, get_worker, wait
+from distributed.client import FuturesCancelledError
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
+from distributed.utils import silence_logging_cmgr
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -94,12 +97,14 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
     """A client of the scheduler, or of a cluster of processes on this machine, which ends with it."""
     if scheduler:
         try:
-            with Client(scheduler, timeout="20s") as client:
-                yield client
-        except (OSError, ValueError) as e:
-            if isinstance(e, UserError):
-                raise
+            client = Client(scheduler, timeout="20s")
+        except (OSError, ValueError):
             raise UserError(f"no Dask scheduler answers at {scheduler}: should be tcp://host:port") from None
+        with silence_logging_cmgr(logging.CRITICAL), client:
+            try:
+                yield client
+            except (FuturesCancelledError, CommClosedError):
+                raise UserError(f"the scheduler {scheduler} is gone; the same command runs what is missing") from None
         return
     each = environments(workers)
     loopback = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
@@ -148,8 +153,6 @@ def _error(future) -> str:
     """What went wrong with a run, "" if nothing. UserError: no run can go well on this cluster."""
     if future.status == "finished":
         return future.result()
-    if future.status != "error":
-        raise UserError("the connection to the scheduler was lost; the same command runs what is missing")
     error = future.exception()
     if isinstance(error, KilledWorker):
         return f"its worker died {dask.config.get(ALLOWED) + 1} times (killed, or out of memory)"

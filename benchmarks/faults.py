@@ -84,7 +84,8 @@ def go_on(*words: str, home: Path, tries: int = 3) -> int:
 
 def a_home(folder: Path) -> Path:
     """A folder with the book's pages and nothing else."""
-    (folder / "notebooks").symlink_to(ROOT / "notebooks")
+    for part in ("notebooks", "data"):
+        (folder / part).symlink_to(ROOT / part)
     (folder / "sweep.yaml").write_text(SWEEP)
     return folder
 

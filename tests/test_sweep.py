@@ -23,6 +23,7 @@ from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
 from probebook.runs.kernels import Limits
+from probebook.runs.pages import find
 from probebook.runs.schema import from_text
 from probebook.runs.store import plan, read_record
 from probebook.runs.sweep_file import read
@@ -136,7 +137,7 @@ def test_a_command_repeats_its_run_in_any_profile(book):
     (home / "notebooks/profiles/smoke.yaml").write_text("1_demo/01_first: {n: 9, fast: true}")
     for run in read(file(home, profile="smoke", grid={"n": [5, 9, 7]})).values():
         words = shlex.split(run.command)
-        given = from_text(run.page.types, words[6::2])
+        given = from_text(words[6::2])
         assert words[:5] == ["probebook", "run", "1_demo/01_first", "--profile", "smoke"] and set(words[5::2]) <= {"-p"}
         assert plan(run.page, "smoke", given).id == run.id and ("n" in given) == (run.values["n"] != 9)
 
@@ -315,3 +316,14 @@ def test_embedding_over_a_cluster_survives_a_worker(cluster, tmp_path, monkeypat
     for given in ({"model": load("pocket-agreement")}, {"model": "pocket-agreement", "cache": False}):
         with pytest.raises(UserError, match="client: give the model by its name or folder"):
             embed(texts, client=cluster, **given)
+
+
+def test_a_local_cluster_answers_only_to_whom_it_knows(tiny):
+    """Other users of a machine reach its ports, and a task is code."""
+    tiny()
+    with sweeps._client(1, None, plan(find("1_demo"))) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:") and client.submit(sum, [1, 2]).result() == 3
+        for other in (address, address.replace("tls:", "tcp:")):
+            with pytest.raises((OSError, TypeError)):
+                Client(other, timeout="2s")

@@ -7,13 +7,16 @@ import os
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import yaml
 
 from probebook import base
 from probebook.base import UserError
 from probebook.runs.schema import Parameter, declared
+
+if TYPE_CHECKING:              # loading it takes longer than all else here
+    from nbformat import NotebookNode
 
 LIBRARY = Path(base.__file__).parent
 PROFILES = ("smoke", "pocket", "real", "paper")
@@ -38,9 +41,10 @@ class Page:
         return self.path.read_text(encoding="utf-8")
 
     @cached_property
-    def notebook(self) -> nbformat.NotebookNode:
+    def notebook(self) -> NotebookNode:
         """The page as a notebook without outputs; a cell's id depends on its source only."""
         import jupytext
+        import nbformat
         try:
             notebook = jupytext.reads(self.source, fmt="md:myst")
         except nbformat.ValidationError as e:
@@ -66,6 +70,7 @@ class Page:
     @property
     def pair(self) -> str:
         """Text of the notebook that lies beside the page."""
+        import nbformat
         return nbformat.writes(self.notebook) + "\n"
 
 

@@ -20,15 +20,17 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import nbformat
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
 from probebook.runs.schema import coerce
+
+if TYPE_CHECKING:              # loading it takes longer than all else here
+    from nbformat import NotebookNode
 
 NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
@@ -94,7 +96,7 @@ class Run:
                  "library": {name: _file_hash(path) for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
                  "static": _static(self.page), "files": _files(self.values),
-                 "versions": [platform.python_version(), version("torch"), version("transformers")]}
+                 "versions": [platform.python_version(), _version("torch"), _version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
@@ -132,13 +134,14 @@ class Run:
                 words += ["-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
         return shlex.join(words)
 
-    def read(self) -> nbformat.NotebookNode:
+    def read(self) -> NotebookNode:
         """The executed notebook. UserError if the run is not finished."""
         if not self.finished:
             raise UserError(f"no finished run of {self.page.name} with these parameters: {self.command}")
+        import nbformat
         return nbformat.read(self.path, as_version=4)
 
-    def finish(self, notebook: nbformat.NotebookNode, seconds: float, finished: str, commit: str) -> None:
+    def finish(self, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
         """Write the run's folder from its executed notebook. It gets its name last; an older one is replaced."""
         new, old = self.partial.with_suffix(".new"), self.partial.with_suffix(".old")
         for left in (new, old):
@@ -155,7 +158,8 @@ class Run:
         shutil.rmtree(old, ignore_errors=True)
         self.partial.unlink(missing_ok=True)
 
-    def _write(self, folder: Path, notebook: nbformat.NotebookNode, seconds: float, finished: str, commit: str) -> None:
+    def _write(self, folder: Path, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
+        import nbformat
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / NOTEBOOK)
         metrics = results(notebook)
@@ -203,6 +207,9 @@ def _file_hash(path: Path) -> str:
     return _hash_of(path, about.st_size, about.st_mtime_ns, about.st_ino)
 
 
+_version = cache(version)
+
+
 @cache
 def _hash_of(path, *_):
     return sha256(path)
@@ -230,7 +237,7 @@ def _files(values: dict) -> dict[str, str]:
             for path in (Path(item), sweeps / f"{item}.csv") if path.exists()}
 
 
-def _hidden(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
+def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
     """What a page keeps in its notebook without showing it: (name, text)."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -239,7 +246,7 @@ def _hidden(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
                 yield name.removeprefix("probebook:"), next(iter(output["data"].values()))
 
 
-def tables(notebook: nbformat.NotebookNode) -> dict[str, pd.DataFrame]:
+def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     """Tables that a page recorded, by name: ids, metric, value. UserError if a name was used twice."""
     found = [(name.removeprefix("record:"), text) for name, text in _hidden(notebook) if name.startswith("record:")]
     names = [name for name, _ in found]
@@ -248,7 +255,7 @@ def tables(notebook: nbformat.NotebookNode) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(io.StringIO(text)) for name, text in found}
 
 
-def results(notebook: nbformat.NotebookNode) -> pd.DataFrame:
+def results(notebook: NotebookNode) -> pd.DataFrame:
     """All recorded tables of a run as one: table, the tables' ids (empty where a table has none), metric, value."""
     long = pd.concat([table.assign(table=name) for name, table in tables(notebook).items()] or
                      [pd.DataFrame(columns=["table", "metric", "value"])], ignore_index=True)
@@ -256,7 +263,7 @@ def results(notebook: nbformat.NotebookNode) -> pd.DataFrame:
     return long[["table", *(c for c in long.columns if c not in ("table", *ends)), *ends]]
 
 
-def environment(notebook: nbformat.NotebookNode) -> dict:
+def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
     return next((json.loads(text) for name, text in _hidden(notebook) if name == "environment"), {})
 

@@ -17,6 +17,7 @@ from dask.distributed import Client, Nanny, Scheduler, SpecCluster, get_worker, 
 from distributed.client import FuturesCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -106,13 +107,14 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
             except (FuturesCancelledError, CommClosedError):
                 raise UserError(f"the scheduler {scheduler} is gone; the same command runs what is missing") from None
         return
-    each = environments(workers)
-    loopback = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    each, security = environments(workers), Security.temporary()        # a port of this machine is open to its users
+    loopback = {"host": "127.0.0.1", "protocol": "tls://", "security": security, "dashboard": False,
+                "dashboard_address": "127.0.0.1:0"}
     options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
     nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
     with environment(max(1, _cores() // len(each)), run.profile), \
             SpecCluster(nannies, {"cls": Scheduler, "options": loopback | {"port": 0}},
-                        silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
+                        security=security, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
         try:
             yield client
         except BaseException:

@@ -20,7 +20,8 @@ from conftest import probebook
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits, limits
 from probebook.runs.pages import find
-from probebook.runs.store import plan, read_record
+from probebook.runs.run_record import read_record
+from probebook.runs.store import plan
 
 NUMBERS = ("import time, numpy as np, pandas as pd",
            "with open('made', 'a') as f:\n    f.write('once\\n')",

@@ -22,7 +22,8 @@ from probebook.cli import app
 from probebook.runs import archive, results
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
-from probebook.runs.store import METRICS, NOTEBOOK, RECORD, Record, intact, plan, read_record
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record
+from probebook.runs.store import plan
 
 PARAMETERS = """
     model: Literal["bag_1", "50% <b>|c"] = "bag_1"

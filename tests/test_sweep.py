@@ -24,8 +24,9 @@ from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
+from probebook.runs.run_record import read_record
 from probebook.runs.schema import from_text
-from probebook.runs.store import plan, read_record
+from probebook.runs.store import plan
 from probebook.runs.sweep_file import read
 
 PAGE = """

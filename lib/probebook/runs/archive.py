@@ -15,7 +15,7 @@ from pathlib import Path
 from probebook.base import UserError, written_whole
 from probebook.runs.pages import home
 from probebook.runs.results import fitting, found, parameters
-from probebook.runs.store import METRICS, NOTEBOOK, RECORD, intact, read_record
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, intact, read_record
 
 FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}         # what a run's folder holds, and up to how many bytes
 MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII)

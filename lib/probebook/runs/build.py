@@ -13,9 +13,12 @@ import yaml
 
 from probebook.base import sha256, written_whole
 from probebook.runs.execute import run_all
+from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, home, pages
 from probebook.runs.store import Run, plan
 
+HOUR = 3_600
+LIMIT = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}      # seconds a page may take
 LINKED = ("data", "lib")        # what book pages may include from elsewhere
 
 
@@ -26,12 +29,12 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
     `_build/book/` the finished book. Files whose content is the same keep their time, so Sphinx builds only what
     changed; after a failure it builds everything, since a warning is given only when a file is read.
     """
-    runs = [plan(page, profile) for page in pages()]
-    if run_all(runs, force):
+    runs, limits = [plan(page, profile) for page in pages()], Limits(seconds=LIMIT[profile])
+    if run_all(runs, force, limits):
         return None
     after = tuple(sha256(run.path) for run in runs)
     about = [plan(page, profile, after=after) for page in _book_notebooks()]
-    if run_all(about):
+    if run_all(about, limits=limits):
         return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"

@@ -70,3 +70,18 @@ def folder(name: str) -> Path:
     if name not in names:
         raise UserError(f"no stored run {name!r}: there are {', '.join(names) or 'none'}")
     return home() / "data" / "records" / name
+
+
+def determinism_table() -> pd.DataFrame:
+    """What `benchmarks/determinism.py` found, a page a row; shares are of a metric's largest value.
+
+    Columns: metrics (how many), again (those that differ between two equal runs), two threads (those that differ by
+    more than 1e-6 from one thread), largest (difference, as a share), where (the metrics with the three largest)."""
+    found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
+
+    def of(part):
+        far = part[part.threads > 1e-6].nlargest(3, "threads")
+        return pd.Series({"metrics": len(part), "again": (part.again > 0).sum(),
+                          "two threads": (part.threads > 1e-6).sum(), "largest": f"{part.threads.max():.1g}",
+                          "where": ", ".join(far.table + ": " + far.metric)})
+    return found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)

@@ -22,7 +22,7 @@ import yaml
 
 from probebook.base import UserError
 from probebook.runs.pages import home
-from probebook.runs.store import METRICS, RECORD, Record, intact, read_record
+from probebook.runs.run_record import METRICS, RECORD, Record, intact, read_record
 
 SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")

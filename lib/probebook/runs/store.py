@@ -2,8 +2,8 @@
 
 A run is one page with one set of parameters. Its id hashes everything its result depends on. A finished run is the
 folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed), `metrics.parquet` (its tables as one: table, ids,
-metric, value) and `record.json` (`Record`); it gets its name when all three are written. What is under way or has
-failed lies in `_build/partial/PAGE/`.
+metric, value) and `record.json` (`run_record.Record`); it gets its name when all three are written. What is
+under way or has failed lies in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
 
@@ -20,62 +20,17 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record
 from probebook.runs.schema import coerce
 
 if TYPE_CHECKING:              # loading it takes longer than all else here
     from nbformat import NotebookNode
-
-NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
-
-
-class Record(BaseModel):
-    """`record.json` of a run. A later schema may add fields; the meaning of these does not change."""
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    schema_version: Literal[1] = 1
-    page: str
-    run: str                        # the run's id
-    profile: str
-    parameters: dict                # every parameter, with the value that it had
-    changed: list[str]              # names of those that differ from the page's own values
-    seed: int | None                # None: the page never called `start`
-    device: str
-    threads: int | None
-    versions: dict[str, str]        # Python and the libraries that numbers depend on
-    data: dict[str, str]            # sha256 of the registry, the published figures, the shipped models
-    seconds: float                  # wall time of the page, kernel included
-    finished: str                   # UTC, YYYY-MM-DD HH:MM
-    commit: str                     # of the sources; "-dirty": with changes; "" outside git
-    files: dict[str, str]           # sha256 of the other files of the folder
-    sha256: str = ""                # of this record as JSON with sorted keys and this field empty
-
-    def sealed(self) -> Record:
-        """The same with its own checksum."""
-        text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
-        return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
-
-
-def read_record(folder: Path) -> Record | None:
-    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by `intact`."""
-    try:
-        record = Record.model_validate_json((folder / RECORD).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return record if record == record.sealed() else None
-
-
-def intact(folder: Path) -> bool:
-    """Whether a run's folder holds what its record says, to the bit."""
-    record = read_record(folder)
-    return record is not None and all((folder / name).is_file() and sha256(folder / name) == digest
-                                      for name, digest in record.files.items())
-
 
 @dataclass(frozen=True)
 class Run:
@@ -222,7 +177,9 @@ def _static(page: Page) -> dict[str, str]:
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the page's stored runs, which it may show; that of this very run aside."""
+    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of `book/`: of all."""
+    if page.name.startswith("book/"):
+        return {"all": _tree_hash(home() / "data" / "records")}
     manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
     return {path.parent.name: _tree_hash(path.parent) for path in sorted(manifests)
             if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}

@@ -26,7 +26,8 @@ from probebook.base import UserError
 from probebook.runs.execute import QUIET, PageFailed, _cores, environment, execute
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home
-from probebook.runs.store import Run, plan, read_record
+from probebook.runs.run_record import read_record
+from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import read
 
 ALLOWED = "distributed.scheduler.allowed-failures"

@@ -141,6 +141,7 @@ def test_a_run_is_recorded_reused_and_stored(tiny):
     written = run.path.stat().st_mtime_ns
     assert run_all([run]) == [] and run.path.stat().st_mtime_ns == written
 
+    assert any("n = 7" in cell.source for cell in run.read().cells)         # the page shows what it ran with
     long = results(run.read())
     assert list(long.columns) == ["table", "method", "metric", "value"]
     scores = long[long.table == "scores"].set_index(["metric", "method"])["value"]

@@ -22,6 +22,7 @@ from probebook.cli import app
 from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
+from probebook.runs import swept
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
 from probebook.runs.run_record import read_record
@@ -144,11 +145,22 @@ def test_a_command_repeats_its_run_in_any_profile(book):
 
 
 def test_the_example_of_the_book(tmp_path):
-    """Two models × six layers but two, and one more, with three seeds each."""
+    """Two models × four layers but two, and one more, with three seeds each."""
     text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
     example = next(part for part in text.split("```yaml\n")[1:] if "seeds" in part).partition("```")[0]
     (tmp_path / "example.yaml").write_text(example)
-    assert len(read(tmp_path / "example.yaml")) == (2 * 6 - 2 + 1) * 3
+    assert len(read(tmp_path / "example.yaml")) == (2 * 4 - 2 + 1) * 3
+
+
+def test_the_stored_sweep_is_what_its_file_says():
+    spec = yaml.safe_load((ROOT / "notebooks" / "sweeps" / "first_interventions.yaml").read_text(encoding="utf-8"))
+    grid = {(model, layer) for model in spec["grid"]["model"] for layer in spec["grid"]["layer"]
+            if not any(model in out["model"] and layer in out["layer"] for out in spec["exclude"])}
+    stored = swept("first_interventions")
+    points = {(*place, i) for place in grid for i in range(spec["seeds"])}
+    assert set(zip(stored.model, stored.layer, stored.seed)) == points
+    assert stored.groupby(["model", "layer", "seed"]).run.nunique().eq(1).all()
+    assert stored.groupby(["run", "table", "method", "metric"]).size().eq(1).all() and stored.value.notna().all()
 
 
 def test_a_worker_sees_one_gpu():

@@ -19,10 +19,11 @@ import pandas as pd
 import psutil
 
 from probebook.base import DATA
+from probebook.runs import results
 from probebook.runs import sweep as sweeps
 from probebook.runs.execute import QUIET
 from probebook.runs.pages import find
-from probebook.runs.store import read_record
+from probebook.runs.run_record import read_record
 
 TABLE = DATA / "records" / "benchmarks" / "sweep_load.csv"
 WORKERS = 2
@@ -93,6 +94,8 @@ def main(n=1000):
     began = time.monotonic()
     assert len([read_record(path) for path in (home / "_build/runs/1_load/01_second").glob("*")]) == n
     read, began = time.monotonic() - began, time.monotonic()
+    assert sorted(results.pivot(results.metrics("1_load"), ["i"], []).iloc[:, 0]) == list(range(n))
+    pivoted, began = time.monotonic() - began, time.monotonic()
     sweeps.forecast(home / "sweep.yaml", WORKERS)
     one, other = WORKERS * seconds / n, WORKERS * alone / 20
     found = {"runs": n, "seconds a run, sweep": round(one, 2), "seconds a run, papermill": round(other, 2),
@@ -100,6 +103,7 @@ def main(n=1000):
              **{f"memory, MB, {where}": round(memory[int(share * (len(memory) - 1))])
                 for where, share in (("after a tenth", .1), ("in the middle", .5), ("at the end", 1))},
              "seconds to read all records": round(read, 2),
+             "seconds to check, read and pivot all metrics": round(pivoted, 2),
              "seconds of --dry-run": round(time.monotonic() - began, 1)}
     table = pd.DataFrame({"what": found.keys(), "value": [f"{value:g}" for value in found.values()]})
     print(table.to_string(index=False))

@@ -102,8 +102,7 @@ def trial(whom: Callable, words: list[str], seconds: float, expected: dict[str, 
         before = [path.stat().st_mtime_ns for path in home.glob("_build/runs/*/*/*/record.json")]
         go_on(*words, home=home, tries=1)
         after = [path.stat().st_mtime_ns for path in home.glob("_build/runs/*/*/*/record.json")]
-        return {"killed": whom.__name__.replace("_", " ") if killed else "nothing: it had ended",
-                "at second": round(at, 1), "ended with": process.returncode, "asked again": asked,
+        return {"killed": killed, "at second": round(at, 1), "ended with": process.returncode, "asked again": asked,
                 "runs": len(after), "same": metrics(home) == expected, "made twice": before != after}
 
 
@@ -114,11 +113,13 @@ def main(kills: int) -> None:
         home, began = a_home(Path(folder)), time.monotonic()
         go_on(*run, home=home, tries=1)
         seconds, expected = time.monotonic() - began, metrics(home)
-    for i in range(kills):
-        whom = [the_runner, its_kernel, a_worker][i % 3]
-        rows.append(trial(whom, sweep if whom is a_worker else run, rng.uniform(0, seconds), expected))
-        print(rows[-1], flush=True)
-        pd.DataFrame(rows).to_csv(TABLE, index=False)
+    while len(rows) < kills:
+        whom = [the_runner, its_kernel, a_worker][len(rows) % 3]
+        row = trial(whom, sweep if whom is a_worker else run, rng.uniform(0, .9 * seconds), expected)
+        print(row, flush=True)
+        if row.pop("killed"):                                   # else it had ended before
+            rows.append({"killed": whom.__name__.replace("_", " ")} | row)
+            pd.DataFrame(rows).to_csv(TABLE, index=False)
     table = pd.DataFrame(rows)
     print(table.groupby("killed")[["same", "made twice"]].agg(["count", "sum"]))
 

@@ -173,7 +173,7 @@ def test_no_file_and_no_address_says_how(registry):
 
 
 def test_unwritable_cache_is_one_line(registry, tmp_path, monkeypatch):
-    registry()
+    registry(url="https://127.0.0.1:9/text")
     (tmp_path / "file").touch()
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "file" / "cache"))
     assert "PROBEBOOK_CACHE" in _refused()

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import nbformat
+import pandas as pd
 import papermill
 import pytest
 import yaml
@@ -13,9 +14,10 @@ from bs4 import BeautifulSoup
 from conftest import HEADER, PARAMETERS
 from probebook.base import UserError
 from probebook.runs import build, pages, records, store
-from probebook.runs.execute import environment, run_all
+from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.page import record
 from probebook.runs.pages import Page, find
+from probebook.runs.run_record import read_record
 from probebook.runs.schema import check_layers, declared, from_text
 from probebook.runs.store import plan, results, run_table
 
@@ -308,9 +310,50 @@ def test_a_given_number_of_threads_holds_for_all_libraries(monkeypatch):
     names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    with environment(4, "smoke"):
+    with kernel_environment(4, "smoke"):
         assert [os.environ[name] for name in names] == ["4"] * 3
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with environment(4, "smoke"):
+    with kernel_environment(4, "smoke"):
         assert [os.environ[name] for name in names] == ["1"] * 3
     assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_files_that_a_parameter_names_make_another_run(tiny, tmp_path):
+    """Also behind a prefix, before a pooling, and the training file beside one of development."""
+    tiny(parameters="source: str = 'plain'\nencoders: list[str] = []")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, given in [("mine-dev.json", {"source": f"coqa:{tmp_path}/mine-dev.json"}),
+                        ("mine-train.json", {"source": f"coqa:{tmp_path}/mine-dev.json"}),
+                        ("model/weights", {"encoders": [f"{folder} mean"]}),
+                        ("model/weights", {"encoders": [f"corrupted-200:{folder} cls"]}),
+                        ("glove.txt", {"encoders": [f"{tmp_path}/glove.txt mean"]})]:
+        (tmp_path / name).write_text("1")
+        before = plan(find("1_demo"), values=given).id
+        assert plan(find("1_demo"), values=given).id == before
+        (tmp_path / name).write_text("22")
+        assert plan(find("1_demo"), values=given).id != before, name
+    assert plan(find("1_demo"), values={"source": "x" * 5_000}).id
+
+
+def test_a_page_that_changes_while_it_runs_has_not_finished(tiny, capfd, monkeypatch):
+    home = tiny("open('notebooks/1_demo/01_first.md', 'a').write('more')")
+    run = plan(find("1_demo"))
+    monkeypatch.chdir(home)
+    assert run_all([run]) == [run] and not run.finished
+    assert "the page, the code or the data have changed meanwhile" in capfd.readouterr().err
+
+
+def test_git_is_not_needed(tiny, monkeypatch, tmp_path):
+    tiny("1")
+    run = plan(find("1_demo"))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert run_all([run]) == [] and read_record(run.folder).commit == ""
+
+
+def test_ids_that_look_like_nothing_are_kept(tiny):
+    tiny("import pandas as pd", "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
+         "record(table, 't', ids=['answer'])")
+    run = plan(find("1_demo"))
+    assert run_all([run]) == []
+    assert pd.read_parquet(run.folder / "metrics.parquet").answer.tolist() == ["None", "NA", "null"]

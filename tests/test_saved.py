@@ -46,3 +46,15 @@ def test_what_cannot_be_saved_or_loaded_says_so(tmp_path):
     save_file({"h": H}, tmp_path / "c")
     with pytest.raises(UserError, match="no fitted edit"):
         load(tmp_path / "c")
+
+
+def test_a_flipped_bit_is_seen(tmp_path):
+    path = tmp_path / "probe.safetensors"
+    save(LinearProbe().fit(H, Z), path)
+    content = path.read_bytes()
+    for i in (10, len(content) // 2, len(content) - 4):
+        path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1:])
+        with pytest.raises(UserError, match="is damaged|cannot be read|holds no fitted"):
+            load(path)
+    path.write_bytes(content)
+    assert load(path)

@@ -7,6 +7,7 @@ import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
@@ -46,8 +47,10 @@ def plain_name(text: str) -> str:
 @contextmanager
 def written_whole(path: Path):
     """Yield a temporary path beside `path`; it takes that name only if the block ends without an error."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         yield part
         os.replace(part, path)

@@ -1,6 +1,7 @@
 """The command line: `probebook COMMAND --help`."""
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +14,18 @@ from probebook.base import DATA, UserError, written_whole
 
 
 class Commands(TyperGroup):
-    """Turns a UserError into one line and exit status 2."""
+    """Turns bad input, and a disk that fails, into one line and exit status 2."""
 
     def invoke(self, ctx):
         try:
             return super().invoke(ctx)
         except UserError as e:
             typer.echo(f"probebook: {e}", err=True)
+            raise typer.Exit(2) from None
+        except OSError as e:
+            if e.errno == errno.EPIPE:                          # typer's own
+                raise
+            typer.echo(f"probebook: {e.filename or ''}: {e.strerror or e}", err=True)
             raise typer.Exit(2) from None
 
 

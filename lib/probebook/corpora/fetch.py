@@ -15,7 +15,7 @@ import requests
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from probebook.base import DATA, UserError, cache_dir, sha256
+from probebook.base import DATA, UserError, cache_dir, cache_path, sha256
 
 REGISTRY = DATA / "registry.yaml"
 
@@ -81,7 +81,7 @@ def check() -> pd.DataFrame:
 def _places(entry: Entry) -> Iterator[Path]:
     if folder := os.environ.get("PROBEBOOK_DATA"):
         yield Path(folder) / entry.file
-    yield cache_dir() / "data" / entry.file
+    yield cache_path() / "data" / entry.file
 
 
 def _download(name: str, entry: Entry) -> Path:

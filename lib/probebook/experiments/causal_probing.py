@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 import torch
+from safetensors import SafetensorError
 from torch.nn import functional as F
 
-from probebook.base import UserError, cache_dir
+from probebook.base import UserError, cache_dir, cache_path
 from probebook.corpora import agreement
 from probebook.interventions.saved import load as load_fitted
 from probebook.interventions.saved import save
@@ -87,14 +89,18 @@ def perceptron(s: Setting, z: torch.Tensor, rows: torch.Tensor, valid: torch.Ten
     key = hashlib.sha256(json.dumps([asdict(cell) for cell in grid.cells]).encode())
     for part in examples:
         key.update(str(part.shape).encode() + part.numpy().tobytes())
-    path = cache_dir() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
+    path = cache_path() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
     if path.exists():
         try:
             return load_fitted(path)
         except UserError:                                # a damaged entry is trained again
             path.unlink(missing_ok=True)
+    cache_dir()
     probe = grid.fit(*examples)
-    save(probe, path)
+    try:
+        save(probe, path)
+    except (SafetensorError, OSError) as e:
+        warnings.warn(f"a probe cannot be kept in the cache, the next run trains it again: {e}", stacklevel=2)
     return probe
 
 

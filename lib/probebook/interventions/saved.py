@@ -16,6 +16,7 @@ from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
 from probebook.interventions.pgd import PGD
 from probebook.interventions.rlace import FittedRLACE
+from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
@@ -29,20 +30,26 @@ def save(fitted, path: str | Path) -> None:
     Raises UserError for something that was not fitted by this library (an attack on a foreign network, say)."""
     tensors: dict[str, torch.Tensor] = {}
     header = json.dumps(_pack(fitted, "", tensors))
+    tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
     with written_whole(Path(path)) as part:
-        save_file(tensors, part, metadata={"probebook": header})
+        save_file(tensors, part, metadata={"probebook": header, "sha256": digest(tensors)})
 
 
 def load(path: str | Path):
-    """Read what `save` wrote, on the CPU. Raises UserError for another file."""
+    """Read what `save` wrote, on the CPU. Raises UserError for another file, or a damaged one."""
     try:
         with safe_open(path, "pt") as f:
-            header, tensors = (f.metadata() or {}).get("probebook"), {name: f.get_tensor(name) for name in f.keys()}
+            meta, tensors = f.metadata() or {}, {name: f.get_tensor(name) for name in f.keys()}
     except (SafetensorError, OSError) as e:
         raise UserError(f"{path} cannot be read as a fitted edit ({e}): give a file that `save` wrote") from None
-    if header is None:
+    if "probebook" not in meta:
         raise UserError(f"{path} holds no fitted edit: give a file that `save` wrote")
-    return _unpack(json.loads(header), tensors)
+    try:
+        if meta.get("sha256", digest(tensors)) == digest(tensors):              # older files have none
+            return _unpack(json.loads(meta["probebook"]), tensors)
+    except (ValueError, KeyError):
+        pass
+    raise UserError(f"{path} is damaged: fit it again and save it")
 
 
 def _pack(value, place: str, tensors: dict):

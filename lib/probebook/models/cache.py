@@ -24,7 +24,7 @@ def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) ->
         try:
             with safe_open(path, "pt") as f:
                 tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
-            if meta.get("sha256") == _digest(tensors):
+            if meta.get("sha256") == digest(tensors):
                 return tensors
         except (SafetensorError, OSError):
             pass
@@ -33,14 +33,15 @@ def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) ->
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
     try:
         with written_whole(path) as part:
-            save_file(tensors, part, metadata={"sha256": _digest(tensors)})
+            save_file(tensors, part, metadata={"sha256": digest(tensors)})
     except (SafetensorError, OSError) as e:
         warnings.warn(f"{room} cannot be kept in the cache, the next run computes them again: {e}", stacklevel=3)
     return tensors
 
 
-def _digest(tensors):
-    digest = hashlib.sha256()
+def digest(tensors: dict[str, torch.Tensor]) -> str:
+    """sha256 over names and bytes of tensors on the CPU."""
+    found = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+        found.update(name.encode() + tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from probebook.base import UserError, written_whole
@@ -26,9 +26,13 @@ def save(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Opti
 
 def restore(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer],
             same: str) -> tuple[int, list[dict]]:
-    """Read the state into the network and its optimizers; returns step and records. UserError for another run's."""
-    with safe_open(path, "pt") as f:
-        tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata()
+    """Read the state into the network and its optimizers; returns step and records. UserError: another run's file, or a
+    damaged one."""
+    try:
+        with safe_open(path, "pt") as f:
+            tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata()
+    except SafetensorError:
+        raise UserError(f"{path} is damaged: delete it to begin anew") from None
     if meta["recipe"] != same:
         raise UserError(f"{path} belongs to another recipe: delete it to begin anew")
     net.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})

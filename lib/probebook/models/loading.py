@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from probebook.base import DATA, UserError
 
@@ -132,6 +133,8 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
                 "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
         net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **local, **NO_PICKLE)
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **local, **NO_CODE)
+    except SafetensorError as e:
+        raise UserError(f"{name}: its safetensors file is damaged or not wholly copied ({e})") from e
     except (OSError, ValueError) as e:
         raise UserError(_why_not(name, str(e))) from e
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
@@ -180,6 +183,7 @@ def _kind(config) -> str:
     return "causal" if "CausalLM" in architecture or "LMHead" in architecture else "encoder"
 
 
+@lru_cache
 def depth(name: str) -> int:
     """Number of blocks of a model, read from its configuration alone (no weights are loaded)."""
     import transformers as hf
@@ -188,7 +192,7 @@ def depth(name: str) -> int:
         config = hf.AutoConfig.from_pretrained(_source(name), **NO_CODE)
     except (OSError, ValueError):
         return load(name).depth                           # raises the one-line error
-    return config.num_hidden_layers
+    return getattr(config, "num_hidden_layers", None) or load(name).depth
 
 
 def as_model(model: str | Model) -> Model:

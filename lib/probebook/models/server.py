@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from probebook.base import UserError, cache_dir, written_whole
+from probebook.base import UserError, cache_path, written_whole
 from probebook.models.decoding import Filled
 
 GREEDY = {"temperature": 0, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
@@ -102,7 +102,7 @@ class Server:
     def _path(self, prompt, settings, what):
         key = [self.base_url, self.model, prompt, settings, *([] if what == "positions" else [what])]
         name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
-        return cache_dir() / "completions" / f"{name}.json"
+        return cache_path() / "completions" / f"{name}.json"
 
     def _client(self):
         from openai import OpenAI

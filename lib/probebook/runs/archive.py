@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from filelock import FileLock
+
 from probebook.base import UserError, written_whole
 from probebook.runs.pages import home
 from probebook.runs.results import fitting, found, parameters
@@ -104,9 +106,12 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
     if problem:
         print(f"{page}: run {run[:8]} {problem}, it is refused", file=sys.stderr)
         return "refused"
-    shutil.rmtree(folder, ignore_errors=True)                           # a damaged one
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new.rename(folder)
+    lock = home() / "_build" / "partial" / page / f"{run}.lock"
+    for place in (lock, folder):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):                                                # as who executes it
+        shutil.rmtree(folder, ignore_errors=True)                       # a damaged one
+        new.rename(folder)
     return "imported"
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import nbformat
@@ -18,10 +19,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
-from probebook.runs.pages import home
+from probebook.runs.pages import Page, home
 from probebook.runs.schema import check_layers
 from probebook.runs.secrets import hide_secrets
-from probebook.runs.store import Run
+from probebook.runs.store import Run, plan
 
 QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
          "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"}
@@ -44,10 +45,10 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
         return []
     cores = _cores()
     workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
-    failed = []
-    with environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
+    failed, stop = [], threading.Event()
+    with kernel_environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
             ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(execute, run, progress.cells(run), force, limits): run for run in todo}
+        futures = {pool.submit(execute, run, progress.cells(run), force, limits, stop.is_set): run for run in todo}
         try:
             for future in as_completed(futures):
                 error = future.exception()
@@ -55,37 +56,43 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
                 if error:
                     failed.append(futures[future])
         except BaseException:
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            kill(psutil.Process().children())       # a kernel is in a session of its own and would not hear Ctrl-C
+            while not all(future.done() for future in futures):     # a kernel is in a session of its own and would not
+                kill(psutil.Process().children())                   # hear Ctrl-C; one may be about to start
+                time.sleep(.2)
             raise
     return failed
 
 
 def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
-            limits: Limits = Limits()) -> None:     # noqa: B008
+            limits: Limits = Limits(), stopped: Callable[[], bool] = lambda: False) -> None:     # noqa: B008
     """Run one page and write its folder, once every cell has ended without an error; PageFailed says what was wrong.
 
-    Of two processes that are asked for the same run one waits for the other, and finds it finished. The lock is the
-    operating system's, so a killed process leaves none behind."""
+    Of two processes that are asked for the same run one waits for the other (until `stopped`), and finds it finished.
+    The lock is the operating system's, so a killed process leaves none behind."""
     try:
         run.partial.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(run):
+        with alone(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits)
+                if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
+                    raise PageFailed("its end: the page, the code or the data have changed meanwhile: run it again")
                 run.finish(*_tidy(notebook, run, time.monotonic() - began))
     except OSError as e:
         raise PageFailed(f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}") from e
 
 
 @contextmanager
-def _alone(run: Run):
+def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
+    """While it holds, no other process executes the run. Timeout: `stopped` said so before the other one had ended."""
     lock = FileLock(run.partial.with_suffix(".lock"))
     try:
         lock.acquire(blocking=False)
     except Timeout:
         Console(stderr=True).print(f"{run.page.name}: another process runs it, waiting", markup=False)
-        lock.acquire()
+        lock.acquire(cancel_check=stopped)
     try:
         yield
     finally:
@@ -136,8 +143,10 @@ def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nb
     for part in (notebook, *notebook.cells):
         part.metadata.pop("papermill", None)
         part.metadata.pop("execution", None)
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+    commit = ""
+    with suppress(FileNotFoundError):                               # no git on this machine
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
     finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id, "parameters": run.values,
                                       "seconds": round(seconds, 1), "finished": finished, "commit": commit}
@@ -145,7 +154,7 @@ def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nb
 
 
 @contextmanager
-def environment(threads: int, profile: str):
+def kernel_environment(threads: int, profile: str):
     """What kernels inherit: quiet libraries, as many threads as there are cores for each, the profile."""
     threads = os.environ.get("OMP_NUM_THREADS", str(threads))              # one number for all, or they fight for cores
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)

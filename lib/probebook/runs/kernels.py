@@ -78,10 +78,13 @@ def _watch(limits, kernels, reasons, over) -> None:
 
 
 def _memory(process: psutil.Process) -> int:
-    """Resident bytes of a process and its children; 0 once it is gone."""
+    """Resident bytes of a process and its children; of those that are gone none."""
+    used = 0
     with suppress(psutil.NoSuchProcess):
-        return sum(p.memory_info().rss for p in (process, *process.children(recursive=True)))
-    return 0
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                used += one.memory_info().rss
+    return used
 
 
 def kill(processes: list[psutil.Process]) -> None:

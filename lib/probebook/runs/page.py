@@ -17,7 +17,7 @@ from probebook.base import UserError, plain_name
 from probebook.runs.schema import check_layers, coerce
 
 HIDDEN = "application/papermill.record/"        # outputs of this prefix are stored in a notebook and never shown
-PLAIN = (bool, int, float, str, list, dict)
+PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
 def start(page: dict) -> None:

@@ -51,5 +51,7 @@ def read_record(folder: Path) -> Record | None:
 def intact(folder: Path) -> bool:
     """Whether a run's folder holds what its record says, to the bit."""
     record = read_record(folder)
-    return record is not None and all((folder / name).is_file() and sha256(folder / name) == digest
-                                      for name, digest in record.files.items())
+    try:
+        return record is not None and all(sha256(folder / name) == digest for name, digest in record.files.items())
+    except OSError:
+        return False

@@ -31,7 +31,8 @@ Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Layer = Annotated[int, "hidden layer"]
 ModelName = Annotated[str, Field(min_length=1)]
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength, "Layer": Layer,
-         "ModelName": ModelName, "int": int, "float": float, "str": str, "bool": bool}
+         "ModelName": ModelName, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)], "str": str,
+         "bool": bool}
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")     # of `Field`
 
 

@@ -188,10 +188,18 @@ def _records(page: Page, values: dict) -> dict[str, str]:
 def _files(values: dict) -> dict[str, str]:
     """Hashes of local folders and files, and of stored sweeps, that are given as parameters, by parameter."""
     items = [(name, item) for name, value in values.items() for item in (value if isinstance(value, list) else [value])
-             if isinstance(item, str) and item and "\0" not in item]
-    sweeps = home() / "data" / "records" / "sweeps"
-    return {f"{name} {item}": _tree_hash(path) for name, item in items
-            for path in (Path(item), sweeps / f"{item}.csv") if path.exists()}
+             if isinstance(item, str)]
+    return {f"{name} {path}": _tree_hash(Path(path)) for name, item in items for path in sorted(_paths(item))
+            if os.path.exists(path)}
+
+
+def _paths(item: str) -> set[str]:
+    """What a parameter's text may name: a path, one after "corrupted-200:" or before " mean", the training file beside
+    a file of development, a stored sweep."""
+    first = item.rpartition(" ")[0]
+    found = {item, first, item.partition(":")[2], first.partition(":")[2]} - {""}
+    trained = {str(Path(p).with_name(Path(p).name.replace("dev", "train"))) for p in found if Path(p).name}
+    return found | trained | {str(home() / "data" / "records" / "sweeps" / f"{item}.csv")}
 
 
 def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
@@ -209,7 +217,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
         raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table its own name")
-    return {name: pd.read_csv(io.StringIO(text)) for name, text in found}
+    return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""]) for name, text in found}
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:

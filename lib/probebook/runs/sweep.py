@@ -23,10 +23,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from probebook.base import UserError
-from probebook.runs.execute import QUIET, PageFailed, _cores, environment, execute
+from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home
 from probebook.runs.run_record import read_record
+from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import read
 
@@ -50,7 +51,7 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
     if todo:
-        with dask.config.set(CONFIG), _client(workers, scheduler, next(iter(todo.values()))) as client, \
+        with dask.config.set(CONFIG), _client(_some(workers, todo), scheduler, next(iter(todo.values()))) as client, \
                 _Progress(len(runs), len(runs) - len(todo)) as progress:
             failed = _run_all(client, todo, limits, progress)
     for point, error in failed.items():
@@ -67,7 +68,7 @@ def forecast(path: Path, workers: int | None = None) -> str:
     page = next(iter(runs.values())).page
     records = map(read_record, (home() / "_build" / "runs" / page.name).glob("*"))
     seconds = [record.seconds for record in records if record]
-    workers = min(len(environments(workers)), max(1, len(todo)))
+    workers = _some(workers, todo)
     left = f"about {_duration(median(seconds) * len(todo) / workers)} on {workers} worker{'s'[:workers > 1]}, from " \
         f"{len(seconds)} finished" if seconds else "no estimate: no finished run"
     lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time left: {left}",
@@ -81,6 +82,10 @@ def environments(workers: int | None = None, gpus: list[str] | None = None) -> l
     gpus = _gpus() if gpus is None else gpus
     workers = workers or len(gpus) or _cores()
     return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} if gpus else {} for i in range(workers)]
+
+
+def _some(workers: int | None, todo: dict[str, Run]) -> int:
+    return max(1, min(len(environments(workers)), len(todo)))
 
 
 def _gpus() -> list[str]:
@@ -100,7 +105,7 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
     if scheduler:
         try:
             client = Client(scheduler, timeout="20s")
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             raise UserError(f"no Dask scheduler answers at {scheduler}: should be tcp://host:port") from None
         with silence_logging_cmgr(logging.CRITICAL), client:
             try:
@@ -113,7 +118,7 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
                 "dashboard_address": "127.0.0.1:0"}
     options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
     nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
-    with environment(max(1, _cores() // len(each)), run.profile), \
+    with kernel_environment(max(1, _cores() // len(each)), run.profile), \
             SpecCluster(nannies, {"cls": Scheduler, "options": loopback | {"port": 0}},
                         security=security, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
         try:
@@ -158,7 +163,7 @@ def _error(future) -> str:
         return future.result()
     error = future.exception()
     if isinstance(error, KilledWorker):
-        return f"its worker died {dask.config.get(ALLOWED) + 1} times (killed, or out of memory)"
+        return f"its worker died {error.allowed_failures + 1} times (killed, or out of memory)"
     raise UserError(str(error) if isinstance(error, UserError) else
                     f"a worker cannot run this: {_line(error)}") from None
 
@@ -170,8 +175,12 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
     os.environ.update(there)
     if not Path(token).exists():
         raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a folder that all share")
-    run = plan(Page(name), profile, values)
-    if run.id != run_id:
+    try:
+        run = plan(Page(name), profile, values)
+        same = run.id == run_id
+    except OSError as e:
+        return _line(e)
+    if not same:
         raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} is asked for: "
                         "it has other sources, data or versions (or they have changed since the sweep began)")
     try:
@@ -184,7 +193,7 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
 
 
 def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return hide_secrets(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
 
 
 class _Progress:

@@ -12,12 +12,10 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from filelock import FileLock
-
 from probebook.base import UserError, written_whole
 from probebook.runs.pages import home
 from probebook.runs.results import fitting, found, parameters
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, intact, read_record
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, intact, read_record, run_folder, run_lock
 
 FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}         # what a run's folder holds, and up to how many bytes
 MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII)
@@ -36,7 +34,7 @@ def export(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()) -> 
     with written_whole(file) as part, \
             zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for page, run in (list(records)[i] for i in frame.index):
-            folder = home() / "_build" / "runs" / page / run
+            folder = run_folder(page, run)
             if not intact(folder):
                 print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
                 continue
@@ -92,7 +90,7 @@ def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list
 
 def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str, new: Path) -> str:
     """Unpack one run into `new`, check it, give it its place; which count it belongs to."""
-    folder = home() / "_build" / "runs" / page / run
+    folder = run_folder(page, run)
     if intact(folder):
         return "already there"
     new.mkdir()
@@ -106,10 +104,8 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
     if problem:
         print(f"{page}: run {run[:8]} {problem}, it is refused", file=sys.stderr)
         return "refused"
-    lock = home() / "_build" / "partial" / page / f"{run}.lock"
-    for place in (lock, folder):
-        place.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):                                                # as who executes it
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with run_lock(page, run):
         shutil.rmtree(folder, ignore_errors=True)                       # a damaged one
         new.rename(folder)
     return "imported"

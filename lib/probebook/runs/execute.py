@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 
 import nbformat
 import psutil
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.pages import Page, home
+from probebook.runs.run_record import run_lock
 from probebook.runs.schema import check_layers
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
@@ -72,7 +73,6 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
     Of two processes that are asked for the same run one waits for the other (until `stopped`), and finds it finished.
     The lock is the operating system's, so a killed process leaves none behind."""
     try:
-        run.partial.parent.mkdir(parents=True, exist_ok=True)
         with alone(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
@@ -87,7 +87,7 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
 @contextmanager
 def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
     """While it holds, no other process executes the run. Timeout: `stopped` said so before the other one had ended."""
-    lock = FileLock(run.partial.with_suffix(".lock"))
+    lock = run_lock(run.page.name, run.id)
     try:
         lock.acquire(blocking=False)
     except Timeout:

@@ -22,7 +22,7 @@ import yaml
 
 from probebook.base import UserError
 from probebook.runs.pages import home
-from probebook.runs.run_record import METRICS, RECORD, Record, intact, read_record
+from probebook.runs.run_record import METRICS, RECORD, Record, intact, read_record, run_folder
 
 SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
@@ -222,10 +222,10 @@ def _differing(a: dict, b: dict) -> pd.DataFrame:
 
 def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
     """Metrics of all runs, and for each row the number of its record. UserError: no run is left."""
-    parts, root = {}, _root()
+    parts = {}
     for i, record in enumerate(records):
         try:
-            content = (root / record.page / record.run / METRICS).read_bytes()
+            content = (run_folder(record.page, record.run) / METRICS).read_bytes()
             if hashlib.sha256(content).hexdigest() != record.files.get(METRICS):
                 raise ValueError
             part = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).replace_schema_metadata()

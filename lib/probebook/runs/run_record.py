@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import sha256
+from probebook.runs.pages import home
 
 NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
@@ -37,6 +39,18 @@ class Record(BaseModel):
         """The same with its own checksum."""
         text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
         return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def run_folder(page: str, run: str) -> Path:
+    """Where the run with the id `run` lies, or will."""
+    return home() / "_build" / "runs" / page / run
+
+
+def run_lock(page: str, run: str) -> FileLock:
+    """The lock that who makes a run holds, or who brings it here; the operating system frees it with its holder."""
+    path = home() / "_build" / "partial" / page / f"{run}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path)
 
 
 def read_record(folder: Path) -> Record | None:

@@ -26,11 +26,12 @@ import pandas as pd
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
 from probebook.runs.schema import coerce
 
 if TYPE_CHECKING:              # loading it takes longer than all else here
     from nbformat import NotebookNode
+
 
 @dataclass(frozen=True)
 class Run:
@@ -56,7 +57,7 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        return home() / "_build" / "runs" / self.page.name / self.id
+        return run_folder(self.page.name, self.id)
 
     @property
     def path(self) -> Path:
@@ -173,7 +174,7 @@ def _hash_of(path, *_):
 def _static(page: Page) -> dict[str, str]:
     """Hashes of the files of `book/_static` that the page names."""
     files = sorted(path for path in (home() / "book" / "_static").glob("*.*") if path.is_file())
-    return {path.name: sha256(path) for path in files if path.name in page.source}
+    return {path.name: _file_hash(path) for path in files if path.name in page.source}
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:

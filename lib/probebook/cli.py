@@ -34,9 +34,11 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pret
 records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/; runs as a zip file.")
 data_app = typer.Typer(no_args_is_help=True, help="Data files: where they come from, whether they are right.")
 models_app = typer.Typer(no_args_is_help=True, help="The shipped pocket models.")
+lab_app = typer.Typer(no_args_is_help=True, help="The exercises: students' notebooks, and their grading.")
 app.add_typer(records_app, name="records")
 app.add_typer(data_app, name="data")
 app.add_typer(models_app, name="models")
+app.add_typer(lab_app, name="lab")
 
 PageName = Annotated[str, typer.Argument(metavar="PAGE", help="a page's name or its beginning: 1_causal_probing/03")]
 Assignments = Annotated[list[str], typer.Option("-p", metavar="NAME=VALUE", help="a parameter of the page; repeatable")]
@@ -273,3 +275,31 @@ def models_train(name: str,
     """Train a pocket model again from the text; a killed training goes on where it stopped. Prints the folder."""
     from probebook.models import recipes
     typer.echo(recipes.train(name, steps=steps, out=out))
+
+
+@lab_app.command("student")
+def lab_student(out: Annotated[Path, typer.Argument(metavar="OUT", help="folder for the notebooks")],
+                names: Annotated[list[str], typer.Argument(metavar="[PAGE]…", help="or beginnings")] = ()) -> None:
+    """Write pages as students' notebooks: exercises with stubs and checks, no solutions. Prints their paths."""
+    from probebook.labs.student import write
+    from probebook.runs.pages import find, pages
+    chosen = [page for page in pages() if not names or any(page.name.startswith(name) for name in names)]
+    for name in names:
+        if not any(page.name.startswith(name) for page in chosen):
+            find(name)                                          # says which pages there are
+    for path in write(out, chosen):
+        typer.echo(path)
+
+
+@lab_app.command("grade")
+def lab_grade(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="notebooks, in it or deeper")],
+              out: Annotated[Path, typer.Option(help="OUT.csv and OUT.html are written")] = Path("grades"),
+              profile: Profile = "smoke",
+              workers: Annotated[int, typer.Option(min=1, help="submissions at a time")] = 2,
+              time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB") -> None:
+    """Run the checks of every submission, each in a process of its own, and write a table. Prints its two paths."""
+    from probebook.labs.grade import grade
+    from probebook.runs.kernels import limits
+    grade(folder, out, profile, workers, limits(time_limit, memory_limit))
+    for suffix in (".csv", ".html"):
+        typer.echo(out.with_suffix(suffix))

@@ -13,6 +13,7 @@ import yaml
 
 from probebook.base import sha256, written_whole
 from probebook.runs.execute import run_all
+from probebook.runs.exercises import book_edition
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, home, pages
 from probebook.runs.store import Run, plan
@@ -67,14 +68,15 @@ def _stage(runs: list[Run], source: Path) -> str:
     for folder in ("book", "notebooks"):
         files |= {path.relative_to(home()): path for path in (home() / folder).rglob("*") if path.is_file()
                   and path.with_suffix(".md").relative_to(home()) not in executed}
-    files |= {name.with_suffix(".ipynb"): path for name, path in executed.items()}
+    shown = {name.with_suffix(".ipynb"): path for name, path in executed.items()}
+    files |= shown
     config = yaml.safe_load(files.pop(Path("_config.yml")).read_text(encoding="utf-8"))
     config.setdefault("execute", {})["execute_notebooks"] = "off"
     config["exclude_patterns"] = [p for p in config.get("exclude_patterns", []) if not p.endswith(".ipynb")]
     source.mkdir(parents=True, exist_ok=True)
     _write_if_changed(source / "_config.yml", yaml.safe_dump(config, allow_unicode=True).encode())
     for name, path in files.items():
-        _write_if_changed(source / name, path.read_bytes())
+        _write_if_changed(source / name, _as_shown(path) if name in shown else path.read_bytes())
     for path in [*source.glob("*"), *(source / "book").rglob("*"), *(source / "notebooks").rglob("*")]:
         if path.is_file() and path.name != "_config.yml" and path.relative_to(source) not in files:
             path.unlink()
@@ -87,6 +89,12 @@ def _stage(runs: list[Run], source: Path) -> str:
     lines = [f"{path.relative_to(source)} {sha256(path)}" for path in staged + linked]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _as_shown(path: Path) -> bytes:
+    """An executed page, its exercises as the book shows them."""
+    import nbformat
+    return (nbformat.writes(book_edition(nbformat.read(path, as_version=4))) + "\n").encode()
 
 
 def _write_if_changed(path: Path, content: bytes) -> None:

@@ -46,34 +46,42 @@ def watched(limits: Limits) -> Iterator[tuple[type, Callable[[], str]]]:
 
     Addresses are files of a folder of its own, since kernels that start at the same time take each other's ports."""
     from jupyter_client import AsyncKernelManager
-    reasons, over, kernels = [], threading.Event(), []
 
     class Watched(AsyncKernelManager):
         async def start_kernel(self, **given):
             self.transport, self.ip, self.connection_file = "ipc", f"{folder}/kernel", f"{folder}/kernel.json"
             await super().start_kernel(**given)
-            kernels.append(psutil.Process(self.provisioner.pid))
+            processes.append(psutil.Process(self.provisioner.pid))
 
-    watch = threading.Thread(target=_watch, args=(limits, kernels, reasons, over), daemon=True)
-    with tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder:
-        watch.start()
-        try:
-            yield Watched, lambda: "".join(reasons[:1])
-        finally:
-            over.set()
-            watch.join()
+    with tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder, \
+            ended_beyond(limits) as (processes, reason):
+        yield Watched, reason
 
 
-def _watch(limits, kernels, reasons, over) -> None:
-    """Until the page is over: end its kernel once it is beyond a limit."""
+@contextmanager
+def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
+    """A list: processes that are put into it are ended, with their children, once they are beyond a limit; and a
+    function that says why they were ("": they were not)."""
+    reasons, over, processes = [], threading.Event(), []
+    watch = threading.Thread(target=_watch, args=(limits, processes, reasons, over), daemon=True)
+    watch.start()
+    try:
+        yield processes, lambda: "".join(reasons[:1])
+    finally:
+        over.set()
+        watch.join()
+
+
+def _watch(limits, processes, reasons, over) -> None:
+    """Until it is over: end the processes once they are beyond a limit."""
     began = time.monotonic()
     while not over.wait(EVERY):
         if limits.seconds and time.monotonic() - began > limits.seconds:
             reasons.append(f"ended after {limits.seconds:g} s, its time limit")
-        elif limits.memory and (used := sum(map(_memory, kernels))) > limits.memory:
+        elif limits.memory and (used := sum(map(_memory, processes))) > limits.memory:
             reasons.append(f"ended at {used / 1e9:.2f} GB of memory, its limit is {limits.memory / 1e9:.2f} GB")
-        if reasons and kernels:
-            kill(kernels)
+        if reasons and processes:
+            kill(processes)
             return
 
 

@@ -20,6 +20,15 @@ if TYPE_CHECKING:              # loading it takes longer than all else here
 
 LIBRARY = Path(base.__file__).parent
 PROFILES = ("smoke", "pocket", "real", "paper")
+CHECKED = """import importlib.util
+import sys
+
+if importlib.util.find_spec("probebook") is None:           # elsewhere than in the book's own environment
+"""
+INSTALL = """    !git clone -q --depth 1 {url} probebook
+    %pip install -q -e probebook -c probebook/constraints.txt
+    sys.path.insert(0, "probebook/lib")"""
+NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
 def home() -> Path:
@@ -68,10 +77,20 @@ class Page:
         return {p.name: p.type for p in self.parameters}
 
     @property
+    def install(self) -> NotebookNode:
+        """The first cell of its notebook: where the library is missing, as in Colab, it installs the book."""
+        from nbformat.v4 import new_code_cell
+        url = yaml.safe_load((home() / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+        how = INSTALL.format(url=url) if url else NO_ADDRESS
+        return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
+
+    @property
     def pair(self) -> str:
         """Text of the notebook that lies beside the page."""
         import nbformat
-        return nbformat.writes(self.notebook) + "\n"
+        notebook = self.notebook.copy()
+        notebook.cells = [self.install, *notebook.cells]
+        return nbformat.writes(notebook) + "\n"
 
 
 def pages() -> list[Page]:

@@ -1,0 +1,354 @@
+"""Exercises: their shape on every page, stubs, checks, students' notebooks, and grading that trusts nobody."""
+from __future__ import annotations
+
+import re
+import shutil
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+
+from conftest import probebook
+from probebook.base import ROOT, UserError
+from probebook.labs import expect, sandbox
+from probebook.labs.grade import grade, graft
+from probebook.labs.student import edition, markdown, write
+from probebook.runs.exercises import book_edition, exercises, solution, stub
+from probebook.runs.kernels import Limits
+from probebook.runs.pages import find, pages
+
+NAMES = [page.name for page in pages()]
+PAGE = """---
+file_format: mystnb
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+# A page
+
+```{code-cell}
+from probebook.labs import expect
+
+def check_double(f):
+    expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,)])
+```
+
+```{code-cell}
+:tags: [parameters]
+n: int = 3  # a number
+```
+
+```{admonition} 1 · Predict (easy, 2 minutes)
+:class: exercise
+How many?
+```
+
+```{code-cell}
+:tags: [exercise, prediction]
+guess = 3  # SOLUTION
+```
+
+```{code-cell}
+:tags: [check]
+expect.prediction(guess, (0, 10), "guess")
+```
+
+```{admonition} 2 · Double (medium, 5 minutes)
+:class: exercise
+Write it; see {cite:t}`known2020` and {doc}`/book/notation`.
+```
+
+```{dropdown} Hint
+Add.
+```
+
+```{code-cell}
+:tags: [exercise]
+def double(x):
+    \"\"\"Twice x.\"\"\"
+    return x + x  # SOLUTION
+```
+
+```{code-cell}
+:tags: [check]
+check_double(double)
+```
+
+```{admonition} 3 · Say why (hard, 10 minutes)
+:class: exercise
+In words.
+```
+
+```{code-cell}
+:tags: [exercise, interpretation]
+answer = (  # SOLUTION
+    "Because twice a number is that number added to itself.")
+```
+
+```{code-cell}
+:tags: [check]
+expect.interpretation(answer, ["number"], words=5)
+```
+"""
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A book of one page with three exercises; the function returns a student's notebook with the answers given."""
+    home = tmp_path / "home"
+    (home / "notebooks" / "1_demo").mkdir(parents=True)
+    (home / "book").mkdir()
+    (home / "_config.yml").write_text('repository: {url: ""}\n')
+    (home / "book" / "references.bib").write_text("@article{known2020, author={Known, Ada}, title={T}, year={2020}}")
+    (home / "notebooks" / "1_demo" / "01_first.md").write_text(PAGE, encoding="utf-8")
+    monkeypatch.setenv("PROBEBOOK_HOME", str(home))
+
+    def submission(answers: dict[int, str], more: dict[int, str] | None = None):
+        notebook = nbformat.reads(edition(find("1_demo/01")), as_version=4)
+        cells = []
+        for cell in notebook.cells:
+            found = re.match(r"# exercise (\d) of 1_demo/01_first\n", cell.source)
+            number = int(found[1]) if found else 0
+            if number in (more or {}):
+                cells.append(nbformat.v4.new_code_cell(more[number]))
+            if number in answers:
+                cell.source = found[0] + answers[number]
+            cells.append(cell)
+        notebook.cells = cells
+        return notebook
+    return submission
+
+
+RIGHT = {1: "guess = 4", 2: "def double(x):\n    return 2 * x",
+         3: 'answer = "a number and itself make twice that number"'}
+
+
+def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame:  # noqa: B008
+    folder = tmp_path / "handed in"
+    folder.mkdir()
+    for name, notebook in submissions.items():
+        text = notebook if isinstance(notebook, str) else nbformat.writes(notebook)
+        (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
+    return grade(folder, tmp_path / "grades", "smoke", 2, limits)
+
+
+# every page
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exercises_have_their_shape(name):
+    page = find(name)
+    found = exercises(page.notebook, name)
+    assert 3 <= len(found) <= 5
+    assert {"prediction", "interpretation", "code"} == {e.kind for e in found}
+    text = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
+    assert sum(source.count("{dropdown} Hint") for source in text) == len(found)
+    assert not any("{dropdown} Solution" in source for source in text)
+    last = max(i for i, cell in enumerate(page.notebook.cells) if "figure" in cell.metadata.get("mystnb", {}))
+    assert next(e.cell for e in found if e.kind == "prediction") < last          # before a result it can be about
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_checks_reject_the_stubs_and_the_page_runs_without_answers(name, tmp_path):
+    """The solutions are accepted where the page itself runs (test_pages); here nothing is filled in."""
+    (tmp_path / "handed in").mkdir()
+    [path] = write(tmp_path / "handed in", [find(name)])
+    table = grade(path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
+    assert list(table.outcome) == ["not done"] * len(exercises(find(name).notebook)), table.to_string()
+    notebook, _ = graft(find(name), nbformat.read(path, as_version=4))
+    assert "SOLUTION" not in nbformat.writes(notebook)
+
+
+# stubs
+
+def test_marks_become_stubs():
+    source = ("x = [1,  # SOLUTION\n     2]\ndef f(a):\n    \"\"\"Text.\"\"\"\n    # BEGIN SOLUTION\n    b = a\n"
+              "    return b\n    # END SOLUTION\nprint(x)")
+    assert stub(source) == 'x = ...\ndef f(a):\n    """Text."""\n    ...\nprint(x)'
+    assert solution(source) == 'x = [1,\n     2]\ndef f(a):\n    """Text."""\n    b = a\n    return b\nprint(x)'
+    assert stub("a = b = 1  # SOLUTION") == "a = b = ..." and stub("print(2)  # SOLUTION") == "..."
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("(easy, 2 minutes)", "(simple, 2 minutes)", "exercise 1: its cell should follow an admonition"),
+    (":tags: [check]\ncheck_double", ":tags: [other]\ncheck_double", "exercise 2: a code cell tagged check"),
+    ("guess = 3  # SOLUTION", "guess = 3", "exercise 1: nothing of its cell is marked"),
+    (":tags: [exercise, interpretation]", ":tags: []", "3 exercises are announced, 2 have a cell")])
+def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
+    path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(PAGE.replace(old, new), encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(said)):
+        exercises(find("1_demo/01").notebook, "1_demo/01_first")
+
+
+def test_the_book_shows_stub_check_and_folded_solution(lab):
+    shown = book_edition(find("1_demo/01").notebook)
+    at = next(i for i, cell in enumerate(shown.cells) if cell.source.startswith("```python\ndef double"))
+    text, check, solved = shown.cells[at:at + 3]
+    assert "x + x" not in text.source and "..." in text.source
+    assert check.source == "check_double(double)"
+    assert solved.source.endswith("return x + x") and "hide-input" in solved.metadata.tags
+
+
+# checks
+
+def said(check, *given, **named) -> str:
+    with pytest.raises(expect.NotRight) as caught:
+        check(*given, **named)
+    return str(caught.value)
+
+
+def test_checks_say_what_is_wrong(capsys):
+    assert said(expect.close, [1., 3.], [1., 2.], "x") == "x[1] is 3, and should be 2 (1 of 2 entries are off)"
+    assert "shape (2,), not (3,)" in said(expect.close, [1, 2], [1, 2, 3], "x")
+    assert said(expect.close, .3, .2, "x", why="a sign?") == "x is 0.3, and should be 0.2: a sign?"
+    assert "made of numbers, not str" in said(expect.close, "two", 2, "x")
+    assert "sqrt(4) is 4" in said(expect.same_function, _named("sqrt", lambda x: x), np.sqrt, [(1,), (4,)])
+    assert "f(0) raises ZeroDivisionError" in said(expect.same_function, _named("f", lambda x: 1 / x), abs, [(0,)])
+    assert said(expect.choice, "b", "a", {"b": "that is the control"}) == "your answer is 'b': that is the control"
+    assert "one of 'a', 'b'" in said(expect.choice, "c", "a", {"b": ""})
+    assert all("from 0 to 1" in said(expect.prediction, found, (0, 1)) for found in (2, True, "a"))
+    assert "one of 'x', 'y'" in said(expect.prediction, "z", ["x", "y"])
+    assert "3 words" in said(expect.interpretation, "far too short")
+    assert "nothing of ceiling or yardstick" in said(expect.interpretation, "word " * 30, ["ceiling|yardstick"])
+    assert capsys.readouterr().out == ""
+
+
+def test_checks_accept_what_is_right(capsys):
+    expect.close(np.float32(.1), .1, "x")
+    expect.same_function(np.sqrt, lambda x: x ** .5, [(2.,)])
+    expect.choice("a", "a", {"b": ""})
+    expect.prediction(0, (0, 1))
+    expect.interpretation("word " * 30)
+    assert capsys.readouterr().out.count("✓") == 5
+
+
+@pytest.mark.parametrize("empty", [..., None])
+def test_checks_reject_what_is_not_done(empty):
+    for check, rest in ((expect.close, (1, "x")), (expect.choice, ("a", {})), (expect.prediction, (["a"],)),
+                        (expect.interpretation, ())):
+        with pytest.raises(expect.NotDone):
+            check(empty, *rest)
+    with pytest.raises(expect.NotDone, match="f"):
+        expect.same_function(_named("f", lambda x: empty), abs, [(1,)])
+
+
+def _named(name, f):
+    f.__name__ = name
+    return f
+
+
+# students' notebooks
+
+def test_student_notebooks_hold_no_solution(lab):
+    text = edition(find("1_demo/01"))
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert "x + x" not in text and "SOLUTION" not in text and "added to itself" not in text
+    assert notebook.cells[0].metadata.tags[0] == "install"
+    texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert "**Exercise 2 · Double (medium, 5 minutes)**" in texts and "Known (2020)" in texts and "“notation”" in texts
+    assert "<details><summary>Hint</summary>" in texts and "{" not in texts
+
+
+def test_text_becomes_plain_markdown():
+    source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
+              "{doc}`a page <b>`")
+    assert markdown(source) == ("> One ….\n\n<details><summary>Hint</summary>\n\n```python\nx = {}\n```\n\n"
+                                "</details>\na page")
+
+
+def test_lab_student_writes_the_pages_asked_for(tmp_path):
+    done = probebook("lab", "student", str(tmp_path / "out"), "1_causal_probing/03")
+    path = tmp_path / "out" / "1_causal_probing" / "03_first_interventions.ipynb"
+    assert done.stdout.split("\n")[:-1] == [str(path)] and path.exists()
+    done = probebook("lab", "student", str(tmp_path / "out"), "9_none")
+    assert done.returncode == 2 and "no page begins with '9_none'" in done.stderr and done.stderr.count("\n") == 1
+
+
+# grading
+
+def test_grades_right_wrong_and_empty(lab, tmp_path):
+    wrong = {1: "guess = 99", 2: "def double(x):\n    return x", 3: "answer = undefined"}
+    table = graded(tmp_path, ada=lab(RIGHT), bob=lab(wrong), cyd=lab({})).set_index(["submission", "exercise"])
+    assert list(table.loc["ada"].outcome) == ["predicted", "passed", "to read"]
+    assert list(table.loc["ada"].answer) == ["4", "", "a number and itself make twice that number"]
+    assert list(table.loc["bob"].outcome) == ["wrong", "wrong", "error"]
+    assert table.loc[("bob", 2), "message"] == "double(1) is 1, and should be 2"
+    assert "NameError" in table.loc[("bob", 3), "message"]
+    assert list(table.loc["cyd"].outcome) == ["not done"] * 3
+    kept = pd.read_csv(tmp_path / "grades.csv")
+    assert len(kept) == 9 and (kept.title == ["Predict", "Double", "Say why"] * 3).all()
+    assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
+
+
+def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_path):
+    own = lab(RIGHT | {2: "def double(x):\n    return helper(x)"}, more={2: "def helper(x):\n    return 2 * x"})
+    bent = lab({2: "def double(x):\n    return 0"})
+    for cell in bent.cells:
+        if cell.source == "check_double(double)":
+            cell.source = "pass"
+        cell.source = cell.source.replace("expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,)])", "pass")
+    cut = lab(RIGHT)
+    cut.cells = [cell for cell in cut.cells if "exercise 2" not in cell.source]
+    stripped = lab(RIGHT)                                   # as an editor that keeps neither ids nor metadata
+    stripped.metadata = {}
+    stripped.cells = [nbformat.v4.new_code_cell(c.source) for c in stripped.cells if c.cell_type == "code"]
+    table = graded(tmp_path, own=own, bent=bent, cut=cut, stripped=stripped).set_index(["submission", "exercise"])
+    assert table.outcome["own", 2] == "passed" and table.outcome["bent", 2] == "wrong"
+    assert table.outcome["cut", 2] == "missing" and table.outcome["cut", 3] == "to read"
+    assert list(table.loc["stripped"].outcome) == ["predicted", "passed", "to read"]
+
+
+def test_files_that_are_no_submissions(lab, tmp_path):
+    foreign = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("# exercise 1 of ../../etc/passwd\nx")])
+    table = graded(tmp_path, broken="{not json", foreign=foreign, empty=nbformat.v4.new_notebook())
+    assert list(table.outcome) == ["error"] * 3 and table.message.str.contains("no page of this book").sum() == 2
+    with pytest.raises(UserError, match="no notebooks"):
+        grade(tmp_path / "nowhere", tmp_path / "g", "smoke", 1, Limits())
+
+
+def test_hostile_text_stays_text(lab, tmp_path):
+    answer = '=HYPERLINK("x") <script>alert(1)</script> this is a number and it is long enough'
+    graded(tmp_path, eve=lab({3: f"answer = {answer!r}"}))
+    assert "<script>" not in (tmp_path / "grades.html").read_text()
+    assert pd.read_csv(tmp_path / "grades.csv").answer.dropna().tolist() == ["'" + answer]
+
+
+def test_limits_end_a_submission_and_keep_what_it_reached(lab, tmp_path):
+    hangs = lab(RIGHT | {2: "while True:\n    pass"})
+    eats = lab(RIGHT | {2: "x = bytearray(3_000_000_000)\nimport time\ntime.sleep(60)"})
+    table = graded(tmp_path, Limits(25, 1_500_000_000), hangs=hangs, eats=eats).set_index(["submission", "exercise"])
+    assert table.outcome["hangs", 1] == table.outcome["eats", 1] == "predicted"
+    assert table.outcome["hangs", 2] == "not reached" and "25 s, its time limit" in table.message["hangs", 2]
+    assert table.outcome["eats", 3] == "not reached" and "of memory, its limit is 1.50 GB" in table.message["eats", 3]
+
+
+def test_a_submission_has_no_keys_and_its_own_folder(lab, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-not-to-be-seen")
+    code = ("import os\nfrom pathlib import Path\nassert 'SOME_API_KEY' not in os.environ\n"
+            "assert Path.home() == Path.cwd()\n")
+    table = graded(tmp_path, ada=lab(RIGHT | {1: f"{code}guess = 1"})).set_index("exercise")
+    assert list(table.outcome) == ["predicted", "passed", "to read"]
+
+
+@pytest.mark.skipif(bool(sandbox.missing()), reason="bubblewrap is not there, or does not work here")
+def test_a_submission_in_bubblewrap_sees_no_others_and_no_network(lab, tmp_path):
+    folder = tmp_path / "handed in"
+    probes = {"others": f"import os\nguess = len(os.listdir({str(folder)!r}))",
+              "writes": f"from pathlib import Path\ntry:\n    Path({str(ROOT)!r}, 'written').write_text('x')\n"
+                        "    guess = 9\nexcept OSError:\n    guess = 0",
+              "network": "import socket\ntry:\n    socket.create_connection(('192.0.2.1', 80), 2)\n    guess = 9\n"
+                         "except OSError as e:\n    guess = 0 if e.errno in (101, 113) else 8",
+              "processes": "import psutil\nguess = 0 if len(psutil.pids()) < 8 else 9"}
+    table = graded(tmp_path, **{name: lab({1: code}) for name, code in probes.items()})
+    assert dict(table[table.exercise == 1].set_index("submission").answer) == dict.fromkeys(probes, "0")
+    assert not (ROOT / "written").exists()
+
+
+def test_without_bubblewrap_it_is_said(lab, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    sandbox.missing.cache_clear()
+    try:
+        graded(tmp_path, ada=lab(RIGHT))
+        assert "bubblewrap is not installed: submissions run with your rights" in capsys.readouterr().err
+    finally:
+        sandbox.missing.cache_clear()

@@ -10,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from axe_core_python.selenium import Axe
 from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
@@ -156,3 +157,32 @@ def test_no_page_is_wider_than_a_phone(browser, built_book):
         _settled(browser, WAITING, seconds=15)
         wide[page] = browser.execute_script(WIDER, PHONE[0])
     assert not {page: faults for page, faults in wide.items() if faults}
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_no_page_has_a_serious_barrier(browser, built_book, mode):
+    """axe-core's rules, in both colour modes: contrast, names of controls, alternative texts, order of headings …"""
+    resize(browser, SCREEN)
+    found = {}
+    for page in pages(built_book):
+        browser.get(f"{built_book.as_uri()}/{page}")
+        _settled(browser, WAITING, seconds=15)
+        found |= {f"{page}: {fault}": where for fault, where in _barriers(browser, mode).items()}
+    assert not found
+
+
+def test_the_barriers_are_seen(browser, tmp_path):
+    """Negative control: a picture without a text, a field without a name, grey on grey."""
+    (tmp_path / "bad.html").write_text("""<!doctype html><html lang="en"><title>x</title><main><h1>x</h1>
+        <img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><input type="text">
+        <p style="color: #999; background: #aaa">hard to read</p></main></html>""")
+    browser.get((tmp_path / "bad.html").as_uri())
+    assert {"image-alt", "label", "color-contrast"} <= set(_barriers(browser, "light"))
+
+
+def _barriers(browser, mode: str) -> dict[str, list[str]]:
+    """Rules that the page breaks seriously, with the first places."""
+    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", mode)
+    broken = Axe().run(browser, options={"resultTypes": ["violations"]})["violations"]
+    return {rule["id"]: [node["html"][:150] for node in rule["nodes"][:3]] for rule in broken
+            if rule["impact"] in ("serious", "critical")}

@@ -57,6 +57,26 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     return _done(figure)
 
 
+def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str, str, str]],
+           marked: Sequence[str] = ()) -> Figure:
+    """Boxes at (column, row) and arrows (from, to, text) between them; the boxes in `marked` are filled."""
+    columns, rows = (max(at[i] for at in boxes.values()) for i in (0, 1))
+    figure, ax = plt.subplots(figsize=(2.3 * (columns + 1), 1.15 * (rows + 1)))
+    filled, plain = sns.color_palette(PALETTE)[0], "0.35"
+    texts = {name: ax.text(x, -y, name, ha="center", va="center", fontsize=10, zorder=3,
+                           bbox={"boxstyle": "round,pad=.5", "fc": "#dcebf7" if name in marked else "white",
+                                 "ec": filled if name in marked else plain}) for name, (x, y) in boxes.items()}
+    for start, end, text in arrows:
+        (x0, y0), (x1, y1) = boxes[start], boxes[end]
+        ax.annotate("", (x1, -y1), (x0, -y0), zorder=1, arrowprops={
+            "arrowstyle": "-|>", "color": plain, "patchA": texts[start].get_bbox_patch(),
+            "patchB": texts[end].get_bbox_patch(), "shrinkA": 2, "shrinkB": 2})
+        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=4)
+    ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .6, .6))
+    ax.set_axis_off()
+    return _done(figure)
+
+
 def points(data: pd.DataFrame, x: str, y: str, hue: str, size: str, col: str, baseline: float | None = None,
            baseline_name: str = "majority") -> Figure:
     """A point a row, x logarithmic, one panel a value of `col`; colour and marker by `hue`, area by the rank of `size`.

@@ -19,8 +19,8 @@ DISTANCES = ("cosine", "l2", "normdiff")
 def icace_error(true, estimated, distance: str = "cosine") -> torch.Tensor:
     """Distance of estimated from true effects (definition 3, before the mean): [n, k], [n, k] → float64 [n].
 
-    "cosine": 1 − cos, 1 if either is zero (up to rounding); "l2": norm of the difference; "normdiff": |difference of
-    the norms|."""
+    "cosine": 1 − cos, 1 if either is zero (up to rounding); "l2": norm of the difference; "normdiff":
+    absolute difference of the norms."""
     if distance not in DISTANCES:
         raise UserError(f"distance {distance!r}: one of {', '.join(DISTANCES)}")
     a, b = tensor(true).double(), tensor(estimated).double()
@@ -57,7 +57,7 @@ def cace(pairs: pd.DataFrame, effects) -> pd.DataFrame:
 
 
 def acace(pairs: pd.DataFrame, effects) -> pd.DataFrame:
-    """Mean of |CaCE| over the changes of a concept (equation 17): index concept, one column a class."""
+    """Mean absolute CaCE over the changes of a concept (equation 17): index concept, one column a class."""
     return cace(pairs, effects).abs().groupby("concept", sort=False).mean()
 
 

@@ -19,7 +19,7 @@ def _probs(p, name: str) -> torch.Tensor:
 
 
 def total_variation(p, q) -> torch.Tensor:
-    """δ(p, q) = ½ Σ |p − q|: [n, k], [n, k] → [n] (§ 3.1)."""
+    """δ(p, q) = ½ Σ abs(p − q): [n, k], [n, k] → [n] (§ 3.1)."""
     return (tensor(p).double() - tensor(q).double()).abs().sum(-1) / 2
 
 

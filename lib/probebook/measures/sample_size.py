@@ -21,9 +21,9 @@ TESTS = ("exact", "chi2")
 
 
 def log_functions(dim: int, rule: str = "paper") -> float:
-    """ln |F|, F the linear probes of states of width `dim`, whose D + 1 weights have 32 bits each.
+    """ln of the size of F, the linear probes of states of width `dim`, whose D + 1 weights have 32 bits each.
 
-    "paper": |F| = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen for itself."""
+    "paper": #F = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen for itself."""
     if rule not in ("paper", "correct"):
         raise UserError(f"rule {rule!r}: 'paper' or 'correct'")
     if not dim >= 1:
@@ -33,7 +33,7 @@ def log_functions(dim: int, rule: str = "paper") -> float:
 
 
 def constant(dim: int, rule: str = "paper", fail: float = FAIL) -> float:
-    """8 ln(2|F|/δ): N · Δ², all that the rule of `recommend` knows but the difference."""
+    """8 ln(2 #F/δ): N · Δ², all that the rule of `recommend` knows but the difference."""
     if not 0 < fail < 1:
         raise UserError(f"fail={fail}: a probability between 0 and 1")
     return 8 * (np.log(2 / fail) + log_functions(dim, rule))
@@ -47,7 +47,7 @@ def answers_behind(recommended, answers, dim) -> np.ndarray:
 def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
     """ε: with probability 1 − `fail` the probe that is best on n items is at most ε worse than the best there is.
 
-    ε = √(2 ln(2|F|/δ) / n), the finite-class bound (paper, § 3); `n` a number or an array of them."""
+    ε = √(2 ln(2 #F/δ) / n), the finite-class bound (paper, § 3); `n` a number or an array of them."""
     n = np.asarray(n, float)
     if not (n > 0).all():
         raise UserError("n must be positive")
@@ -55,7 +55,7 @@ def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
 
 
 def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -> int:
-    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2|F|/δ) / (Δ/2)²).
+    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2 #F/δ) / (Δ/2)²).
 
     `delta`: mean difference of the two accuracies on a pilot, its sign does not matter; `dim`: width of the states, of
     the wider configuration. Dev and test items come on top, half as many in all (4:1:1)."""

@@ -61,7 +61,7 @@ def slopes(mass, index) -> pd.DataFrame:
 
 
 def specification(late, early) -> np.ndarray:
-    """|share at the latest year − share at the earliest|, percentage points: large for unspecified texts (§ 5)."""
+    """Absolute difference of the shares at latest and earliest year, percentage points: large if unspecified (§ 5)."""
     return np.abs(np.subtract(late, early))
 
 

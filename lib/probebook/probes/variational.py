@@ -1,7 +1,8 @@
 """Minimum description length of labels given states, as a variational code: labels and a Bayesian probe, in bits.
 
 Voita & Titov (2020), § 2.1. The probe is that of Louizos, Ullrich & Welling (2017), § 3: every input of a layer has a
-scale s, with q(s) = N(m, αm²) against the prior p(s) ∝ 1/|s|, and weights with q = N(μ, σ²) against N(0, 1) times s."""
+scale s, with q(s) = N(m, αm²) against the prior p(s) ∝ 1/abs(s), and weights with q = N(μ, σ²) against N(0, 1)
+times s."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def variational_code(h, z, hidden: int = 0, steps: int = 1500, batch: int = 256,
 
 
 def kl_of_scales(log_alpha: torch.Tensor) -> torch.Tensor:
-    """KL of N(m, αm²) from p(s) ∝ 1/|s|, in nats, 0 for α → ∞: Molchanov, Ashukha & Vetrov (2017), eq. 14."""
+    """KL of N(m, αm²) from p(s) ∝ 1/abs(s), in nats, 0 for α → ∞: Molchanov, Ashukha & Vetrov (2017), eq. 14."""
     return .63576 * torch.sigmoid(-1.87320 - 1.48695 * log_alpha) + .5 * F.softplus(-log_alpha)
 
 

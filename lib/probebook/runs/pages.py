@@ -49,6 +49,11 @@ class Page:
     def source(self) -> str:
         return self.path.read_text(encoding="utf-8")
 
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        return next(line[2:] for line in self.source.splitlines() if line.startswith("# "))
+
     @cached_property
     def notebook(self) -> NotebookNode:
         """The page as a notebook without outputs; a cell's id depends on its source only."""

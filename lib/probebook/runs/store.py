@@ -229,6 +229,15 @@ def results(notebook: NotebookNode) -> pd.DataFrame:
     return long[["table", *(c for c in long.columns if c not in ("table", *ends)), *ends]]
 
 
+def recorded(page: str, table: str) -> pd.DataFrame:
+    """A table of the page's run that the book is made of: its ids, then a column a metric. UserError: no such table."""
+    found = tables(plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket")).read())
+    if table not in found:
+        raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
+    ids = [column for column in found[table] if column not in ("metric", "value")]
+    return found[table].pivot(index=ids, columns="metric", values="value").reset_index().rename_axis(columns=None)
+
+
 def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
     return next((json.loads(text) for name, text in _hidden(notebook) if name == "environment"), {})

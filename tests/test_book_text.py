@@ -1,0 +1,63 @@
+"""The built book as files: links lead somewhere, pictures have words; and the sources: spelling, README's table."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlparse
+
+import pytest
+from bs4 import BeautifulSoup
+
+from probebook.base import ROOT
+from probebook.runs.findings import verdicts
+
+
+@pytest.fixture(scope="module")
+def parsed(built_book) -> dict[Path, BeautifulSoup]:
+    """The pages of the built book."""
+    return {path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+            for path in sorted(built_book.rglob("*.html")) if "_static" not in path.parts}
+
+
+def test_every_link_resolves(parsed):
+    """Links inside the book: the file is there, and so is the place in it. Others: an https address."""
+    ids = {path: {tag["id"] for tag in page.find_all(id=True)} for path, page in parsed.items()}
+    broken = []
+    for path, page in parsed.items():
+        for tag in page.find_all("a", href=True):
+            link, place = urldefrag(tag["href"])
+            if urlparse(link).scheme:
+                broken += [] if link.startswith(("https://", "mailto:")) else [f"{path.name}: {link}"]
+                continue
+            target = (path.parent / unquote(link)).resolve() if link else path
+            if not target.is_file() or (place and target in ids and unquote(place) not in ids[target]):
+                broken.append(f"{path.name}: {tag['href']}")
+    assert not sorted(set(broken))
+
+
+def test_every_picture_has_words(parsed):
+    """A text in place of each picture: of a figure words, not a file's name; only ornaments may have none."""
+    bare = []
+    for path, page in parsed.items():
+        for image in page.find_all("img"):
+            words = image.get("alt")
+            in_text = image.find_parent("article") is not None
+            if words is None or (in_text and (len(words.split()) < 3 or words.endswith((".png", ".svg")))):
+                bare.append(f"{path.name}: {image.get('src', '')[-40:]}: {words!r}")
+    assert not bare
+
+
+def test_spelling():
+    """Common slips, in the prose, the pages and the code."""
+    places = ["book", "notebooks", "lib/probebook", "tests", "benchmarks", "README.md", "CONTRIBUTING.md"]
+    done = subprocess.run([sys.executable, "-m", "codespell_lib", "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*", *places],
+                          cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_readme_has_the_verdicts():
+    """The table "paper → verdict" is that of book/verdicts.yaml."""
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for paper in verdicts():
+        assert f"| {paper.paper} · {paper.title} | {paper.verdict} | {paper.sentence} |" in readme

@@ -12,6 +12,8 @@ from scipy import stats
 
 PALETTE = "colorblind"
 MEASURES = ["completeness", "selectivity", "reliability"]
+METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "AutoAttack": 5, "CONEXP": 5,
+           "TCAV": 6, "ConceptSHAP": 7, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
 
 
 def style() -> None:
@@ -19,6 +21,15 @@ def style() -> None:
     sns.set_theme(context="notebook", style="whitegrid", palette=PALETTE,
                   rc={"figure.dpi": 110, "savefig.bbox": "tight", "axes.spines.top": False, "axes.spines.right": False,
                       "figure.figsize": (6.4, 3.6), "legend.frameon": False, "grid.color": "#e6e6e6"})
+
+
+def method_colours(kinds: Sequence) -> list:
+    """A colour for each kind: a method's is the same on every page (two that share one are never drawn together);
+    the others get those that are left, in order."""
+    palette = sns.color_palette(PALETTE)
+    left = [i for i in range(len(palette)) if i not in {METHODS.get(kind) for kind in kinds}] or range(len(palette))
+    places = iter(left[i % len(left)] for i in range(len(kinds)))
+    return [palette[METHODS[kind] if kind in METHODS else next(places)] for kind in kinds]
 
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
@@ -39,7 +50,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
         if part.empty:
             ax.annotate("no data", (.5, .5), xycoords="axes fraction", ha="center")
             continue
-        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, markers=True, dashes=False, ax=ax,
+        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=_by_kind(data, hue), hue_order=_kinds(data, hue),
+                     style_order=_kinds(data, hue), markers=True, dashes=False, ax=ax,
                      errorbar=("pi", 100) if band else None, legend="auto" if i == len(panels) - 1 and hue else False)
         if ax.get_legend():
             ax.get_legend().remove()
@@ -86,6 +98,7 @@ def points(data: pd.DataFrame, x: str, y: str, hue: str, size: str, col: str, ba
     figure, axes = plt.subplots(1, len(panels), figsize=(3.8 * len(panels), 3.6), sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
         sns.scatterplot(data[data[col] == panel], x=x, y=y, hue=hue, style=hue, size=size, ax=ax, alpha=.85,
+                        palette=_by_kind(data, hue),
                         linewidth=0, sizes=dict(zip(kinds, range(22, 22 + 30 * len(kinds), 30))),
                         legend=panel == panels[-1])
         if baseline is not None:
@@ -125,7 +138,7 @@ def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: f
          ylabel: str | None = None, xlabel: str | None = None) -> Figure:
     """Grouped bars from 0 to 1 with a dashed baseline."""
     figure, ax = plt.subplots()
-    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, palette=PALETTE if hue else None)
+    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, palette=_by_kind(data, hue))
     if baseline is not None:
         ax.axhline(baseline, ls="--", lw=1, color="0.3")
     ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
@@ -172,7 +185,7 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
-        for i, (kind, colour, marker) in enumerate(zip(kinds, sns.color_palette(PALETTE), "osD^v")):
+        for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds), "osD^v")):
             part = data if kind is None else data[data[hue] == kind]
             place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
@@ -193,7 +206,7 @@ def fits(data: pd.DataFrame, x: str, y: str, hue: str, col: str) -> Figure:
     panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
     figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.4), sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
-        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^v"):
+        for kind, colour, marker in zip(kinds, method_colours(kinds), "osD^v"):
             part = data[(data[col] == panel) & (data[hue] == kind)]
             ax.scatter(part[x], part[y], s=16, color=colour, marker=marker, linewidths=0)
             if len(part) > 2:
@@ -215,7 +228,7 @@ def scatter(data: pd.DataFrame, x: str, y: str, hue: str, col: str, line: float 
     panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
     figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.4), sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
-        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^v"):
+        for kind, colour, marker in zip(kinds, method_colours(kinds), "osD^v"):
             part = data[(data[col] == panel) & (data[hue] == kind)]
             ax.scatter(part[x], part[y].clip(lower=floor), s=14, color=colour, marker=marker, alpha=.6, linewidths=0,
                        label=kind)
@@ -234,7 +247,7 @@ def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[flo
     figure, axes = plt.subplots(len(kinds), len(panels), figsize=(3.2 * len(panels), .6 + 1.1 * len(kinds)),
                                 sharex=True, sharey=True, squeeze=False)
     limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
-    for (i, kind), colour in zip(enumerate(kinds), sns.color_palette(PALETTE)):
+    for (i, kind), colour in zip(enumerate(kinds), method_colours(kinds)):
         for ax, panel in zip(axes[i], panels):
             part = data.loc[(data[hue] == kind) & (data[col] == panel), x]
             ax.hist(part, 40, limits, weights=[1 / max(1, len(part))] * len(part), color=colour)
@@ -254,7 +267,7 @@ def roc(data: pd.DataFrame, score: str, positive: str, hue: str, col: str, thres
     panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
     figure, axes = plt.subplots(1, len(panels), figsize=(3.5 * len(panels), 3.3), sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
-        for kind, colour in zip(kinds, sns.color_palette(PALETTE)):
+        for kind, colour in zip(kinds, method_colours(kinds)):
             part = data[(data[col] == panel) & (data[hue] == kind)].sort_values(score, ascending=False)
             ends = (part[score] != part[score].shift(-1)).to_numpy()                  # equal scores move together
             rates = [pd.concat([pd.Series([0.0]), (is_one.cumsum() / is_one.sum())[ends]])
@@ -320,6 +333,15 @@ def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0) -
     return _done(figure)
 
 
+def _kinds(data: pd.DataFrame, hue: str | None) -> list | None:
+    return list(data[hue].drop_duplicates()) if hue else None
+
+
+def _by_kind(data: pd.DataFrame, hue: str | None) -> dict | None:
+    kinds = _kinds(data, hue)
+    return dict(zip(kinds, method_colours(kinds))) if hue else None
+
+
 def _log(ax) -> None:
     """A logarithmic x axis with plain numbers."""
     ax.set_xscale("log")
@@ -350,7 +372,7 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
     for ax in axes.flat[len(pairs):]:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
-        for kind, colour, marker in zip(kinds, sns.color_palette(PALETTE), "osD^vPX*<>"):
+        for kind, colour, marker in zip(kinds, method_colours(kinds), "osD^vPX*<>"):
             part = data[data[hue] == kind]
             ax.scatter(part[x], part[y], s=26, color=colour, marker=marker, label=kind, alpha=.8, linewidths=0)
         if y in log:
@@ -432,7 +454,7 @@ def calibration(data: pd.DataFrame, x: str, y: str, hue: str, fitted: Mapping[st
     `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope and intercept of a line, by value of `hue`."""
     figure, ax = plt.subplots(figsize=(5.2, 4.2))
     kinds, width = list(dict.fromkeys(data[hue])), data[x].max() - data[x].min() or 1
-    for i, (kind, colour, marker) in enumerate(zip(kinds, sns.color_palette(PALETTE), "osD^v")):
+    for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds), "osD^v")):
         part = data[data[hue] == kind]
         away = [(part[y] - part[f"{y}_low"]).clip(0), (part[f"{y}_high"] - part[y]).clip(0)]
         place = part[x] + .012 * width * (i - (len(kinds) - 1) / 2)                      # side by side

@@ -1,9 +1,10 @@
 # make book   run every page and build the book      make lab     open the pages in JupyterLab
 # make test   run every test                         make clean   remove what was built (not .venv)
+# make archive  the built book as one zip file       make pdf     the built book as PDF, a file a chapter
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book test lab clean
+.PHONY: book test lab archive pdf clean
 
 book: .venv/installed
 	$(BIN)/probebook build
@@ -14,6 +15,13 @@ test: .venv/installed
 lab: .venv/installed
 	$(BIN)/probebook pair
 	$(BIN)/jupyter lab notebooks
+
+archive: book
+	cd _build && $(CURDIR)/$(BIN)/python -m zipfile -c probebook.zip book/
+	@echo _build/probebook.zip
+
+pdf: book
+	$(BIN)/probebook pdf
 
 clean:
 	rm -rf _build

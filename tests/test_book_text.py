@@ -51,8 +51,8 @@ def test_every_picture_has_words(parsed):
 def test_spelling():
     """Common slips, in the prose, the pages and the code."""
     places = ["book", "notebooks", "lib/probebook", "tests", "benchmarks", "README.md", "CONTRIBUTING.md"]
-    done = subprocess.run([sys.executable, "-m", "codespell_lib", "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*", *places],
-                          cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "codespell_lib", "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*", *places]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 

@@ -29,7 +29,7 @@ frame = pd.DataFrame({{"text": texts, "n": range(len(texts))}})
 SHOWN = ["frame", "frame.set_index('text')", "frame.set_index('text').T", "frame.style", "tables.texts(frame)",
          "frame.style.format(precision=3).hide()", "frame.set_index('text').style.format('{:.1f}')",
          "frame.set_index('text').T.style", "frame[:1].style.set_caption(' '.join(texts))", "print(*texts)", "texts",
-         "frame.text", "figures.slider({text: plt.figure() for text in texts}, texts[0])"]
+         "frame.text", "figures.slider(lambda text: plt.figure(), texts, texts[0])"]
 DRAWN = """
 figure, ax = plt.subplots()
 ax.set(title=" ".join(texts[:8]), xlabel=texts[9])

@@ -119,6 +119,14 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 
 @app.command()
+def pdf(out: Annotated[Path, typer.Argument(metavar="[OUT]", help="folder")] = Path("_build/pdf")) -> None:
+    """Print the built book to PDF, a file a chapter (needs Chromium). Prints the paths."""
+    from probebook.runs.pdf import write
+    for path in write(out):
+        typer.echo(path)
+
+
+@app.command()
 def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a page's name or its beginning")] = None,
             p: Assignments = (),
             profile: Annotated[str | None, typer.Option(help="of the one run: smoke, pocket, real or paper")] = None,

@@ -1,7 +1,8 @@
 """Every plot of the book: one function each, tidy data in, a matplotlib Figure out. Captions, not titles, name them."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -304,23 +305,30 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     return _done(figure)
 
 
-def slider(pictures: Mapping[str, Figure], name: str):
-    """An ipywidgets slider through pictures drawn beforehand; linked in the browser, so it needs no kernel.
+def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str = "{}"):
+    """An ipywidgets slider through the pictures `draw(value)`; they are drawn beforehand and linked in the browser, so
+    that it needs no kernel. With a kernel each position is drawn anew, with the page's variables as they are then.
 
-    `pictures`: label of a position → Figure; `name`: what the slider moves. Show a static figure first."""
+    `name`: what the slider moves; `form`: how a value is written. Show a static figure first."""
     import io
 
     from ipywidgets import Image, SelectionSlider, Stack, VBox, jslink
 
-    def image(figure):
+    def png(value) -> bytes:
         file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=80)
-        return Image(value=file.getvalue(), format="png", layout={"max_width": "100%", "object_fit": "contain"})
+        draw(value).savefig(file, format="png", dpi=80)
+        return file.getvalue()
 
-    move = SelectionSlider(options=list(pictures), description=name, continuous_update=True,
+    def redraw(change) -> None:
+        stack.children[change["new"]].value = png(values[change["new"]])
+
+    values = list(values)
+    look = {"max_width": "100%", "object_fit": "contain"}
+    stack = Stack([Image(value=png(value), format="png", layout=look) for value in values], selected_index=0)
+    move = SelectionSlider(options=[form.format(value) for value in values], description=name, continuous_update=True,
                            layout={"width": "min(30em, 95%)"})
-    stack = Stack([image(figure) for figure in pictures.values()], selected_index=0)
     jslink((move, "index"), (stack, "selected_index"))
+    move.observe(redraw, "index")
     return VBox([move, stack])
 
 

@@ -72,6 +72,7 @@ def _stage(runs: list[Run], source: Path) -> str:
     files |= shown
     config = yaml.safe_load(files.pop(Path("_config.yml")).read_text(encoding="utf-8"))
     config.setdefault("execute", {})["execute_notebooks"] = "off"
+    _launchers(config)
     config["exclude_patterns"] = [p for p in config.get("exclude_patterns", []) if not p.endswith(".ipynb")]
     source.mkdir(parents=True, exist_ok=True)
     _write_if_changed(source / "_config.yml", yaml.safe_dump(config, allow_unicode=True).encode())
@@ -89,6 +90,16 @@ def _stage(runs: list[Run], source: Path) -> str:
     lines = [f"{path.relative_to(source)} {sha256(path)}" for path in staged + linked]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _launchers(config: dict) -> None:
+    """With a public address (the configuration's, or where GitHub builds) pages have buttons for Colab and Binder."""
+    if place := os.environ.get("GITHUB_REPOSITORY"):
+        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
+    if config.get("repository", {}).get("url"):
+        config.setdefault("html", {})["use_repository_button"] = True
+        config.setdefault("launch_buttons", {}).update(
+            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org")
 
 
 def _as_shown(path: Path) -> bytes:

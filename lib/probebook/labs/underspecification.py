@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 
-from probebook.labs.expect import interpretation, prediction, same_function
+from probebook.labs.expect import NotRight, given, interpretation, prediction, same_function, tick
+from probebook.measures.specification import shares
 
 # 01 toy world
 
@@ -16,7 +18,7 @@ def weak_text(found):
 def sign_after(found):
     """Exercise 2: the covariance after selection is that of W and T times that of G and T, with a minus before it."""
     cases = [(1., 1.), (1., -1.), (-1., -1.), (-2., .5), (0., 1.)]
-    same_function(found, lambda u, v: -np.sign(u) * np.sign(v), cases,
+    same_function(found, lambda u, v: 0 - np.sign(u) * np.sign(v), cases,
                   why="c holds u Var W and v Var G; the covariance goes down by a positive multiple of their product")
 
 
@@ -33,3 +35,52 @@ def limit(found):
 def unpromised_zero(found):
     """Exercise 4: speaks of the two effects that cancel, and of the graph or faithfulness."""
     interpretation(found, ["cancel|opposite|compensat", "graph|faithful"])
+
+
+# 02 correlations
+
+
+def delta_over_places(found):
+    """Exercise 1: where the interval of delta may lie."""
+    prediction(found, ["above 0", "around 0", "below 0"])
+
+
+def interval(found, means):
+    """Exercise 2: against SciPy's fit, on the page's means by kind and on short random series."""
+    draw = np.random.default_rng(0)
+    series = [(np.arange(float(n)), draw.normal(size=n)) for n in (4, 12)]
+    series += [(mean.index.to_numpy(float), mean[gender].to_numpy(float)) for mean in means.values()
+               for gender in ("female", "male")]
+
+    def wanted(x, y):
+        fit = stats.linregress(x, y)
+        away = stats.t.ppf(.975, len(x) - 2) * fit.stderr
+        return fit.slope, fit.slope - away, fit.slope + away
+    same_function(found, wanted, series, 1e-5,
+                  why="the residuals' variance divides by n − 2, and few points need Student's t in place of 1.96")
+
+
+def mass_up_share_down(found):
+    """Exercise 3: two triples of masses, of which the female mass rises while its share falls."""
+    try:
+        before, after = np.asarray(given(found, "your example"), float)
+    except (TypeError, ValueError):
+        raise NotRight("your example should be two triples of numbers: (female, male, neutral), twice") from None
+    if before.shape != (3,):
+        raise NotRight(f"your example has triples of shape {before.shape}: each should be (female, male, neutral)")
+    for name, mass in {"before": before, "after": after}.items():
+        if mass.min() < 0 or not 0 < mass.sum() <= 100:
+            raise NotRight(f"the masses {name} are {mass.tolist()}: probabilities in percent, that is from 0 to 100 "
+                           "in sum, and not all 0")
+    then, now = shares([before, after])[:, 0]
+    if not after[0] > before[0]:
+        raise NotRight(f"the female mass goes from {before[0]:g} to {after[0]:g}: it should rise")
+    if not now < then:
+        raise NotRight(f"the female share goes from {then:.1f} to {now:.1f} %: it should fall, so the others' masses "
+                       "have to grow by a larger factor")
+    tick("your example")
+
+
+def years_that_are_none(found):
+    """Exercise 4: speaks of digits or numbers, of the shuffled null, and of the texts' own control."""
+    interpretation(found, ["digit|number|token", "shuffl|permut|null", "time|year"], 30)

@@ -84,3 +84,38 @@ def mass_up_share_down(found):
 def years_that_are_none(found):
     """Exercise 4: speaks of digits or numbers, of the shuffled null, and of the texts' own control."""
     interpretation(found, ["digit|number|token", "shuffl|permut|null", "time|year"], 30)
+
+
+# 03 detection
+
+
+def strength_needed(found):
+    """Exercise 1: one of the strengths that are tried, or none."""
+    prediction(found, [0, .1, .2, .5, 1, 2, 4, "more than 4"])
+
+
+def area_by_hand(found, table):
+    """Exercise 2: against Mann and Whitney's count of ranks, on small cases with ties and on the page's sets."""
+    cases = [(np.array([3., 1., 2., 0.]), np.array([True, True, False, False])),
+             (np.array([1., 1., 1., 0., 2.]), np.array([True, False, True, False, False]))]
+    cases += [(part.female.to_numpy(), part.unspecified.to_numpy()) for _, part in table.groupby("set", sort=False)]
+
+    def wanted(metric, unspecified):
+        ranks, m = stats.rankdata(metric), unspecified.sum()
+        return (ranks[unspecified].sum() - m * (m + 1) / 2) / (m * (~unspecified).sum())
+    same_function(found, wanted, cases, why="count pairs of one text of each kind, equal ones as one half")
+
+
+def change_of_share(found):
+    """Exercise 3: a shift of log-odds multiplies the odds."""
+    def wanted(share, beta):
+        odds = share / (100 - share) * np.exp(beta)
+        return 100 * odds / (1 + odds) - share
+    cases = [(50., 1.), (10., 1.), (98., 1.), (2., -.5), (30., 0.)]
+    same_function(found, wanted, cases, 1e-5,
+                  why="β p (1 − p) holds for small β only; the exact share comes from the log-odds plus β, in percent")
+
+
+def upside_down(found):
+    """Exercise 4: speaks of the labels that chose the direction, and of the level of the share or its room."""
+    interpretation(found, ["label|answer|after|afterwards|hindsight", "room|level|share|50|middle"], 30)

@@ -119,3 +119,39 @@ def change_of_share(found):
 def upside_down(found):
     """Exercise 4: speaks of the labels that chose the direction, and of the level of the share or its room."""
     interpretation(found, ["label|answer|after|afterwards|hindsight", "room|level|share|50|middle"], 30)
+
+
+# 04 trained worlds
+
+
+def better_learned(found):
+    """Exercise 1: times or places."""
+    prediction(found, ["times", "places"])
+
+
+def two_slopes(found):
+    """Exercise 2: differences of Bayes' law between t = 0 and t = 1, by numbers."""
+    def wanted(s, neutral):
+        kept = .5 + s * np.outer([-.5, .5], [1, -1, 0])                                # t = 0 and t = 1
+        joint = kept * [(1 - neutral) / 2, (1 - neutral) / 2, neutral]
+        joint /= joint.sum(1, keepdims=True)
+        return np.diff(joint[:, 0]).item(), np.diff(joint[:, 0] / joint[:, :2].sum(1)).item()
+    same_function(found, wanted, [(.5, .1), (1., .1), (.5, 0.), (.3, .6), (0., .1)],
+                  why="the mass of she is the share of those called she or he times ½ + s (t − ½)")
+
+
+def texts_that_count(found):
+    """Exercise 3: the moments of the weights on a fine grid of t, each selected text with its chance."""
+    def wanted(s):
+        t = (np.arange(200_000) + .5) / 200_000
+        chance = .5 + s * np.outer(t - .5, [1, -1, 0])
+        weight, drawn = .5 / chance, chance * [.45, .45, .1] / len(t)
+        drawn /= drawn.sum()
+        return (weight * drawn).sum() ** 2 / (weight ** 2 * drawn).sum()
+    same_function(found, wanted, [(.75,), (.25,), (.5,), (.95,)], 1e-3,
+                  why="E[w²] among the selected is Σ P(G) ∫ P(S) w² dt / P(S = 1); those called they keep the weight 1")
+
+
+def one_sided(found):
+    """Exercise 4: speaks of what was learned or could be gained, and of both directions."""
+    interpretation(found, ["learn|gain|train", "slope", "other|cause|style|something like"], 30)

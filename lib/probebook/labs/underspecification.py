@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
-from probebook.labs.expect import NotRight, given, interpretation, prediction, same_function, tick
+from probebook.labs.expect import NotRight, close, given, interpretation, prediction, same_function, tick
 from probebook.measures.specification import shares
 
 # 01 toy world
@@ -155,3 +156,56 @@ def texts_that_count(found):
 def one_sided(found):
     """Exercise 4: speaks of what was learned or could be gained, and of both directions."""
     interpretation(found, ["learn|gain|train", "slope", "other|cause|style|something like"], 30)
+
+
+# 05 audit
+
+
+def below_a_coin(found):
+    """Exercise 1: a number of the eleven models."""
+    prediction(found, (0, 11))
+
+
+def rate_bounds(found):
+    """Exercise 2: surely found by all three metrics, possibly by one."""
+    draw = np.random.default_rng(0)
+    cases = [(np.array([[True, True, True], [True, False, False], [False, False, False], [False, True, True]]),),
+             *((draw.random((n, 3)) < p,) for n, p in ((48, .5), (360, .9), (7, .1)))]
+
+    def wanted(above):
+        votes = above.sum(axis=1)
+        return np.mean(votes == 3), np.mean(votes > 0)
+    same_function(found, wanted, cases, why="each text may have any of its three metrics, apart from the other texts")
+
+
+def weights_as_drawn(found):
+    """Exercise 3: the running sum, divided each time, of one 1 among 0s."""
+    def wanted(k):
+        mean = np.zeros(k)
+        for row in np.eye(k):
+            mean = (mean + row) / k
+        return mean
+    same_function(found, wanted, [(1,), (2,), (3,), (5,)],
+                  why="the first value is divided by k as often as there are values, the last one once")
+
+
+def elsewhere(found, scan):
+    """Exercise 4: at the lowest of the thresholds that are best on the simplified texts, scored on Winogender."""
+    wanted = {}
+    for model, part in scan.groupby("model"):
+        part = part.set_index("threshold")
+        here, there = (part.balanced[part.texts == kind] for kind in ("simplified", "winogender"))
+        wanted[model] = there[here.index[here == here.max()].min()]
+    wanted = pd.Series(wanted)
+    if isinstance(given(found, "elsewhere"), pd.Series):
+        if set(found.index) != set(wanted.index):
+            raise NotRight(f"elsewhere should have a value for each model, {', '.join(wanted.index)}; its index is "
+                           f"{', '.join(map(str, found.index[:4]))} …")
+        found = found[wanted.index]
+    close(found, wanted, "elsewhere", why="the threshold is chosen on one set of texts and scored on the other; of "
+                                          "equally good ones the lowest counts")
+
+
+def what_survives(found):
+    """Exercise 5: speaks of the order of the models, of the genders of the files, and of thresholds or areas."""
+    interpretation(found, ["order|rank|best", "gender|file", "threshold|area|curve"], 30)

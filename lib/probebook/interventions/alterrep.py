@@ -10,14 +10,14 @@ from probebook.probes.checks import labels, states
 
 
 class AlterRep:
-    """h ↦ P h + α Σⱼ s_to,ⱼ |bⱼ·h| bⱼ over INLP's unit directions bⱼ; s = ±1 is the wanted class's side of bⱼ.
+    """`h ↦ P h + α Σⱼ s_to,ⱼ |bⱼ·h| bⱼ` over INLP's unit directions bⱼ; s = ±1 is the wanted class's side of bⱼ.
 
     P is INLP's nullspace projection, so α = 0 is INLP and α = 1 reflects the components that lie on the wrong side.
     With more than two classes s lies in [−1, 1], in proportion to the class's weight along bⱼ. (The formula printed
     in Canby et al. ends in h where Ravfogel et al. have the direction.)
 
     `weights`: "unit" as above; "raw" takes the classifiers' weights wⱼ = ‖wⱼ‖ bⱼ in place of bⱼ, so that a term is
-    α s |wⱼ·h| wⱼ and the length counts twice: α raw equals α ‖w‖² unit, and α = 1 no longer reflects."""
+    `α s |wⱼ·h| wⱼ` and the length counts twice: α raw equals α ‖w‖² unit, and α = 1 no longer reflects."""
 
     def __init__(self, max_rank: int = 8, C: float = 1.0, weights: Literal["unit", "raw"] = "unit"):
         if weights not in ("unit", "raw"):

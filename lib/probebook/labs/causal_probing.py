@@ -126,7 +126,8 @@ def equal_means(singulars, plurals):
     if a.shape[1] != b.shape[1]:
         raise NotRight(f"singulars have {a.shape[1]} coordinates, plurals {b.shape[1]}: give both the same")
     if not np.allclose(a.mean(0), b.mean(0), atol=1e-6):
-        raise NotRight(f"the means are {a.mean(0).round(3)} and {b.mean(0).round(3)}: where they differ, LEACE moves")
+        means = f"{a.mean(0).round(3)} and {b.mean(0).round(3)}"
+        raise NotRight(f"the class means are {means}: where they differ, LEACE moves the states")
     if (shared := np.abs(a[:, None] - b).max(2).min(1) < 1e-6).any():
         raise NotRight(f"{a[shared][0]} is a state of both classes: nobody can read the number there")
     tick("equal means, and every state still tells its class")

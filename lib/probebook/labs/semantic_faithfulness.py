@@ -1,10 +1,12 @@
 """Checks of the exercises of chapter 5, in the order of its pages; each takes what the student made."""
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from probebook.corpora.story_facts import entails
-from probebook.labs.expect import interpretation, prediction, same_function, tick
+from probebook.labs.expect import NotRight, given, interpretation, prediction, same_function, tick
 
 # 01 stories and models
 
@@ -71,10 +73,108 @@ def necessity_bounds(found):
         return 1 - max(both) / a, 1 - min(both) / a
 
     cases = [(.8, .5), (.5, .8), (1., .45), (.3, .3), (.9, .95), (.05, 0.)]
-    same_function(found, wanted, cases, why="at most min(a, b) are right both times, at least a + b - 1, and never less "
-                                            "than none; both are shares of a")
+    same_function(found, wanted, cases, why="at most min(a, b) are right both times, at least a + b - 1 and "
+                                            "never less than none; both are shares of a")
 
 
 def fall(found):
     """Exercise 4: speaks of the word, the sentence, and a cell that parts them."""
     interpretation(found, ["word|bare|cue", "sentence", "nothing", "whole"])
+
+
+# 03 inside
+
+
+def farthest(found, versions):
+    """Exercise 1: any version but the whole story."""
+    prediction(found, [name for name in versions if name != "OS"])
+
+
+def cosine_from(found, a, b):
+    """Exercise 2: the point is taken off both sets of states."""
+    def wanted(a, b, point):
+        a, b = np.asarray(a, float) - point, np.asarray(b, float) - point
+        return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+    draw, mean = np.random.default_rng(0), np.asarray(a, float).mean(0)
+    x, y, point = draw.normal(size=(6, 4)), draw.normal(size=(6, 4)), draw.normal(size=4)
+    same_function(found, wanted, [(x, y, 0 * point), (x, y, point), (a, b, mean)], 1e-5,
+                  why="the same point is taken off the rows of both")
+    from_here, from_mean, from_far = (np.mean(wanted(a, b, k * mean)) for k in (0, 1, -10))
+    tick(f"the deletion's mean cosine is {from_here:.3f}, from the mean state {from_mean:.3f}, from ten times its "
+         f"opposite {from_far:.3f}")
+
+
+def exchanged(found, reader, cls, scores, other):
+    """Exercise 3: three scores change by twice the weights times the change of the state."""
+    def wanted(scores, cls, new, w):
+        return np.column_stack([*(scores[:, k] + 2 * ((new - cls) * w[k]).sum(1) for k in range(3)), scores[:, 3]])
+
+    draw = np.random.default_rng(0)
+    drawn = [draw.normal(size=size) for size in ((5, 4), (5, 6), (5, 6), (3, 6))]
+    w = reader.net.heads.spoken.weight.detach().cpu().numpy()[:, :cls.shape[1]]
+    same_function(found, wanted, [tuple(drawn), (scores, cls, cls[other], w)], 1e-3,
+                  why="2 (new - cls) w is added to yes, no and unknown, nothing to the span")
+    before, after = scores.argmax(1), wanted(scores, cls, cls[other], w).argmax(1)
+    unlike = before != before[other]
+    tick(f"the kind of answer changes in {np.mean(before != after):.2f} of the stories, and in "
+         f"{np.mean((before != after)[unlike]) if unlike.any() else 0:.2f} of those whose state is from another kind")
+
+
+def what_a_cosine_shows(found):
+    """Exercise 4: speaks of a baseline or the origin, and of what an intervention shows."""
+    interpretation(found, ["origin|baseline|unrelated|another story|scale", "put back|patch|interven|answer"])
+
+
+# 04 negation
+
+
+def most_gained(found):
+    """Exercise 1: any kind of edit."""
+    prediction(found, ["negation", "antonym", "value", "role"])
+
+
+def right_after(found, printed):
+    """Exercise 2: both / org, (mod - both) / (1 - org)."""
+    def wanted(org, mod, both):
+        return both / org, (mod - both) / (1 - org)
+
+    table = [tuple(row) for row in printed[["original", "modified", "both"]].to_numpy(float)]
+    same_function(found, wanted, [(.8, .6, .5), (.5, .5, 0.), *table],
+                  why="the first is a share of those right before, the second of those wrong before")
+    first = np.array([wanted(*row)[0] for row in table])
+    names = (printed.model + " on " + printed.dataset).to_numpy()
+    tick(f"of the right answers {names[first.argmin()]} switches the smallest share ({first.min():.2f}), "
+         f"{names[first.argmax()]} the largest ({first.max():.2f})")
+
+
+def together_in_one(found, edits, before):
+    """Exercise 3: one sentence that denies nothing holds the word and the names."""
+    def holds(text, words):
+        return not set(words) - set(re.findall(r"\w+", text))
+
+    def wanted(row):
+        names = [word for word in re.findall(r"\w+", row.question)[1:] if word[0].isupper() and len(word) > 1]
+        told = [row.story[a:b] for a, b in row.sentences]
+        return any(holds(s, [*re.findall(r"\w+", row.query.values[0]), *names])
+                   and not {*re.findall(r"\w+", s)} & {"not", "refused", "failed", "forgot"} for s in told)
+
+    def check(row):
+        said = given(found(row), "together_in_one(row)")
+        if said not in ("yes", "no"):
+            raise NotRight(f"together_in_one(row) is {said!r}: it should be 'yes' or 'no'")
+        if (said == "yes") != wanted(row):
+            raise NotRight(f"“{row.question}” gets {said!r} from “{row.story}”: all words must stand in one and the "
+                           "same sentence, and that sentence must not deny")
+        return said == row.answer
+
+    both = {}
+    for how, part in edits.items():
+        old = part[["story_id", "turn"]].merge(before, on=["story_id", "turn"])
+        both[how] = np.mean([check(a) & check(b) for a, b in zip(old.itertuples(), part.itertuples())])
+    tick("together_in_one; Comb-Acc " + ", ".join(f"{how} {share:.2f}" for how, share in both.items()))
+
+
+def which_edit(found):
+    """Exercise 4: speaks of words to look for, of an order or role, and of a comparison."""
+    interpretation(found, ["word|bag|look for", "role|places|order|held out", "network|rule|Comb|control|cheap"])

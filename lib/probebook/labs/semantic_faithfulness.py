@@ -2,11 +2,16 @@
 from __future__ import annotations
 
 import re
+from math import erf
+from string import Formatter
 
 import numpy as np
 
+from probebook.corpora.predicate_argument import drawn
 from probebook.corpora.story_facts import entails
 from probebook.labs.expect import NotRight, given, interpretation, prediction, same_function, tick
+from probebook.measures.answers import exact_match
+from probebook.measures.free_answers import heard
 
 # 01 stories and models
 
@@ -178,3 +183,174 @@ def together_in_one(found, edits, before):
 def which_edit(found):
     """Exercise 4: speaks of words to look for, of an order or role, and of a comparison."""
     interpretation(found, ["word|bag|look for", "role|places|order|held out", "network|rule|Comb|control|cheap"])
+
+
+# 05 predicate argument
+
+
+def apart(found):
+    """Exercise 1: a share."""
+    prediction(found, (0, 1))
+
+
+def accuracy_at(found, split):
+    """Exercise 2: the mean of hits and rejections at a distance and a line."""
+    def below(z):
+        return (1 + erf(z / 2 ** .5)) / 2
+
+    def wanted(d, c):
+        return (below(d / 2 - c) + below(d / 2 + c)) / 2
+
+    cases = [(2., 0.), (2., 3.), (0., 1.), (-1., .5), (1., -2.), *zip(split["d′"].head(8), split.c.head(8))]
+    same_function(found, wanted, cases, why="H is the share above the line of what lies around d/2, F of what lies "
+                                            "around -d/2; right are the hits and the rejections")
+    gain = np.array([wanted(d, 0) - wanted(d, c) for d, c in zip(split["d′"], split.c)])
+    most = split.iloc[gain.argmax()]
+    tick(f"most would be had by moving the line of {most.model} ({most.question}): "
+         f"{wanted(most['d′'], most.c):.2f} would be {wanted(most['d′'], 0):.2f}")
+
+
+def telling(found, known, nearest, readers):
+    """Exercise 3: a template whose first thing's nearest colour is the wrong one; then the readers are asked."""
+    if not isinstance(given(found, "telling"), str):
+        raise NotRight(f"telling should be a text, not {type(found).__name__}")
+    places = {"one", "two", "c1", "c2"}
+    try:
+        held = {name for _, name, _, _ in Formatter().parse(found) if name is not None}
+    except ValueError as e:
+        raise NotRight(f"telling cannot be filled: {e}") from None
+    if held != places:
+        raise NotRight(f"telling has the places {sorted(held)}, and should have {sorted(places)}")
+    if found in known.values():
+        raise NotRight("that telling is on the page already: write another")
+    asked = drawn(found, 20, "open", seed=1)
+    first = asked[asked.which == 0]
+    near = np.array([nearest(row) for row in first.itertuples()])
+    if (near == first.colour).any():
+        at = int((near == first.colour).to_numpy().argmax())
+        raise NotRight(f"“{first.story.iloc[at]}”: the colour nearest to the {first.thing.iloc[at]} is its own")
+    if (near == "").any():
+        raise NotRight(f"“{first.story.iloc[0]}”: no colour stands before the first thing or after it")
+    tick("telling; right, and the neighbour's colour: " + ", ".join(
+        f"{who} {(said == first.colour.to_numpy()).mean():.2f}, {(said == near).mean():.2f}"
+        for who, said in ((who, reader(first).said.to_numpy()) for who, reader in readers.items())))
+
+
+def fifty(found):
+    """Exercise 4: speaks of the line or scores, of the nearest colour, and of an experiment."""
+    interpretation(found, ["line|score|d′|d'|bias|threshold", "nearest|neighbour|neighbor|rule", "open|apart|colour"])
+
+
+# 06 prompting
+
+
+def by_an_answer(found):
+    """Exercise 1: percentage points."""
+    prediction(found, (-100, 100))
+
+
+def opening_not(found, judged):
+    """Exercise 2: a first word not is no, before every other rule; else what the rule "meaning" hears."""
+    def wanted(text):
+        return "no" if (re.findall(r"\w+", text.lower()) or [""])[0] == "not" else heard([text])[0]
+
+    more = ["Not mentioned.", "not blue", "Nothing was said.", "It was not.", "Knot", "I do not know."]
+    for text in [*judged.text, *more]:
+        if (answer := given(found(text), f"opening_not({text!r})")) != wanted(text):
+            raise NotRight(f"opening_not({text!r}) is {answer!r}, and should be {wanted(text)!r}: only the first word "
+                           "not is new, and it comes before the patterns")
+    unlike = [text for text in judged.text if wanted(text) != heard([text])[0]]
+    new, old = (exact_match([of(text) for text in judged.text], judged.right).mean()
+                for of in (wanted, lambda text: heard([text])[0]))
+    tick(f"opening_not; exact on the answers by hand {new:.2f}, by the rule meaning {old:.2f}; "
+         f"changed: {', '.join(unlike)}")
+
+
+def own_line(found, yes_no, before, after):
+    """Exercise 3: yes above the median of all log-odds, before and after taken together."""
+    def wanted(one, two):
+        line = np.quantile(np.concatenate([one, two]), .5)
+        return one > line, two > line
+
+    draw = np.random.default_rng(0)
+    odds = tuple(scores[:, 0] - scores[:, 1] for scores in (yes_no["before"], yes_no["after"]))
+    cases = [(draw.normal(size=6) - 2, draw.normal(size=6)), (np.array([3., 4.]), np.array([1., 2.])), odds]
+    same_function(found, wanted, cases, why="one line for both, at the median of all the log-odds")
+    for name, answers in (("at 0", [each > 0 for each in odds]), ("at the median", wanted(*odds))):
+        one, two = (yes == (right == "yes").to_numpy() for yes, right in zip(answers, (before, after)))
+        tick(f"line {name}: no {1 - np.mean(answers):.2f}, Comb-Acc {np.mean(one & two):.2f}, just one "
+             f"{np.mean(one != two):.2f}")
+
+
+def copied(found):
+    """Exercise 4: speaks of copying, and of the versions that show it."""
+    interpretation(found, ["cop|probable|priming", "nothing put|unrelated|another story", "whole|baseline|delet"])
+
+
+# 07 audit
+
+
+def on_the_changed(found):
+    """Exercise 1: a percentage."""
+    prediction(found, (0, 100))
+
+
+def sizes(found, negated):
+    """Exercise 2: the sizes at which every percentage is that of a whole number."""
+    def wanted(percents, low, high, unit=.1):
+        fits = [any(abs(100 * k / n - p) <= unit / 2 + 1e-9 for k in (int(p * n / 100), int(p * n / 100) + 1))
+                for n in range(low, high + 1) for p in percents]
+        fits = np.reshape(fits, (high - low + 1, len(percents))).all(1)
+        return [n for n, fit in zip(range(low, high + 1), fits) if fit]
+
+    cases = [([33.3, 66.7], 2, 8), ([50.0], 1, 6), ([14.3, 28.6], 1, 30), ([0.0, 100.0], 4, 5), ([99.6, 12.1], 2, 40)]
+    same_function(found, wanted, cases, why="every one of the percentages has to be possible; both ends belong to it")
+    for name, part in negated.groupby("dataset", sort=False):
+        n, printed = int(part.n.iloc[0]), part[["original", "modified", "both"]].to_numpy().ravel()
+        free = [p for p in printed if wanted([p], n, n)]
+        fit = wanted(free, n - 25, n + 25)
+        tick(f"{name}: {len(free)} of {len(printed)} percentages fit {n} stories; these {len(free)} fit "
+             f"{', '.join(map(str, fit))} of the sizes from {n - 25} to {n + 25}")
+
+
+def exact_on_changed(found, deletion, said, items):
+    """Exercise 3: bounds of exact match, by going through what the common stories can have."""
+    put, kept = int(said["CoQA: answer put into TS-R, dev"]), int(said["CoQA: of these with a sentence in TS-R+Aug"])
+    n = int(items["TS-R"])
+    of_edit = {"TS-R": n, "TS-R+Aug": n - put + kept}
+
+    def counts(percent, of):
+        return np.arange(np.ceil((percent - .05) * of / 100), np.floor((percent + .05) * of / 100) + 1)
+
+    def wanted(training):
+        em = deletion.query("model == 'BERT-base' and dataset == 'CoQA' and training == @training").set_index("edit").em
+        bare, sentence = (counts(em[edit], of)[:, None] - np.arange(n - put + 1) for edit, of in of_edit.items())
+        fits = [((x >= 0) & (x <= most)) for x, most in ((bare, put), (sentence, kept))]
+        both = fits[0].any(0) & fits[1].any(0)
+        return [[x[fit & both].min() / of, x[fit & both].max() / of]
+                for x, fit, of in ((bare, fits[0], put), (sentence, fits[1], kept))]
+
+    same_function(found, wanted, [("IBT",), ("OT",)], 1e-4,
+                  why="bounds of the column em of BERT-base on CoQA, with unit=.05, since it is printed with one digit")
+    (a, b), (c, d) = wanted("IBT")
+    tick(f"IBT: {a:.2f} to {b:.2f} with the bare answer, {c:.2f} to {d:.2f} with the sentence")
+
+
+def switching(found, negated):
+    """Exercise 4: Mod-Acc, Comb-Acc and drop of a reader that switches with one probability."""
+    def wanted(a, s):
+        both, turned = a * s, a * s + (1 - a) * (1 - s)
+        return turned, both, a - turned
+
+    cases = [(.9, .7), (.5, .2), (1., 0.), (.8, 1.), (.3, .5)]
+    same_function(found, wanted, cases, why="right before and switched is right after, and so is wrong before and kept")
+    org, mod, both = (negated[name].to_numpy(float) / 100 for name in ("original", "modified", "both"))
+    off = mod - wanted(org, both / org)[0]
+    tick(f"with s = Comb / Org, the Mod-Acc of tables 10 and 11 is off by {off.min():+.2f} to {off.max():+.2f}: where "
+         "it is far off, switching depends on the story")
+
+
+def arithmetic(found):
+    """Exercise 5: speaks of what cannot be, of what says less than it seems, and of what is missing."""
+    interpretation(found, ["whole number|impossible|cannot", "common|changed|dilut|differ|just one|drop",
+                           "item|answers|released|each story"])

@@ -22,7 +22,8 @@ def against_itself(found):
 
 def times_more(found):
     """Exercise 2: the ratio of the two rules' constants."""
-    same_function(found, lambda dim: constant(dim, "correct") / constant(dim), [(dim,) for dim in (1, 10, 300, 768, 4096)],
+    cases = [(dim,) for dim in (1, 10, 300, 768, 4096)]
+    same_function(found, lambda dim: constant(dim, "correct") / constant(dim), cases,
                   why="2 and δ stand in both logarithms; ln of a power is the exponent times ln of the base")
 
 
@@ -62,7 +63,8 @@ def standard_error(found):
     """Exercise 3: the deviation of the items' means, over √items."""
     draw = np.random.default_rng(0)
     same = np.repeat(draw.random((1, 40)) < .7, 5, axis=0)
-    cases = [(same * 1.,), ((draw.random((5, 200)) < np.linspace(.2, .9, 200)) * 1.,), ((draw.random((2, 30)) < .5) * 1.,)]
+    apart = draw.random((5, 200)) < np.linspace(.2, .9, 200), draw.random((2, 30)) < .5
+    cases = [(hits * 1.,) for hits in (same, *apart)]
     same_function(found, lambda hits: hits.mean(0).std(ddof=1) / hits.shape[1] ** .5, cases,
                   why="seeds share the test items: take each item's mean over seeds, and the items as the sample")
 
@@ -113,7 +115,7 @@ def luck(found):
 
 def could_it_fail(found):
     """Exercise 5: speaks of the coin or control, and of what the margin is centred on or set against."""
-    interpretation(found, ["coin|control", "deviation|scatter|spread", "mean|centre|center|true accuracy|unlimited"], 25)
+    interpretation(found, ["coin|control", "deviation|scatter|spread", "mean|centre|center|unlimited"], 25)
 
 
 # 04 collapse
@@ -173,7 +175,8 @@ def code_length(found):
         blocks = [(end - begin) * loss for begin, end, loss in zip(ends[:-1], ends[1:], losses, strict=True)]
         return ends[0] * log2(k) + sum(blocks) * log2(np.e)
 
-    same_function(found, wanted, cases, why="losses are nats, means over the items of a block; the first block has none")
+    same_function(found, wanted, cases,
+                  why="losses are nats, means over the items of a block; the first block has none")
 
 
 def true_compression(found):

@@ -1,0 +1,33 @@
+"""The Python that the text shows to copy: every block of README.md and of the method pages runs, in its order."""
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from probebook import interventions
+from probebook.base import ROOT
+from probebook.probes import LinearProbe
+
+TEXTS = ["README.md", *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "book" / "methods").rglob("*.md")))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = [name for name in TEXTS if BLOCK.search((ROOT / name).read_text(encoding="utf-8"))]
+
+
+z = torch.arange(200) % 2
+h = torch.randn(200, 8, generator=torch.Generator().manual_seed(0)) + z[:, None]
+GIVEN = vars(interventions) | {"h": h, "z": z, "probe": LinearProbe().fit(h, z)}       # as methods/index says
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_is_shown_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = dict(GIVEN) if "methods" in name and "explainers" not in name else {}
+    for code in BLOCK.findall(Path(ROOT, name).read_text(encoding="utf-8")):
+        exec(compile(code, name, "exec"), names)
+
+
+def test_all_method_pages_show_something():
+    assert len(SHOWN) >= 17

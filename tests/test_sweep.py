@@ -339,4 +339,4 @@ def test_a_local_cluster_answers_only_to_whom_it_knows(tiny):
         assert address.startswith("tls://127.0.0.1:") and client.submit(sum, [1, 2]).result() == 3
         for other in (address, address.replace("tls:", "tcp:")):
             with pytest.raises((OSError, TypeError)):
-                Client(other, timeout="2s")
+                Client(other, timeout="2s", loop=client.loop)

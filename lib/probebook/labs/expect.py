@@ -1,6 +1,7 @@
 """What checks are made of: each compares an answer with what is right, prints a tick, or says in a line what is off."""
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -109,8 +110,9 @@ def _same(found: Any, wanted: Any, what: str, tolerance: float, why: str) -> Non
 
 def _keep(answer: Any) -> None:
     """Keep an answer in the notebook, unseen, for the table of grades."""
+    name = f"probebook:answer:{hashlib.sha256(str(answer).encode()).hexdigest()[:8]}"
     display({HIDDEN + "text/plain": str(answer)}, raw=True,
-            metadata={"scrapbook": {"name": "probebook:answer", "mime_prefix": HIDDEN}})
+            metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 
 def _numbers(value: Any, what: str) -> np.ndarray:

@@ -85,7 +85,9 @@ class Page:
     def install(self) -> NotebookNode:
         """The first cell of its notebook: where the library is missing, as in Colab, it installs the book."""
         from nbformat.v4 import new_code_cell
-        url = yaml.safe_load((home() / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+        path = home() / "_config.yml"
+        config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+        url = config.get("repository", {}).get("url")
         how = INSTALL.format(url=url) if url else NO_ADDRESS
         return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
 

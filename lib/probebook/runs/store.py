@@ -178,9 +178,11 @@ def _static(page: Page) -> dict[str, str]:
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of `book/`: of all."""
+    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of `book/`: of all,
+    and of the texts in `book/*.yaml`."""
     if page.name.startswith("book/"):
-        return {"all": _tree_hash(home() / "data" / "records")}
+        texts = sorted((home() / "book").glob("*.yaml"))
+        return {"all": _tree_hash(home() / "data" / "records")} | {path.name: _file_hash(path) for path in texts}
     manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
     return {path.parent.name: _tree_hash(path.parent) for path in sorted(manifests)
             if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}

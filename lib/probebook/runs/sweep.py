@@ -45,8 +45,8 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     """Run what is not finished of a sweep's file; returns the errors of the runs that failed, by their points.
 
     On `workers` processes of this machine (default: one a GPU, else one a core), or on the Dask cluster of `scheduler`
-    (tcp://host:port), which must see the same folder and sources. Progress and failures go to stderr, counts to stdout.
-    UserError: a bad file or scheduler, a worker with other sources or another folder."""
+    (`tcp://host:port`), which must see the same folder and sources. Progress and failures go to stderr, counts to
+    stdout. UserError: a bad file or scheduler, a worker with other sources or another folder."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}

@@ -1,0 +1,109 @@
+"""A published copy: buttons to Colab and Binder, a first cell that installs the book, chapters as PDF, one archive."""
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import yaml
+
+from conftest import probebook
+from probebook.base import ROOT
+from probebook.runs import build, pdf
+from probebook.runs.pages import find
+
+ADDRESS = "https://github.com/somebody/book"
+
+
+@pytest.fixture
+def home(tiny):
+    """A book of one page that is configured as the project configures its own, with a public address."""
+    home = tiny("start(globals())", "n")
+    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, parts: [{caption: 1 · Demo, "
+                                   "chapters: [{file: book/more}, {file: notebooks/1_demo/02_next}]}]}")
+    tiny("start(globals())", "n", name="1_demo/02_next")
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    config["repository"]["url"] = ADDRESS
+    (home / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    shutil.copytree(ROOT / "book/_static", home / "book/_static")
+    shutil.copytree(ROOT / "book/_ext", home / "book/_ext") if (ROOT / "book/_ext").exists() else None
+    shutil.copy(ROOT / "book/references.bib", home / "book")
+    (home / "book/more.md").write_text("# More\n\nText.\n")
+    return home
+
+
+def test_pages_open_in_colab_and_binder(home):
+    index = build.build()
+    assert index
+    page = (index.parent / "notebooks/1_demo/01_first.html").read_text(encoding="utf-8")
+    for part in ("https://colab.research.google.com/github/somebody/book/blob/", "https://mybinder.org/v2/gh/",
+                 "notebooks/1_demo/01_first.ipynb"):
+        assert part in page
+
+
+def test_no_buttons_without_an_address(monkeypatch):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    config = {"repository": {"url": ""}}
+    build._launchers(config)
+    assert config == {"repository": {"url": ""}}
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")            # as GitHub's own builds have it
+    build._launchers(config)
+    assert config["repository"]["url"] == ADDRESS and "colab_url" in config["launch_buttons"]
+
+
+def test_the_first_cell_installs_where_the_library_is_missing(home):
+    cell = find("1_demo/01").install
+    assert '"id": "install"' in find("1_demo/01").pair
+    code = cell.source.replace('find_spec("probebook")', "find_spec('none_of_this_name')")
+    from IPython.core.interactiveshell import InteractiveShell
+    shell, asked = InteractiveShell(), []
+    shell.system, shell.run_line_magic = asked.append, lambda name, line, **_: asked.append(f"{name} {line}")
+    shell.run_cell(code, store_history=False).raise_error()
+    assert asked == [f"git clone -q --depth 1 {ADDRESS} probebook",
+                     "pip install -q -e probebook -c probebook/constraints.txt"]
+    assert sys.path[0] == "probebook/lib"
+    sys.path.pop(0)
+
+
+def test_where_it_is_there_nothing_is_installed(home):
+    names = {}
+    exec(compile(find("1_demo/01").install.source.replace("!git", "raise SystemExit  # ").replace("%pip", "pass  # "),
+                 "install", "exec"), names)
+
+
+def test_a_clone_installs_as_the_cell_does(tmp_path):
+    """What the first cell fetches is enough: a clone of these sources imports and finds its models and data."""
+    subprocess.run(["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), tmp_path / "probebook"], check=True)
+    code = ("import sys; sys.path.insert(0, 'probebook/lib'); from probebook.base import DATA; "
+            "from probebook.models import load; print(DATA, load('pocket-agreement').width)")
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(str(tmp_path / "probebook" / "data")), done.stderr[-2000:]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, pdf.BROWSERS)), reason="no Chromium")
+def test_chapters_become_pdf(home, tmp_path):
+    from pypdf import PdfReader
+    assert build.build()
+    [path] = pdf.write(tmp_path / "out")
+    reader = PdfReader(path)
+    assert path.name == "1.pdf" and [item.title for item in reader.outline] == ["more", "02_next"]
+    assert "More" in reader.pages[0].extract_text()
+
+
+def test_pdf_says_what_is_missing(tiny, monkeypatch):
+    home = tiny()
+    done = probebook("pdf", env={"PROBEBOOK_HOME": str(home), "PATH": ""})
+    assert done.returncode == 2 and "no Chromium" in done.stderr
+
+
+def test_the_archive_holds_the_book(tmp_path):
+    """`make archive` zips the folder of the built book by Python's own zipfile."""
+    (tmp_path / "book" / "a").mkdir(parents=True)
+    (tmp_path / "book" / "index.html").write_text("x")
+    (tmp_path / "book" / "a" / "b.html").write_text("y")
+    line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "zipfile" in line)
+    assert "-m zipfile -c probebook.zip book/" in line
+    subprocess.run([sys.executable, "-m", "zipfile", "-c", "probebook.zip", "book/"], cwd=tmp_path, check=True)
+    assert {"book/index.html", "book/a/b.html"} <= set(zipfile.ZipFile(tmp_path / "probebook.zip").namelist())

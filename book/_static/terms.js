@@ -7,7 +7,8 @@
     const [at, edge] = [link.getBoundingClientRect(), 8];
     const below = at.bottom + tip.offsetHeight + edge < innerHeight || at.top < tip.offsetHeight + edge;
     tip.style.top = `${below ? at.bottom : at.top - tip.offsetHeight}px`;
-    tip.style.left = `${Math.max(edge, Math.min(link.getClientRects()[0].left, innerWidth - tip.offsetWidth - edge))}px`;
+    const right = document.documentElement.clientWidth - tip.offsetWidth - edge;
+    tip.style.left = `${Math.max(edge, Math.min(link.getClientRects()[0].left, right))}px`;
   };
   const enter = ({target}) => {
     const term = target.closest?.("a[aria-describedby^='tip-term-']");

@@ -48,6 +48,23 @@ def test_every_picture_has_words(parsed):
     assert not bare
 
 
+def test_every_term_has_its_definition(parsed):
+    """A link to the glossary is described, on its own page, by what stands there; each page of the chapters has one."""
+    linked = {path: page.select("a:has(> .std-term)") for path, page in parsed.items()}
+    undefined = [f"{path.name}: {link.text}" for path, links in linked.items() for link in links
+                 if not getattr(parsed[path].find(id=link.get("aria-describedby", "-")), "text", "").strip()]
+    assert not undefined
+    without = [path.name for path, links in linked.items() if "notebooks" in path.parts and not links]
+    assert not without
+
+
+def test_the_index_can_be_reached(parsed):
+    pages = {path.name: page for path, page in parsed.items()}
+    assert pages["references.html"].find("a", href="../genindex.html")
+    entries = pages["genindex.html"].select(".genindextable a")
+    assert {"selectivity", "INLP", "CEBaB", "pocket-english", "bootstrap"} <= {entry.text for entry in entries}
+
+
 def test_spelling():
     """Common slips, in the prose, the pages and the code."""
     places = ["book", "notebooks", "lib/probebook", "tests", "benchmarks", "README.md", "CONTRIBUTING.md"]

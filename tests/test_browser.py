@@ -13,6 +13,8 @@ import pytest
 from axe_core_python.selenium import Axe
 from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
+from selenium.webdriver import ActionChains, Keys
+from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -39,13 +41,18 @@ const figures = [...document.querySelectorAll('figure')]
   .map(f => 'empty figure: ' + f.textContent.trim().slice(0, 60));
 const errors = [...document.querySelectorAll('[data-mjx-error]')].map(e => 'formula: ' + e.dataset.mjxError);
 const roles = [...document.querySelectorAll('p, li, td')]
-  .map(p => p.textContent.match(/\\{(glue|doc|cite|ref|numref|eq)[:}][^ ]*/))
+  .map(p => p.textContent.match(/\\{(glue|doc|cite|ref|numref|eq|term|index)[:}][^ ]*/))
   .filter(m => m).map(m => 'left as written: ' + m[0]);
 return [...images, ...figures, ...errors, ...roles];
 """
 WIDER = """
 const width = document.documentElement.clientWidth, body = document.documentElement.scrollWidth;
 return body > arguments[0] || width > arguments[0] ? [`${Math.max(body, width)} px wide, not ${arguments[0]}`] : [];
+"""
+TO_VIEW = "arguments[0].scrollIntoView({block: arguments[1], behavior: 'instant'});"
+OUTSIDE = """
+const {left, right, top, bottom} = arguments[0].getBoundingClientRect(), width = document.documentElement.clientWidth;
+return left < 0 || top < 0 || right > width || bottom > innerHeight ? [left, right, top, bottom] : [];
 """
 
 
@@ -111,11 +118,11 @@ def problems(browser, url: str, within: str, seconds: float = 15) -> list[str]:
     return waiting + external + console + browser.execute_script(BROKEN)
 
 
-def _settled(browser, script: str, seconds: float) -> list[str]:
+def _settled(browser, script: str, seconds: float, *given) -> list[str]:
     """What `script` still reports after at most `seconds`."""
     with suppress(TimeoutException):
-        WebDriverWait(browser, seconds, poll_frequency=.05).until_not(lambda b: b.execute_script(script))
-    return browser.execute_script(script)
+        WebDriverWait(browser, seconds, poll_frequency=.05).until_not(lambda b: b.execute_script(script, *given))
+    return browser.execute_script(script, *given)
 
 
 def test_the_checks_see_what_is_wrong(browser, tmp_path):
@@ -147,6 +154,31 @@ def test_search_finds_a_word(browser, address):
     script = "return [...document.querySelectorAll('#search-results li a')].map(a => a.getAttribute('href'))"
     WebDriverWait(browser, 15).until(lambda b: any("notation" in href for href in b.execute_script(script)))
     assert not [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+@pytest.mark.parametrize("size", [SCREEN, PHONE])
+def test_a_term_shows_its_definition(browser, address, size):
+    """At focus and under the pointer, within the window; it stays while it is read, and Escape closes it."""
+    resize(browser, size)
+    assert not problems(browser, f"{address}/book/introduction.html", address)
+    links = browser.find_elements(By.CSS_SELECTOR, "a[aria-describedby^='tip-term-']")
+    assert len(links) >= 5
+    for link in links:
+        tip = browser.find_element(By.ID, link.get_attribute("aria-describedby"))
+        assert not tip.is_displayed()
+        browser.execute_script(TO_VIEW + "arguments[0].focus()", link, "end")
+        WebDriverWait(browser, 5).until(lambda _: tip.is_displayed())
+        assert tip.text.strip() and _settled(browser, OUTSIDE, 5, tip) == []
+        assert len(browser.find_elements(By.CSS_SELECTOR, ".definition:not([hidden])")) == 1
+        ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+        assert not tip.is_displayed()
+    browser.execute_script(TO_VIEW + "document.activeElement.blur()", link, "center")
+    ActionChains(browser).move_to_element(link).perform()
+    WebDriverWait(browser, 5).until(lambda _: tip.is_displayed())
+    ActionChains(browser).move_to_element(tip).pause(.5).perform()
+    assert tip.is_displayed()
+    ActionChains(browser).move_to_element(browser.find_element(By.CSS_SELECTOR, ".claim")).perform()
+    WebDriverWait(browser, 5).until_not(lambda _: tip.is_displayed())
 
 
 def test_no_page_is_wider_than_a_phone(browser, built_book):

@@ -251,9 +251,10 @@ def test_student_notebooks_hold_no_solution(lab):
 
 def test_text_becomes_plain_markdown():
     source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
-              "{doc}`a page <b>`")
+              "{doc}`a page <b>`, a {term}`probe`, **{term}`oracles <oracle probe>`**\n\n"
+              "```{index} single: edit\n```\nText.")
     assert markdown(source) == ("> One ….\n\n<details><summary>Hint</summary>\n\n```python\nx = {}\n```\n\n"
-                                "</details>\na page")
+                                "</details>\na page, a probe, **oracles**\n\n\nText.")
 
 
 def test_lab_student_writes_the_pages_asked_for(tmp_path):

@@ -45,6 +45,8 @@ def markdown(text: str) -> str:
 
 def _box(found: re.Match) -> str:
     kind, title, body = found["kind"], found["title"].strip(), markdown(found["body"].strip())
+    if kind == "index":
+        return ""
     if kind == "dropdown":
         return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
     if kind == "admonition":
@@ -62,6 +64,8 @@ def _role(found: re.Match) -> str:
         names = [f"{who} ({year})" if role == "cite:t" else f"{who}, {year}" for who, year in names]
         return "; ".join(names) if role == "cite:t" else f"({'; '.join(names)})"
     shown = re.fullmatch(r"(.*?)\s*<[^>]*>", text)
+    if role in ("term", "index"):
+        return shown[1] if shown else text
     return shown[1] if shown else f"“{text.rpartition('/')[2]}”"
 
 

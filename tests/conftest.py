@@ -35,11 +35,11 @@ PARAMETERS = """
 
 @pytest.fixture(scope="session")
 def built_book() -> Path:
-    """Folder of the book's HTML, built from the pocket profile; what is finished already is reused."""
+    """Folder of the book's HTML, built from the smoke profile, whose runs the tests of pages use too."""
     (ROOT / "_build").mkdir(exist_ok=True)
     with open(ROOT / "_build" / "test.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)                       # one of pytest's workers builds, the others wait
-        done = probebook("build", env={"PROBEBOOK_HOME": ""})
+        done = probebook("build", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
 

@@ -63,7 +63,8 @@ def book(tiny):
     (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, chapters: "
                                    "[file: notebooks/1_demo/02_styled, file: notebooks/1_demo/03_raw]}")
     shutil.copy(ROOT / "_config.yml", home)
-    shutil.copytree(ROOT / "book/_static", home / "book/_static")
+    for folder in ("_static", "_ext"):
+        shutil.copytree(ROOT / "book" / folder, home / "book" / folder)
     shutil.copy(ROOT / "book/references.bib", home / "book")
     index = build.build()
     assert index

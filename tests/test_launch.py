@@ -27,8 +27,8 @@ def home(tiny):
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["repository"]["url"] = ADDRESS
     (home / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    shutil.copytree(ROOT / "book/_static", home / "book/_static")
-    shutil.copytree(ROOT / "book/_ext", home / "book/_ext") if (ROOT / "book/_ext").exists() else None
+    for folder in ("_static", "_ext"):
+        shutil.copytree(ROOT / "book" / folder, home / "book" / folder)
     shutil.copy(ROOT / "book/references.bib", home / "book")
     (home / "book/more.md").write_text("# More\n\nText.\n")
     return home

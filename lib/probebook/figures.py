@@ -252,7 +252,7 @@ def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[flo
     `limits`: of x, what lies beyond them counts in the last bins; `top`: of the shares; None: as the data want it.
     `line`: where a dashed one stands."""
     panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
-    figure, axes = plt.subplots(len(kinds), len(panels), figsize=(3.2 * len(panels), .6 + 1.2 * len(kinds)),
+    figure, axes = plt.subplots(len(kinds), len(panels), figsize=(max(4.6, 3.2 * len(panels)), .6 + 1.2 * len(kinds)),
                                 sharex=True, sharey=True, squeeze=False)
     limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
     for (i, kind), colour in zip(enumerate(kinds), method_colours(kinds)):

@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from operator import ne
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,34 @@ def test_a_term_shows_its_definition(browser, address, size):
     assert tip.is_displayed()
     ActionChains(browser).move_to_element(browser.find_element(By.CSS_SELECTOR, ".claim")).perform()
     WebDriverWait(browser, 5).until_not(lambda _: tip.is_displayed())
+
+
+def test_a_slider_moves_its_picture_without_a_kernel(browser, built_book):
+    """By the keyboard alone: with the focus on the handle an arrow key shows another picture, the other the old one."""
+    resize(browser, SCREEN)
+    browser.get(f"{built_book.as_uri()}/notebooks/4_underspecification/01_toy_world.html")
+    assert not _settled(browser, WAITING, seconds=15)
+    handle, = browser.find_elements(By.CSS_SELECTOR, ".noUi-handle")
+    first = _shown(browser)
+    for key, same in ((Keys.ARROW_RIGHT, False), (Keys.ARROW_LEFT, True)):
+        before = _shown(browser)
+        browser.execute_script("arguments[0].focus()", handle)
+        assert browser.switch_to.active_element == handle
+        browser.switch_to.active_element.send_keys(key)
+        after = WebDriverWait(browser, 15).until(lambda b, before=before: _moved(_shown(b), before))
+        assert (after == first) == same
+
+
+def _moved(now: tuple, before: tuple) -> tuple | None:
+    """What is shown now, once it is one picture, another than before, at another position."""
+    return now if all(map(ne, now, before)) and len(now[1]) == 1 else None
+
+
+def _shown(browser) -> tuple[str, list[str]]:
+    """Where a page's only slider stands, and which of its pictures are to be seen."""
+    images = browser.find_elements(By.CSS_SELECTOR, "img.widget-image")
+    return (browser.find_element(By.CSS_SELECTOR, ".widget-readout").text,
+            [image.screenshot_as_base64 for image in images if image.is_displayed()])
 
 
 def test_no_page_is_wider_than_a_phone(browser, built_book):

@@ -35,10 +35,12 @@ def method_colours(kinds: Sequence) -> list:
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
           baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
-          ylabel: str | None = None, log: bool = False, columns: int | None = None, band: bool = False) -> Figure:
+          ylabel: str | None = None, log: bool = False, columns: int | None = None, band: bool = False,
+          limits: tuple[float, float] | None = None) -> Figure:
     """Curves of y over x, one colour a value of `hue`, one panel a value of `col`, a dashed baseline.
 
-    Where rows share x, their mean; `band`: and their range. `columns`: panels in a row; None: all of them."""
+    Where rows share x, their mean; `band`: and their range. `columns`: panels in a row; None: all of them. `limits`:
+    of y; None: as the curves want it."""
     panels = list(data[col].unique()) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     shape = -(-len(panels) // columns), columns
@@ -60,8 +62,9 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
             ax.axhline(baseline, ls="--", lw=1, color="0.4", label=baseline_name)
         if log:
             _log(ax)
-        ax.set_xlabel(xlabel or x)
-        ax.set_ylabel(ylabel or y)
+        ax.set(xlabel=xlabel or x, ylabel=ylabel or y)
+        if limits:
+            ax.set_ylim(limits)
         if panel is not None:
             _name(ax, panel)
     if hue and len(data):
@@ -242,18 +245,27 @@ def scatter(data: pd.DataFrame, x: str, y: str, hue: str, col: str, line: float 
     return _done(figure)
 
 
-def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[float, float] | None = None) -> Figure:
-    """Share of the items in each of 40 bins of x: one panel a value of `col`, a row of its own for each of `hue`."""
+def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[float, float] | None = None,
+               top: float | None = None, line: float | None = None) -> Figure:
+    """Share of the items in each of 40 bins of x: one panel a value of `col`, a row of its own for each of `hue`.
+
+    `limits`: of x, what lies beyond them counts in the last bins; `top`: of the shares; None: as the data want it.
+    `line`: where a dashed one stands."""
     panels, kinds = list(dict.fromkeys(data[col])), list(dict.fromkeys(data[hue]))
-    figure, axes = plt.subplots(len(kinds), len(panels), figsize=(3.2 * len(panels), .6 + 1.1 * len(kinds)),
+    figure, axes = plt.subplots(len(kinds), len(panels), figsize=(max(4.6, 3.2 * len(panels)), .6 + 1.2 * len(kinds)),
                                 sharex=True, sharey=True, squeeze=False)
     limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
     for (i, kind), colour in zip(enumerate(kinds), method_colours(kinds)):
         for ax, panel in zip(axes[i], panels):
-            part = data.loc[(data[hue] == kind) & (data[col] == panel), x]
-            ax.hist(part, 40, limits, weights=[1 / max(1, len(part))] * len(part), color=colour)
-            ax.annotate(str(kind), (.03, .8), xycoords="axes fraction", fontsize=10)
+            part = data.loc[(data[hue] == kind) & (data[col] == panel), x].clip(*limits)
+            ax.hist(part, 40, limits, weights=[1 / max(1, len(part))] * len(part), color=colour, histtype="stepfilled")
+            ax.annotate(str(kind), (1, 1), (0, 2), xycoords="axes fraction", textcoords="offset points", fontsize=10,
+                        ha="right", va="bottom")
+            if line is not None:
+                ax.axvline(line, ls="--", lw=1, color="0.4")
             ax.set_ylabel("share" if panel == panels[0] else "")
+            if top:
+                ax.set_ylim(0, top)
     for ax, panel in zip(axes[0], panels):
         _name(ax, panel)
     for ax in axes[-1]:
@@ -369,10 +381,11 @@ def _done(figure: Figure) -> Figure:
     return figure
 
 
-def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log: Sequence[str] = ()) -> Figure:
+def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log: Sequence[str] = (),
+            limits: tuple[float, float] | None = None) -> Figure:
     """One panel a pair of columns (x, y): a point a row, colour and marker by `hue`; dashed where y = x.
 
-    `log`: columns that, as y, have a logarithmic axis; there the dashed line is y = 1."""
+    `log`: columns that, as y, have a logarithmic axis; there the dashed line is y = 1. `limits`: of all axes."""
     kinds = list(dict.fromkeys(data[hue]))
     columns = min(2, len(pairs))
     rows = -(-len(pairs) // columns)
@@ -392,6 +405,8 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
         else:
             ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
         ax.set(xlabel=x, ylabel=y)
+        if limits:
+            ax.set(xlim=limits, ylim=limits)
     axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
     return _done(figure)
 
@@ -453,6 +468,30 @@ def cut(data: pd.DataFrame, kept, curves: pd.DataFrame, at: float, xlabel: str) 
     right.axvline(at, color="0.6", lw=1, ls=":")
     right.set(xlabel=xlabel, ylim=(-1.05, 1.05))
     right.legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    return _done(figure)
+
+
+def outcomes(data: pd.DataFrame, x: str, kind: str, curve: pd.Series, at: float, limits: tuple[float, float],
+             line: float, level: float) -> Figure:
+    """Left: shares of drawn x in 40 bins, one on the other by what was concluded; right: a curve, `at` marked.
+
+    `data`: a row a draw; `kind` is categorical, and its categories keep their colours. `curve`: index the sizes, with
+    names; dashed: `line` among the x, `level` on the curve."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), width_ratios=(3, 2))
+    kinds = list(data[kind].cat.categories)
+    left.hist([data.loc[data[kind] == one, x].clip(*limits) for one in kinds], 40, limits, stacked=True,
+              weights=[[1 / len(data)] * (data[kind] == one).sum() for one in kinds], color=method_colours(kinds),
+              label=kinds, linewidth=0, histtype="stepfilled")
+    left.axvline(line, ls="--", lw=1, color="0.4")
+    left.set(xlabel=x, ylabel="share of draws")
+    left.yaxis.set_major_formatter("{x:.2f}")
+    left.legend(loc="upper left", fontsize=9)
+    colour = sns.color_palette(PALETTE)[3]
+    right.plot(curve.index, curve, color="0.6", marker=".")
+    right.plot(at, curve.loc[at], "o", ms=9, color=colour)
+    right.axhline(level, ls="--", lw=1, color="0.4")
+    _log(right)
+    right.set(xlabel=curve.index.name, ylabel=curve.name, ylim=(-.02, 1.02))
     return _done(figure)
 
 

@@ -298,10 +298,16 @@ def test_english_paragraphs():
     assert len(" ".join(first).split()) > 20_000
 
 
+class _NoVerbs:
+    def get_vocab(self):
+        return {"[MASK]": 0}
+
+
 @pytest.mark.parametrize("call, says", [
     (lambda: agreement.load("wikipedia"), "one of generated, linzen, lgd_masked, natural, syneval, lgd"),
     (lambda: agreement.load("linzen", n=0), "at least 1"),
     (lambda: agreement.load("syneval"), "syneval_prepositional.tsv is not at hand"),
+    (lambda: agreement.load("generated", n=50, tokenizer=_NoVerbs()), "both verb forms single tokens of the model's"),
     (lambda: list(english.paragraphs([8])), "0 to 7")])
 def test_loaders_refuse(call, says, tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_DATA", str(tmp_path))

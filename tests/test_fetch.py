@@ -123,6 +123,13 @@ def test_a_download_without_tls_or_checksum_is_no_entry(registry, fields, says):
     assert says in _refused() and _refused().startswith("registry.yaml: text: ")
 
 
+def test_a_registry_that_is_no_yaml_is_one_line(registry):
+    registry()
+    room.REGISTRY.write_text(room.REGISTRY.read_text() + "  citation: Author (2020): Title: again\n", encoding="utf-8")
+    last = len(room.REGISTRY.read_text().splitlines())
+    assert f"registry.yaml, line {last}: mapping values are not allowed here" in _refused()
+
+
 def test_a_redirect_is_followed_under_tls_only(registry, address, tmp_path, monkeypatch):
     registry(url=f"{address}/moved")
     with _served() as plain:

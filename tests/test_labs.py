@@ -203,6 +203,7 @@ def test_checks_say_what_is_wrong(capsys):
     assert "made of numbers, not str" in said(expect.close, "two", 2, "x")
     assert "sqrt(4) is 4" in said(expect.same_function, _named("sqrt", lambda x: x), np.sqrt, [(1,), (4,)])
     assert "f(0) raises ZeroDivisionError" in said(expect.same_function, _named("f", lambda x: 1 / x), abs, [(0,)])
+    assert said(expect.same_function, _named("f", lambda x: 1 / x), abs, [(0,)], why="a sign?").endswith("by zero")
     assert said(expect.choice, "b", "a", {"b": "that is the control"}) == "your answer is 'b': that is the control"
     assert "one of 'a', 'b'" in said(expect.choice, "c", "a", {"b": ""})
     assert all("from 0 to 1" in said(expect.prediction, found, (0, 1)) for found in (2, True, "a"))
@@ -249,6 +250,13 @@ def test_student_notebooks_hold_no_solution(lab):
     assert "<details><summary>Hint</summary>" in texts and "{" not in texts
 
 
+def test_an_unknown_citation_is_named(lab, tmp_path):
+    path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(PAGE.replace("known2020", "nobody2020"), encoding="utf-8")
+    with pytest.raises(UserError, match="'nobody2020' is cited, and book/references.bib has no such entry"):
+        edition(find("1_demo/01"))
+
+
 def test_text_becomes_plain_markdown():
     source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
               "{doc}`a page <b>`, a {term}`probe`, **{term}`oracles <oracle probe>`**\n\n"
@@ -279,6 +287,15 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
     kept = pd.read_csv(tmp_path / "grades.csv")
     assert len(kept) == 9 and (kept.title == ["Predict", "Double", "Say why"] * 3).all()
     assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
+
+
+def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
+    """What is wrong with the answer is said, not that the check then lacks it; the check's own word goes first."""
+    slip = {2: "def double(x):\n    retrun 2 * x"}
+    loud = {2: "def double(x):\n    return x\ndouble(None + 1)"}
+    table = graded(tmp_path, slip=lab(slip), loud=lab(loud)).set_index(["submission", "exercise"])
+    assert table.outcome["slip", 2] == "error" and table.message["slip", 2].startswith("SyntaxError")
+    assert table.outcome["loud", 2] == "wrong" and table.message["loud", 2] == "double(1) is 1, and should be 2"
 
 
 def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_path):

@@ -1,5 +1,6 @@
 """Embedding and patching on a tiny random model of each architecture, against transformers' own outputs."""
 import os
+import shutil
 
 import pytest
 import torch
@@ -33,6 +34,14 @@ ARCHITECTURES = {
         max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=2, eos_token_id=3)),
     "encoder": lambda v: hf.BertModel(hf.BertConfig(vocab_size=v, **SIZE)),
 }
+def test_a_folder_without_its_tokenizer_is_refused(folders, tmp_path):
+    """transformers makes a tokenizer of special tokens alone, to which every word is unknown."""
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(f"{folders['bert']}/{name}", tmp_path)
+    with pytest.raises(UserError, match="has no vocabulary: save its tokenizer into the same folder"):
+        load.__wrapped__(str(tmp_path))
+
+
 WITH_HEAD = [a for a in ARCHITECTURES if a != "encoder"]
 
 

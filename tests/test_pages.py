@@ -5,9 +5,11 @@ import statistics
 
 import pandas as pd
 import pytest
+import yaml
 
 from conftest import probebook
-from probebook.runs.pages import find, pages
+from probebook.base import ROOT
+from probebook.runs.pages import find, pages, profile_values
 
 NAMES = [page.name for page in pages()]
 
@@ -17,7 +19,8 @@ def test_page_runs_and_keeps_its_tables(name):
     done = probebook("run", name, "--profile", "smoke")
     assert done.returncode == 0, done.stderr[-3000:]
     table = pd.read_csv(io.StringIO(probebook("results", name, "--profile", "smoke").stdout))
-    assert table["table"].nunique() >= 2 and table["value"].notna().all()
+    assert table["table"].nunique() >= 2, "a page records two tables or more"
+    assert table["value"].notna().all()
     assert table["value"].between(-5.0, 1e6).all()
 
 
@@ -31,9 +34,26 @@ def test_a_page_runs_on_real_sentences():
     assert set(best.index) == {"INLP", "AlterRep", "FGSM"} and best.reliability.between(.05, 1).all()
 
 
+@pytest.mark.parametrize("profile", ["smoke", "real", "paper"])
+def test_every_page_has_values_in_each_profile(profile):
+    values = profile_values(profile)
+    missing = [name for name in NAMES if name not in values]
+    assert not missing, f"add to notebooks/profiles/{profile}.yaml: {missing}"
+
+
+def test_the_table_of_contents_has_every_page():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    listed = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
+    written = [path.relative_to(ROOT).with_suffix("").as_posix()
+               for folder in ("book", "notebooks") for path in (ROOT / folder).rglob("*.md")
+               if "_static" not in path.parts]
+    assert sorted(listed) == sorted(written), "each page once in _toc.yml"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_cells_are_short(name):
     own = [c for c in find(name).notebook.cells if not {"exercise", "check"} & set(c.metadata.get("tags", []))]
     cells = [c.source for c in own if c.cell_type == "code"]
     lines = sorted(sum(bool(line.strip()) for line in c.splitlines()) for c in cells)
-    assert 12 <= len(cells) <= 24 and statistics.median(lines) <= 8 and lines[int(.9 * len(lines))] <= 20
+    assert 12 <= len(cells) <= 24, f"{len(cells)} code cells that are no exercises: 12 to 24"
+    assert statistics.median(lines) <= 8 and lines[int(.9 * len(lines))] <= 20, f"lines of its cells: {lines}"

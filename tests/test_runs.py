@@ -134,6 +134,26 @@ def test_unknown_page_and_profile(tiny):
     assert plan(find("1_demo/01"), "smoke", {"eps": 1}).changed == {"n": 2, "eps": 1.0}
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ("1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n", r"smoke.yaml, line 3: expected <block end>"),
+    ("1_demo/01_first: 2\n", r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2"),
+    ("9_none: {n: 2}\n", "profile smoke: no page '9_none'")])
+def test_a_profile_that_cannot_be_read_is_one_line(tiny, text, says):
+    folder = tiny() / "notebooks" / "profiles"
+    folder.mkdir()
+    (folder / "smoke.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=says) as error:
+        plan(find("1_demo"), "smoke")
+    assert "\n" not in str(error.value)
+
+
+def test_a_page_without_its_header_is_one_line(tiny):
+    path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(path.read_text().partition("---\n# A page")[2], encoding="utf-8")
+    with pytest.raises(UserError, match="01_first.md has no kernelspec: begin it with the header of another page"):
+        plan(find("1_demo"), "smoke")
+
+
 def test_a_run_is_recorded_reused_and_stored(tiny):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
@@ -271,7 +291,7 @@ def test_a_pair_depends_on_the_page_only(tiny):
     notebook = nbformat.read(page.path.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(notebook)
     ids = [cell.id for cell in notebook.cells]
-    assert len(ids) == len(set(ids)) == 7                           # the first installs the book
+    assert len(ids) == len(set(ids)) == 7 and ids[0] == "install"
     tiny("2", "1")                                                  # cells keep their ids when others come and go
     assert {cell.id for cell in Page(page.name).notebook.cells} <= set(ids)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]      # the checkout (the package is installed in place)
 DATA = ROOT / "data"
@@ -56,6 +57,16 @@ def written_whole(path: Path):
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def read_yaml(path: Path):
+    """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as e:
+        raise UserError(f"{path}, line {e.problem_mark.line + 1}: {e.problem}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
+        raise UserError(f"{path}: {' '.join(str(getattr(e, 'strerror', None) or e).split())}") from None
 
 
 def sha256(path: Path) -> str:

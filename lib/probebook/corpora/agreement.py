@@ -153,7 +153,7 @@ def load(name: str, n: int | None = None, seed: int = 0, tokenizer=None, attract
     of it (anything with `get_vocab()`; four Linzen lines give one form twice). In natural text `ze` follows
     `agreement_files.object_number` ("lgd": the file's part-of-speech tags) and nouns are not known; in the templates
     everything is. `attractors`: share of generated sentences that have one, else the paper's 16 %; the shares among
-    those with and among those without stay the paper's.
+    those with and among those without stay the paper's. Raises UserError if no row is left.
     """
     def generated() -> list[dict]:
         cells = np.array(CONTINGENCY, dtype=float)
@@ -174,6 +174,9 @@ def load(name: str, n: int | None = None, seed: int = 0, tokenizer=None, attract
         vocabulary = tokenizer.get_vocab()
         rows = [row for row in rows
                 if row["verb"] != row["other_verb"] and row["verb"] in vocabulary and row["other_verb"] in vocabulary]
+        if not rows:
+            raise UserError(f"agreement data {name!r}: in no sentence are both verb forms single tokens of the "
+                            "model's vocabulary; another model's may have them")
     if n is not None and n < len(rows):
         rows = [rows[i] for i in sorted(random.Random(seed).sample(range(len(rows)), n))]
     return _dataset(rows)

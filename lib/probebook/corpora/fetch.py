@@ -12,10 +12,9 @@ from urllib.parse import urljoin
 import pandas as pd
 import pooch
 import requests
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from probebook.base import DATA, UserError, cache_dir, cache_path, sha256
+from probebook.base import DATA, UserError, cache_dir, cache_path, read_yaml, sha256
 
 REGISTRY = DATA / "registry.yaml"
 
@@ -46,7 +45,7 @@ class Entry(BaseModel):
 def entries() -> dict[str, Entry]:
     """name → entry, in the registry's order."""
     try:
-        return TypeAdapter(dict[str, Entry]).validate_python(yaml.safe_load(REGISTRY.read_text(encoding="utf-8")))
+        return TypeAdapter(dict[str, Entry]).validate_python(read_yaml(REGISTRY))
     except ValidationError as e:
         first = e.errors()[0]
         raise UserError(f"{REGISTRY.name}: {' '.join(map(str, first['loc']))}: "

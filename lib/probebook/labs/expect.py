@@ -39,7 +39,7 @@ def same_function(found: Callable, wanted: Callable, cases: Sequence[tuple], tol
         except NotRight:
             raise
         except Exception as e:
-            raise NotRight(_line(f"{call} raises {type(e).__name__}: {e}", why)) from None
+            raise NotRight(f"{call} raises {type(e).__name__}: {e}") from None
         _same(answer, wanted(*case), call, tolerance, why)
     tick(name)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MARK = re.compile(r"# exercise (\d+) of (\S+)\n")
 GIVEN = {"prediction": "predicted", "interpretation": "to read", "code": "passed"}
+SAID = {"NotDone": "not done", "NotRight": "wrong"}
 COLUMNS = ["submission", "page", "exercise", "title", "outcome", "message", "answer"]
 
 
@@ -139,10 +140,10 @@ def _outcome(solved, check, given: str, ended: str) -> tuple[str, str, str]:
     """Outcome, message and answer, of an exercise's two cells as they ran."""
     if check is None:
         return "not reached", ended, ""
-    for cell in (check, solved):
-        for error in (o for o in cell.outputs if o.output_type == "error"):
-            kind = {"NotDone": "not done", "NotRight": "wrong"}.get(error.ename, "error")
-            return kind, error.evalue if kind != "error" else f"{error.ename}: {error.evalue}"[:300], ""
+    errors = [o for cell in (solved, check) for o in cell.outputs if o.output_type == "error"]
+    for error in sorted(errors, key=lambda o: o.ename not in SAID):         # the check's word; else what came first
+        kind = SAID.get(error.ename, "error")
+        return kind, error.evalue if kind != "error" else f"{error.ename}: {error.evalue}"[:300], ""
     kept = [o.data[HIDDEN + "text/plain"] for o in check.outputs if HIDDEN + "text/plain" in o.get("data", {})]
     return given, "", "".join(kept)
 
@@ -154,9 +155,11 @@ def _no_formula(value):
 
 def _html(table: pd.DataFrame) -> str:
     """A page with a line a submission (exercises by outcome), then all rows; text as it is written."""
-    counts = pd.crosstab(table.submission, table.outcome)
+    counts = pd.crosstab(table.submission, table.outcome).rename_axis(columns=None).reset_index()
     head = ("<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             "<title>Grades</title><style>body{font:1rem/1.5 sans-serif;margin:2rem}table{border-collapse:collapse}"
-            "th,td{padding:.3rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}</style>")
-    return (f"{head}<h1>Grades</h1><h2>By submission</h2>{counts.to_html(border=0)}"
+            "th,td{padding:.3rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}"
+            "td{overflow-wrap:anywhere}"
+            "table:last-child td{min-width:6rem}table:last-child td:nth-child(n+6){min-width:13rem}</style>")
+    return (f"{head}<h1>Grades</h1><h2>By submission</h2>{counts.to_html(index=False, border=0)}"
             f"<h2>By exercise</h2>{table.to_html(index=False, border=0)}</html>\n")

@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from probebook.base import written_whole
+from probebook.base import UserError, written_whole
 from probebook.runs.exercises import student_cells
 from probebook.runs.pages import Page, home
 
@@ -60,7 +60,10 @@ def _role(found: re.Match) -> str:
         return "…"
     if role.startswith("cite"):
         known = _citations(home() / "book" / "references.bib")
-        names = [known[key.strip()] for key in text.split(",")]
+        keys = [key.strip() for key in text.split(",")]
+        if missing := [key for key in keys if key not in known]:
+            raise UserError(f"{missing[0]!r} is cited, and book/references.bib has no such entry")
+        names = [known[key] for key in keys]
         names = [f"{who} ({year})" if role == "cite:t" else f"{who}, {year}" for who, year in names]
         return "; ".join(names) if role == "cite:t" else f"({'; '.join(names)})"
     shown = re.fullmatch(r"(.*?)\s*<[^>]*>", text)

@@ -137,6 +137,8 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
         raise UserError(f"{name}: its safetensors file is damaged or not wholly copied ({e})") from e
     except (OSError, ValueError) as e:
         raise UserError(_why_not(name, str(e))) from e
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):      # transformers makes one of nothing
+        raise UserError(f"{name} has no vocabulary: save its tokenizer into the same folder (save_pretrained)")
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
     if missing:
         raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}"

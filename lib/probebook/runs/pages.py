@@ -9,10 +9,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from probebook import base
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
 from probebook.runs.schema import Parameter, declared
 
 if TYPE_CHECKING:              # loading it takes longer than all else here
@@ -63,6 +61,8 @@ class Page:
             notebook = jupytext.reads(self.source, fmt="md:myst")
         except nbformat.ValidationError as e:
             raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
+        if not notebook.metadata.get("kernelspec", {}).get("name"):
+            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of another page")
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
         seen = set()
@@ -86,8 +86,7 @@ class Page:
         """The first cell of its notebook: where the library is missing, as in Colab, it installs the book."""
         from nbformat.v4 import new_code_cell
         path = home() / "_config.yml"
-        config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
-        url = config.get("repository", {}).get("url")
+        url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
         how = INSTALL.format(url=url) if url else NO_ADDRESS
         return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
 
@@ -122,11 +121,13 @@ def profile_values(profile: str) -> dict[str, dict]:
     if profile not in PROFILES:
         raise UserError(f"no profile {profile!r}: there are {', '.join(PROFILES)}")
     path = home() / "notebooks" / "profiles" / f"{profile}.yaml"
-    values = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+    values = read_yaml(path) if path.exists() else None
     names = [page.name for page in pages()]
-    for name in values or {}:
+    for name, given in (values or {}).items():
         if name not in names:
             raise UserError(f"profile {profile}: no page {name!r}; there are {', '.join(names)}")
+        if not isinstance(given, dict | None):
+            raise UserError(f"profile {profile}: {name}: should be {{parameter: value, …}}, not {given!r}")
     return values or {}
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -58,9 +58,10 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
             kind, comment = ast.unparse(node.annotation), comments.get(node.end_lineno, "")
             found.append(Parameter(node.target.id, kind, type_, default, comment))
         except (AttributeError, TypeError, ValueError) as e:
+            what = str(e) if isinstance(e, ValueError) else "it lacks its type or its value"
             raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` with "
                             f"a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
-                            f"Annotated[…, Field(ge=…)] ({e})") from None
+                            f"Annotated[…, Field(ge=…)] ({what})") from None
     return found
 
 
@@ -71,7 +72,7 @@ def coerce(types: dict[str, Any], values: dict[str, Any], page: str = "this page
         if name not in types:
             near = get_close_matches(name, types, n=1)
             raise UserError(f"unknown parameter {name!r} of {page}: {f'did you mean {near[0]}? ' if near else ''}"
-                            f"it has {', '.join(types) or 'none'}")
+                            f"it has {', '.join(types) or 'no cell tagged parameters'}")
         refuse_secrets(name, value)
         try:
             fitted[name] = _fit(types[name], value)
@@ -91,10 +92,7 @@ def from_text(assignments: Sequence[str]) -> dict[str, str]:
 
 def from_file(path: Path) -> dict[str, Any]:
     """Values of a YAML file `name: value`. UserError: no such file, or something else in it."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        raise UserError(f"{path}: {' '.join(str(getattr(e, 'strerror', None) or e).split())}") from None
+    values = read_yaml(path)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each parameter")
     return values

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
+import torch
 
 from probebook.labs.expect import NotRight, close, given, interpretation, prediction, same_function, tick
 from probebook.measures.counterfactual import relative_distance
@@ -86,7 +87,7 @@ def largest_distance(found):
 def raw_alpha(found):
     """Exercise 3: the raw step holds the squared length of w once too often."""
     draw = np.random.default_rng(0)
-    cases = [(alpha, draw.normal(size=8)) for alpha in (1., 4.)]
+    cases = [(alpha, torch.from_numpy(draw.normal(size=8))) for alpha in (1., 4.)]
     same_function(found, lambda alpha, w: alpha / (w @ w), cases, why="|h·w| w holds the length of w twice")
 
 

@@ -291,7 +291,7 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
 
 def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
     """What is wrong with the answer is said, not that the check then lacks it; the check's own word goes first."""
-    slip = {2: "def double(x):\n    retrun 2 * x"}
+    slip = {2: "def double(x):\n    return 2 x"}
     loud = {2: "def double(x):\n    return x\ndouble(None + 1)"}
     table = graded(tmp_path, slip=lab(slip), loud=lab(loud)).set_index(["submission", "exercise"])
     assert table.outcome["slip", 2] == "error" and table.message["slip", 2].startswith("SyntaxError")

@@ -82,13 +82,14 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
     texts = {name: ax.text(x, -y, name, ha="center", va="center", fontsize=10, zorder=3,
                            bbox={"boxstyle": "round,pad=.5", "fc": "#dcebf7" if name in marked else "white",
                                  "ec": filled if name in marked else plain}) for name, (x, y) in boxes.items()}
+    ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .6, .6))
+    figure.canvas.draw()                        # the boxes have their sizes now
     for start, end, text in arrows:
         (x0, y0), (x1, y1) = boxes[start], boxes[end]
         ax.annotate("", (x1, -y1), (x0, -y0), zorder=1, arrowprops={
             "arrowstyle": "-|>", "color": plain, "patchA": texts[start].get_bbox_patch(),
             "patchB": texts[end].get_bbox_patch(), "shrinkA": 2, "shrinkB": 2})
         ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=4)
-    ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .6, .6))
     ax.set_axis_off()
     return _done(figure)
 

@@ -83,6 +83,8 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
     for exercise in reversed(exercises(notebook)):
         solved, check = notebook.cells[exercise.cell:exercise.cell + 2]
         text = new_markdown_cell(f"```python\n{stub(solved.source)}\n```", id=f"stub-{exercise.number}")
+        if exercise.kind == "prediction":           # its check repeats the answer
+            check.metadata.tags = [*check.metadata.tags, "remove-output"]
         solved.source = solution(solved.source)
         solved.metadata.tags = [*solved.metadata.tags, "hide-input"]
         solved.metadata.mystnb = solved.metadata.get("mystnb", {}) | {

@@ -79,7 +79,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
 
 
 def in_text(**numbers) -> None:
-    """Numbers and words that the text around the cells quotes, {glue:text}`name:.2f`; nothing is shown."""
+    """Numbers and words that the text around the cells quotes by the role glue; nothing is shown."""
     from myst_nb import glue
 
     for name, value in numbers.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
@@ -16,7 +17,6 @@ LARGEST_FILE = 1 << 30
 
 
 def main(path: str, out: str) -> None:
-    from pathlib import Path
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     notebook = nbformat.read(path, as_version=4)

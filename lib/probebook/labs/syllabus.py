@@ -4,7 +4,7 @@ from __future__ import annotations
 import html
 
 from probebook.runs.exercises import exercises
-from probebook.runs.findings import page_link
+from probebook.runs.findings import html_table, page_link
 from probebook.runs.pages import find
 
 WEEKS = {
@@ -27,11 +27,9 @@ def minutes(name: str) -> int:
 
 def table() -> str:
     """The plan as an HTML table, a row a week: reading, labs, minutes of the labs' exercises."""
-    rows = []
-    for week, (reading, labs) in WEEKS.items():
-        cells = ["<br>".join(page_link(find(name).name, find(name).title) for name in names)
-                 for names in (reading, labs)]
-        rows.append(f"<tr><td>{html.escape(week)}</td><td>{cells[0]}</td><td>{cells[1]}</td>"
-                    f"<td>{sum(map(minutes, labs))}</td></tr>")
-    head = "".join(f"<th scope=col>{name}</th>" for name in ("week", "reading", "labs", "minutes of exercises"))
-    return f'<table class="table wrapped"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    def linked(names: list[str]) -> str:
+        return "<br>".join(page_link(page.name, page.title) for page in map(find, names))
+
+    rows = [(html.escape(week), linked(reading), linked(labs), str(sum(map(minutes, labs))))
+            for week, (reading, labs) in WEEKS.items()]
+    return html_table(("week", "reading", "labs", "minutes of exercises"), rows)

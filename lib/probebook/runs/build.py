@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from probebook.base import sha256, written_whole
+from probebook.base import read_yaml, sha256, written_whole
 from probebook.runs.execute import run_all
 from probebook.runs.exercises import book_edition
 from probebook.runs.kernels import Limits
@@ -70,7 +70,7 @@ def _stage(runs: list[Run], source: Path) -> str:
                   and path.with_suffix(".md").relative_to(home()) not in executed}
     shown = {name.with_suffix(".ipynb"): path for name, path in executed.items()}
     files |= shown
-    config = yaml.safe_load(files.pop(Path("_config.yml")).read_text(encoding="utf-8"))
+    config = read_yaml(files.pop(Path("_config.yml")))
     config.setdefault("execute", {})["execute_notebooks"] = "off"
     _launchers(config)
     config["exclude_patterns"] = [p for p in config.get("exclude_patterns", []) if not p.endswith(".ipynb")]

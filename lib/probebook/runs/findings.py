@@ -3,18 +3,17 @@ from __future__ import annotations
 
 import ast
 import html
-import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
 import pandas as pd
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
 from probebook.runs.pages import Page, home
 from probebook.runs.records import stored
-from probebook.runs.store import plan
+from probebook.runs.store import kept, of_the_book
 
 
 class Told(BaseModel):
@@ -64,12 +63,14 @@ class Verdict(BaseModel):
     claims: list[Claim]
 
 
-def discrepancies() -> pd.DataFrame:
-    """All of them, one a row, with their numbers from the finished runs of this book.
+def discrepancies(paper: int | None = None) -> pd.DataFrame:
+    """Those of a paper, or all, one a row, with their numbers from the finished runs of this book.
 
     UserError: a number or a section that its page does not have."""
     rows = []
     for entry in _read("discrepancies.yaml", Discrepancy):
+        if paper not in (None, entry.paper):
+            continue
         if f"\n## {entry.section}\n" not in Page(entry.page).source:
             raise UserError(f"discrepancies.yaml: {entry.page} has no section {entry.section!r}")
         said = {side: entry.filled(getattr(entry, side)) for side in ("place", "printed", "follows")}
@@ -85,32 +86,30 @@ def verdicts() -> list[Verdict]:
 def claims(paper: int) -> str:
     """The claims of a paper as an HTML table: claim, verdict, evidence with its numbers, page."""
     [about] = [v for v in verdicts() if v.paper == paper]
-    rows = [(c.claim, c.verdict, c.filled(c.evidence), page_link(c.page, Page(c.page).title)) for c in about.claims]
-    return _table(("claim", "here", "evidence", "page"), rows)
+    rows = [(*map(html.escape, (c.claim, c.verdict, c.filled(c.evidence))), page_link(c.page, Page(c.page).title))
+            for c in about.claims]
+    return html_table(("claim", "here", "evidence", "page"), rows)
 
 
 def discrepancy_table(paper: int) -> str:
     """Those of one paper as HTML: place, claim, printed, what follows, how, and a link to the cells."""
     from docutils.nodes import make_id
-    rows = [(row.place, row.what, row.printed, row.follows, row.how,
-             page_link(row.page, row.section, make_id(row.section)))
-            for row in discrepancies().query("paper == @paper").itertuples()]
-    return _table(("where", "what", "printed", "what follows", "how", "recomputed in"), rows)
+    rows = [(*map(html.escape, (row.place, row.what, row.printed, row.follows, row.how)),
+             page_link(row.page, row.section, make_id(row.section))) for row in discrepancies(paper).itertuples()]
+    return html_table(("where", "what", "printed", "what follows", "how", "recomputed in"), rows)
 
 
 def _read(name: str, kind: type[BaseModel]) -> list:
-    path = home() / "book" / name
     try:
-        return [kind(**entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
+        return [kind(**entry) for entry in read_yaml(home() / "book" / name)]
     except ValidationError as e:
         raise UserError(f"{name}: {e.errors()[0]['loc']}: {e.errors()[0]['msg']}") from None
 
 
-def _table(head, rows) -> str:
-    """An HTML table; the last cell of a row is HTML already, the others are text."""
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of sentences; the cells of its rows are HTML."""
     head = "".join(f"<th scope=col>{name}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + f"<td>{link}</td></tr>"
-                   for *cells, link in rows)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" for cells in rows)
     return f'<table class="table wrapped"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
@@ -124,10 +123,7 @@ def quoted(page: str) -> dict:
     """Numbers and words that a page's text quotes, of the run that the book is made of, by name without colons.
 
     UserError: the run is not finished."""
-    notebook = plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket")).read()
-    kept = [(output.get("metadata", {}).get("scrapbook", {}).get("name", "probebook:"), output)
-            for cell in notebook.cells for output in cell.get("outputs", [])]
-    return {name.replace(":", ""): _value(next(iter(output["data"].values()))) for name, output in kept
+    return {name.replace(":", ""): _value(text) for name, text in kept(of_the_book(page).read())
             if not name.startswith("probebook:")}
 
 

@@ -55,7 +55,7 @@ def start(page: dict) -> None:
     cpu = f"{_cpu()}, {torch.get_num_threads()} threads"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
     about = {"seed": seed, "device": device, "threads": torch.get_num_threads(), "versions": versions}
-    _keep("probebook:environment", "application/json", json.dumps(about))
+    keep("probebook:environment", "application/json", json.dumps(about))
 
 
 def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
@@ -75,7 +75,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     if texts:
         raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
-    _keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
+    keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
 
 
 def in_text(**numbers) -> None:
@@ -86,7 +86,8 @@ def in_text(**numbers) -> None:
         glue(name, value.item() if hasattr(value, "item") else value, display=False)
 
 
-def _keep(name: str, mime: str, text: str) -> None:
+def keep(name: str, mime: str, text: str) -> None:
+    """Keep a text in the page's notebook, unseen; `name` may be used once on a page."""
     display({HIDDEN + mime: text}, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 

@@ -6,9 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import yaml
-
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, read_yaml, written_whole
 from probebook.runs.pages import home
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -17,7 +15,7 @@ SECONDS = 20        # of a page's own clock: until formulas are set
 
 def chapters() -> dict[str, list[str]]:
     """The parts of the table of contents that hold pages of notebooks: caption → files without ending."""
-    toc = yaml.safe_load((home() / "_toc.yml").read_text(encoding="utf-8"))
+    toc = read_yaml(home() / "_toc.yml")
     parts = {part["caption"]: [chapter["file"] for chapter in part["chapters"]] for part in toc["parts"]}
     return {caption: files for caption, files in parts.items() if any(f.startswith("notebooks/") for f in files)}
 

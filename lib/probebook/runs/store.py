@@ -205,13 +205,18 @@ def _paths(item: str) -> set[str]:
     return found | trained | {str(home() / "data" / "records" / "sweeps" / f"{item}.csv")}
 
 
-def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """What a page keeps in its notebook without showing it: (name, text)."""
+def kept(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """What a page keeps in its notebook without showing it: (name, text). Names of ours begin with "probebook:", the
+    others are of what its text quotes."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            name = output.get("metadata", {}).get("scrapbook", {}).get("name", "")
-            if name.startswith("probebook:"):
-                yield name.removeprefix("probebook:"), next(iter(output["data"].values()))
+            if name := output.get("metadata", {}).get("scrapbook", {}).get("name", ""):
+                yield name, next(iter(output["data"].values()))
+
+
+def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Of it what is ours, without the beginning of its name."""
+    return ((name.removeprefix("probebook:"), text) for name, text in kept(notebook) if name.startswith("probebook:"))
 
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
@@ -231,9 +236,14 @@ def results(notebook: NotebookNode) -> pd.DataFrame:
     return long[["table", *(c for c in long.columns if c not in ("table", *ends)), *ends]]
 
 
+def of_the_book(page: str) -> Run:
+    """The run of a page that the book is made of: that of the profile `PROBEBOOK_PROFILE`, else pocket."""
+    return plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket"))
+
+
 def recorded(page: str, table: str) -> pd.DataFrame:
     """A table of the page's run that the book is made of: its ids, then a column a metric. UserError: no such table."""
-    found = tables(plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket")).read())
+    found = tables(of_the_book(page).read())
     if table not in found:
         raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
     ids = [column for column in found[table] if column not in ("metric", "value")]
@@ -246,13 +256,12 @@ def environment(notebook: NotebookNode) -> dict:
 
 
 def run_table() -> pd.DataFrame:
-    """The finished runs the book is made of (those of the profile `PROBEBOOK_PROFILE`, else pocket), one a row.
+    """The finished runs the book is made of, one a row.
 
     Columns: page, profile, parameters (where they differ from the page's own), seconds, device, finished (UTC),
     versions, commit, run (first digits of its id).
     """
-    profile = os.environ.get("PROBEBOOK_PROFILE", "pocket")
-    runs = [run for page in pages() if (run := plan(page, profile)).finished]
+    runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
     columns = ["profile", "parameters", "seconds", "device", "finished", "versions", "commit", "run"]
     return pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
 

@@ -228,6 +228,8 @@ def test_checks_reject_what_is_not_done(empty):
                         (expect.interpretation, ())):
         with pytest.raises(expect.NotDone):
             check(empty, *rest)
+    with pytest.raises(expect.NotDone, match="put 20 words or more"):
+        expect.interpretation(empty)
     with pytest.raises(expect.NotDone, match="f"):
         expect.same_function(_named("f", lambda x: empty), abs, [(1,)])
 

@@ -1,5 +1,17 @@
-// Names for what the widgets' library leaves without one: a slider's handle, and the picture that it moves.
+// What the widgets' library leaves open: room for a widget before it is drawn, names for its handle and its picture.
 (() => {
+  const kind = "script[type='application/vnd.jupyter.widget-";
+  const state = document.querySelector(`${kind}state+json']`);
+  const models = state ? JSON.parse(state.textContent).state : {};
+  const png = id => models[id].buffers?.[0].data
+    ?? models[id].state.children?.reduce((found, child) => found ?? png(child.replace("IPY_MODEL_", "")), undefined);
+
+  document.querySelectorAll(`${kind}view+json']`).forEach(view => {
+    const head = atob(png(JSON.parse(view.textContent).model_id)?.slice(0, 32) ?? "");   // its sides stand at 16 and 20
+    const [width, height] = [16, 20].map(at => [0, 1, 2, 3].reduce((n, i) => 256 * n + head.charCodeAt(at + i), 0));
+    if (width) view.parentElement.style.minHeight = `calc(34px + min(${width}px, 100cqi - 4px) * ${height / width})`;
+  });
+
   const name = () => document.querySelectorAll(".widget-vbox").forEach(box => {
     const label = box.querySelector(".widget-label")?.textContent ?? "slider";
     const shown = box.querySelector(".widget-readout")?.textContent ?? "";

@@ -72,7 +72,7 @@ def interpretation(found: Any, about: Sequence[str] = (), words: int = 20, what:
     """A text of some length that speaks of the matter; whether it is right, a reader has to say.
 
     `about` are words of which each must occur (a text "a|b": one of both)."""
-    if not isinstance(given(found, what), str):
+    if not isinstance(given(found, what, f"{words} words or more, in quotes"), str):
         raise NotRight(f"{what} should be a text in quotes, not {type(found).__name__}")
     if (count := len(found.split())) < words:
         raise NotRight(f"{what} has {count} words: write {words} or more, with the figures you rely on")
@@ -83,10 +83,10 @@ def interpretation(found: Any, about: Sequence[str] = (), words: int = 20, what:
     tick(f"{what} is kept for a reader ({count} words)")
 
 
-def given(found: Any, what: str) -> Any:
-    """The answer, unless it is still the stub. NotDone: it is."""
+def given(found: Any, what: str, put: str = "your answer") -> Any:
+    """The answer, unless it is still the stub. NotDone: it is, and what to `put` there."""
     if found is ... or found is None:
-        raise NotDone(f"{what} is still {'the stub’s ...' if found is ... else 'None'}: put your answer in its place")
+        raise NotDone(f"{what} is still {'the stub’s ...' if found is ... else 'None'}: put {put} in its place")
     return found
 
 

@@ -258,17 +258,18 @@ def environment(notebook: NotebookNode) -> dict:
 def run_table() -> pd.DataFrame:
     """The finished runs the book is made of, one a row.
 
-    Columns: page, profile, parameters (where they differ from the page's own), seconds, device, finished (UTC),
+    Columns: page, profile, parameters (where they differ from the page's own), seed, seconds, device, finished (UTC),
     versions, commit, run (first digits of its id).
     """
     runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
-    columns = ["profile", "parameters", "seconds", "device", "finished", "versions", "commit", "run"]
+    columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions", "commit", "run"]
     return pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
 
 
 def _row(run: Run) -> dict:
     record = read_record(run.folder)
     return {"page": run.page.name, "profile": run.profile, "run": run.id[:8], "device": record.device,
+            "seed": record.seed,
             "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items()),
             "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
             "seconds": round(record.seconds), "finished": record.finished, "commit": record.commit}

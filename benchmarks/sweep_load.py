@@ -104,7 +104,7 @@ def main(n=1000):
                 for where, share in (("after a tenth", .1), ("in the middle", .5), ("at the end", 1))},
              "seconds to read all records": round(read, 2),
              "seconds to check, read and pivot all metrics": round(pivoted, 2),
-             "seconds of --dry-run": round(time.monotonic() - began, 1)}
+             "seconds of a dry run": round(time.monotonic() - began, 1)}
     table = pd.DataFrame({"what": found.keys(), "value": [f"{value:g}" for value in found.values()]})
     print(table.to_string(index=False))
     table.to_csv(TABLE, index=False)

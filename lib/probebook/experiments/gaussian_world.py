@@ -16,7 +16,7 @@ _MOST = .99                                                      # of a correlat
 
 
 def both(x, y, correlation):
-    """P(X < x, Y < y) of two standard normals (Plackett 1954); arrays work, |correlation| at most .99.
+    """P(X < x, Y < y) of two standard normals (Plackett 1954); arrays work, the correlation is at most .99 in size.
 
     Φ(x) Φ(y) + ∫ exp(−(x² + y² − 2xy sin t) / (2 cos² t)) dt / 2π, t from 0 to arcsin of the correlation."""
     x, y, end = (np.asarray(v, float)[..., None] for v in (x, y, np.arcsin(correlation)))

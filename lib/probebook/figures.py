@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy import stats
 
 PALETTE = "colorblind"
@@ -62,6 +62,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
             ax.axhline(baseline, ls="--", lw=1, color="0.4", label=baseline_name)
         if log:
             _log(ax)
+        elif pd.api.types.is_integer_dtype(part[x]):
+            ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set(xlabel=xlabel or x, ylabel=ylabel or y)
         if limits:
             ax.set_ylim(limits)
@@ -86,10 +88,10 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
     figure.canvas.draw()                        # the boxes have their sizes now
     for start, end, text in arrows:
         (x0, y0), (x1, y1) = boxes[start], boxes[end]
-        ax.annotate("", (x1, -y1), (x0, -y0), zorder=1, arrowprops={
+        ax.annotate("", (x1, -y1), (x0, -y0), zorder=4, arrowprops={
             "arrowstyle": "-|>", "color": plain, "patchA": texts[start].get_bbox_patch(),
             "patchB": texts[end].get_bbox_patch(), "shrinkA": 2, "shrinkB": 2})
-        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=4)
+        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=5)
     ax.set_axis_off()
     return _done(figure)
 
@@ -346,9 +348,10 @@ def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str
 
 
 def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0) -> Figure:
-    """A small matrix with its numbers written in."""
+    """A small matrix with its numbers written in; where `low` is below 0, two colours meet in the middle."""
     figure, ax = plt.subplots(figsize=(1.8 + 1.1 * table.shape[1], 1.0 + .5 * table.shape[0]))
-    sns.heatmap(table, annot=True, fmt=".2f", cmap="crest", vmin=low, vmax=high, cbar_kws={"label": label}, ax=ax)
+    sns.heatmap(table, annot=True, fmt=".2f", cmap="vlag" if low < 0 else "crest", vmin=low, vmax=high, ax=ax,
+                cbar_kws={"label": label})
     ax.tick_params(axis="y", rotation=0)
     ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
     return _done(figure)
@@ -364,8 +367,10 @@ def _by_kind(data: pd.DataFrame, hue: str | None) -> dict | None:
 
 
 def _log(ax) -> None:
-    """A logarithmic x axis with plain numbers."""
+    """A logarithmic x axis with plain numbers, three a decade where there are few decades."""
     ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter("")
 

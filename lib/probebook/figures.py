@@ -311,7 +311,7 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     left.set(xlabel=plane.attrs.get("x", "x"), ylabel=plane.attrs.get("y", "y"))
     if "limits" in plane.attrs:
         left.set(**plane.attrs["limits"])
-    left.legend(loc="upper left", markerscale=2)
+    left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, markerscale=2, borderaxespad=0)
     right.plot(trace["completeness"], trace["selectivity"], color="0.7", marker=".", lw=1)
     here = trace[trace["strength"] == strength].iloc[0]
     right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=sns.color_palette(PALETTE)[3])

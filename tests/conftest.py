@@ -33,6 +33,14 @@ PARAMETERS = """
     """
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What looks at the built book is one worker's; the others need not wait until it is built."""
+    for item in items:
+        if "built_book" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("book"))
+
+
 @pytest.fixture(scope="session")
 def built_book() -> Path:
     """Folder of the book's HTML, built from the smoke profile, whose runs the tests of pages use too."""

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 from bs4 import BeautifulSoup
+from PIL import Image
 
 from probebook.base import ROOT
 from probebook.runs.findings import verdicts
@@ -46,6 +47,19 @@ def test_every_picture_has_words(parsed):
             if words is None or (in_text and (len(words.split()) < 3 or words.endswith((".png", ".svg")))):
                 bare.append(f"{path.name}: {image.get('src', '')[-40:]}: {words!r}")
     assert not bare
+
+
+def test_every_figure_keeps_its_room(parsed):
+    """Its width and height stand in the page, and are the file's."""
+    figures = {path: page.select("article img[src*='_images/'][src$='.png']") for path, page in parsed.items()}
+    unlike = [f"{path.name}: {image['src'][-40:]}" for path, images in figures.items() for image in images
+              if (image.get("width"), image.get("height")) != _sides(path.parent / image["src"])]
+    assert sum(map(len, figures.values())) > 100 and not unlike
+
+
+def _sides(path: Path) -> tuple[str, str]:
+    with Image.open(path) as image:
+        return tuple(map(str, image.size))
 
 
 def test_every_term_has_its_definition(parsed):

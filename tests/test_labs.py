@@ -1,22 +1,31 @@
 """Exercises: their shape on every page, stubs, checks, students' notebooks, and grading that trusts nobody."""
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import tempfile
+from multiprocessing import get_context
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
 
 from conftest import probebook
 from probebook.base import ROOT, UserError
 from probebook.labs import expect, sandbox
 from probebook.labs.grade import grade, graft
 from probebook.labs.student import edition, markdown, write
+from probebook.runs.execute import kernel_environment
 from probebook.runs.exercises import book_edition, exercises, solution, stub
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find, pages
+from probebook.runs.store import plan
 
 NAMES = [page.name for page in pages()]
 PAGE = """---
@@ -147,14 +156,46 @@ def test_exercises_have_their_shape(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_checks_reject_the_stubs_and_the_page_runs_without_answers(name, tmp_path):
+def test_a_student_page_runs_and_its_checks_reject_the_stubs(name):
     """The solutions are accepted where the page itself runs (test_pages); here nothing is filled in."""
+    text = edition(find(name))
+    assert "SOLUTION" not in text
+    notebook, present = graft(find(name), nbformat.reads(text, as_version=4))
+    assert len(present) == len(exercises(find(name).notebook))
+    told, said = get_context("fork").Pipe(duplex=False)
+    child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))    # has the libraries already
+    child.start()
+    said.close()
+    errors = told.recv()
+    child.join(10)
+    assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * len(present)
+    assert not [error for tags, error in errors if error and not {"exercise", "check"} & set(tags)]
+
+
+def _run_here(name: str, notebook, said) -> None:
+    """Tags and error of each code cell, run in this process, all of them whatever fails."""
+    with kernel_environment(1, "smoke"), tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["MPLBACKEND"] = "agg"
+        shell = InteractiveShell()
+        notebook = parameterize_notebook(load_notebook_node(notebook), plan(find(name), "smoke").changed)
+        errors = []
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                with capture_output():
+                    error = shell.run_cell(cell.source).error_in_exec
+                errors.append((cell.metadata.get("tags", []), type(error).__name__ if error else ""))
+    said.send(errors)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("name", ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_report"])
+def test_grading_a_page_of_the_book(name, tmp_path):
+    """As a teacher does, with processes and limits of their own: here nothing is filled in."""
     (tmp_path / "handed in").mkdir()
     [path] = write(tmp_path / "handed in", [find(name)])
     table = grade(path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
     assert list(table.outcome) == ["not done"] * len(exercises(find(name).notebook)), table.to_string()
-    notebook, _ = graft(find(name), nbformat.read(path, as_version=4))
-    assert "SOLUTION" not in nbformat.writes(notebook)
 
 
 # stubs

@@ -33,12 +33,10 @@ PARAMETERS = """
     """
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_itemcollected(item):
     """What looks at the built book is one worker's; the others need not wait until it is built."""
-    for item in items:
-        if "built_book" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("book"))
+    if "built_book" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("book"))
 
 
 @pytest.fixture(scope="session")

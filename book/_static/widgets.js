@@ -9,7 +9,11 @@
   document.querySelectorAll(`${kind}view+json']`).forEach(view => {
     const head = atob(png(JSON.parse(view.textContent).model_id)?.slice(0, 32) ?? "");   // its sides stand at 16 and 20
     const [width, height] = [16, 20].map(at => [0, 1, 2, 3].reduce((n, i) => 256 * n + head.charCodeAt(at + i), 0));
-    if (width) view.parentElement.style.minHeight = `calc(34px + min(${width}px, 100cqi - 4px) * ${height / width})`;
+    if (!width) return;
+    const least = width > 560 ? `${.8 * width}px` : "0px";                          // on a phone it scrolls sideways
+    view.parentElement.style.setProperty("--least", least);
+    view.parentElement.style.minHeight
+      = `calc(34px + max(${least}, min(${width}px, 100cqi - 4px)) * ${height / width})`;
   });
 
   const name = () => document.querySelectorAll(".widget-vbox").forEach(box => {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from scipy import stats
 
 PALETTE = "colorblind"
 MEASURES = ["completeness", "selectivity", "reliability"]
-METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "AutoAttack": 5, "CONEXP": 5,
+METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "AutoAttack": 7, "CONEXP": 5,
            "TCAV": 6, "ConceptSHAP": 7, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
 
 
@@ -91,7 +92,8 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
         ax.annotate("", (x1, -y1), (x0, -y0), zorder=4, arrowprops={
             "arrowstyle": "-|>", "color": plain, "patchA": texts[start].get_bbox_patch(),
             "patchB": texts[end].get_bbox_patch(), "shrinkA": 2, "shrinkB": 2})
-        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=5)
+        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain, zorder=5,
+                bbox={"fc": "white", "ec": "none", "pad": 1})
     ax.set_axis_off()
     return _done(figure)
 
@@ -170,7 +172,7 @@ def strength_curves(data: pd.DataFrame) -> Figure:
             ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour, label=measure,
                     lw=2.4 if measure == "reliability" else 1.4)
         best = part.loc[part["reliability"].idxmax()]
-        ax.axvline(best["strength"], color="0.5", lw=1, ls=":")
+        ax.axvline(best["strength"], color="0.2", lw=1.5, ls=":")
         symbol = part["symbol"].iloc[0]
         if symbol == "ε":
             _log(ax)
@@ -196,12 +198,14 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
             part = data if kind is None else data[data[hue] == kind]
             place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
-            ax.errorbar(part[measure], place, xerr=away, fmt=marker, ms=5, color=colour, label=kind, capsize=2)
+            ax.errorbar(part[measure], place, xerr=away, fmt=marker, ms=4, color=colour, label=kind, capsize=3)
         ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
         if line is not None:
             ax.axvline(line, ls="--", lw=1, color="0.4")
         if limits:
             ax.set_xlim(limits)
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(4))
     axes[0, 0].invert_yaxis()
     if hue:
         axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
@@ -269,6 +273,8 @@ def histograms(data: pd.DataFrame, x: str, hue: str, col: str, limits: tuple[flo
             ax.set_ylabel("share" if panel == panels[0] else "")
             if top:
                 ax.set_ylim(0, top)
+            if limits == (0, 1):
+                ax.set_xticks([0, .5, 1], ["0", ".5", "1"])
     for ax, panel in zip(axes[0], panels):
         _name(ax, panel)
     for ax in axes[-1]:
@@ -347,10 +353,10 @@ def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str
     return VBox([move, stack])
 
 
-def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0) -> Figure:
-    """A small matrix with its numbers written in; where `low` is below 0, two colours meet in the middle."""
+def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0, form: str = ".2f") -> Figure:
+    """A small matrix with its numbers written in as `form`; where `low` is below 0, two colours meet in the middle."""
     figure, ax = plt.subplots(figsize=(1.8 + 1.1 * table.shape[1], 1.0 + .5 * table.shape[0]))
-    sns.heatmap(table, annot=True, fmt=".2f", cmap="vlag" if low < 0 else "crest", vmin=low, vmax=high, ax=ax,
+    sns.heatmap(table, annot=True, fmt=form, cmap="vlag" if low < 0 else "crest", vmin=low, vmax=high, ax=ax,
                 cbar_kws={"label": label})
     ax.tick_params(axis="y", rotation=0)
     ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
@@ -479,18 +485,21 @@ def cut(data: pd.DataFrame, kept, curves: pd.DataFrame, at: float, xlabel: str) 
 
 def outcomes(data: pd.DataFrame, x: str, kind: str, curve: pd.Series, at: float, limits: tuple[float, float],
              line: float, level: float) -> Figure:
-    """Left: shares of drawn x in 40 bins, one on the other by what was concluded; right: a curve, `at` marked.
+    """Left: shares of drawn x (counts over `at`) in some 40 bins, one on the other by what was concluded; right: a
+    curve, `at` marked.
 
     `data`: a row a draw; `kind` is categorical, and its categories keep their colours. `curve`: index the sizes, with
     names; dashed: `line` among the x, `level` on the curve."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), width_ratios=(3, 2))
     kinds = list(data[kind].cat.categories)
-    left.hist([data.loc[data[kind] == one, x].clip(*limits) for one in kinds], 40, limits, stacked=True,
+    step = np.ceil((limits[1] - limits[0]) * at / 40) / at                  # each bin holds as many possible values
+    bins = np.arange(limits[0] - .5 / at, limits[1] + step, step)
+    left.hist([data.loc[data[kind] == one, x].clip(*limits) for one in kinds], bins, stacked=True,
               weights=[[1 / len(data)] * (data[kind] == one).sum() for one in kinds], color=method_colours(kinds),
               label=kinds, linewidth=0, histtype="stepfilled")
     left.axvline(line, ls="--", lw=1, color="0.4")
     left.set(xlabel=x, ylabel="share of draws")
-    left.yaxis.set_major_formatter("{x:.2f}")
+    left.yaxis.set_major_formatter("{x:g}")
     left.legend(loc="upper left", fontsize=9)
     colour = sns.color_palette(PALETTE)[3]
     right.plot(curve.index, curve, color="0.6", marker=".")

@@ -32,7 +32,8 @@ def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
 def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
-    return frame.set_axis(rows).style.format(number, na_rep="–")
+    digits = int(number[number.index(".") + 1])
+    return (frame.set_axis(rows).round(digits) + 0).style.format(number, na_rep="–")            # + 0: no -0.00
 
 
 def listed(values: Mapping[str, float], form: str = ".2f") -> str:

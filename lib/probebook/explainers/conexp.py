@@ -1,4 +1,4 @@
-"""Conditional expectation (Goyal et al. 2020; Abraham et al., § 4, equation 7)."""
+"""Conditional expectation (Goyal et al. 2019; Abraham et al., § 4, equation 7)."""
 from __future__ import annotations
 
 import numpy as np

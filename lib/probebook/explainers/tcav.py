@@ -21,7 +21,7 @@ class TCAV(Explainer):
     It knows no direction: the estimate for Negative → Positive is that for Positive → Negative. `variant="released"`
     does as the released code does: present means Positive (the Negative reviews are dropped), v_C has length 1 and
     points away from the concept, and the gradients of the classes pile up, so that class j gets the sum of the
-    derivatives of classes 0 … j."""
+    derivatives of classes up to j."""
 
     sees = ("text", "concept")
     white_box = True

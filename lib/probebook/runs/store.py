@@ -270,6 +270,6 @@ def _row(run: Run) -> dict:
     record = read_record(run.folder)
     return {"page": run.page.name, "profile": run.profile, "run": run.id[:8], "device": record.device,
             "seed": record.seed,
-            "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items()),
+            "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items()) or "the page's own",
             "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
             "seconds": round(record.seconds), "finished": record.finished, "commit": record.commit}

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")                 # before any import of a library that would ask the hub
 
@@ -31,6 +32,12 @@ PARAMETERS = """
     sizes: list[Count] = [1, 2]  # widths
     fast: bool = False  # skip the slow half
     """
+
+
+def contents() -> list[str]:
+    """The pages that the table of contents lists, in its order, without ending."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    return [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
 
 
 def pytest_itemcollected(item):

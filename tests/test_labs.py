@@ -161,7 +161,7 @@ def test_a_student_page_runs_and_its_checks_reject_the_stubs(name):
     text = edition(find(name))
     assert "SOLUTION" not in text
     notebook, present = graft(find(name), nbformat.reads(text, as_version=4))
-    assert len(present) == len(exercises(find(name).notebook))
+    assert len(present) == len(exercises(find(name).notebook)) and "SOLUTION" not in nbformat.writes(notebook)
     told, said = get_context("fork").Pipe(duplex=False)
     child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))    # has the libraries already
     child.start()

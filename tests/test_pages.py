@@ -5,9 +5,8 @@ import statistics
 
 import pandas as pd
 import pytest
-import yaml
 
-from conftest import probebook
+from conftest import contents, probebook
 from probebook.base import ROOT
 from probebook.runs.pages import find, pages, profile_values
 
@@ -42,12 +41,10 @@ def test_every_page_has_values_in_each_profile(profile):
 
 
 def test_the_table_of_contents_has_every_page():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    listed = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
     written = [path.relative_to(ROOT).with_suffix("").as_posix()
                for folder in ("book", "notebooks") for path in (ROOT / folder).rglob("*.md")
                if "_static" not in path.parts]
-    assert sorted(listed) == sorted(written), "each page once in _toc.yml"
+    assert sorted(contents()) == sorted(written), "each page once in _toc.yml"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -86,7 +86,6 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
                            bbox={"boxstyle": "round,pad=.5", "fc": "#dcebf7" if name in marked else "white",
                                  "ec": filled if name in marked else plain}) for name, (x, y) in boxes.items()}
     ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .6, .6))
-    figure.canvas.draw()                        # the boxes have their sizes now
     for start, end, text in arrows:
         (x0, y0), (x1, y1) = boxes[start], boxes[end]
         ax.annotate("", (x1, -y1), (x0, -y0), zorder=4, arrowprops={

@@ -1,6 +1,63 @@
-"""What figures do beside being drawn."""
+"""What figures do beside being drawn: colours that stay apart, sliders that draw anew."""
+from itertools import combinations
+
+import numpy as np
 import pytest
+import seaborn as sns
 from jupyter_client.manager import start_new_kernel
+from matplotlib.colors import to_rgb
+
+from probebook.figures import GREYS, METHODS, PALETTE, method_colours
+
+# What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+EYES = {
+    "all cones": np.eye(3),
+    "protanopia": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216], [-.003882, -.048116, 1.051998]],
+    "deuteranopia": [[.367322, .860646, -.227968], [.280085, .672501, .047413], [-.011820, .042940, .968881]],
+    "tritanopia": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602], [.004733, .691367, .303900]]}
+TO_XYZ = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
+WHITE = TO_XYZ.sum(1)
+
+
+def linear(colours) -> np.ndarray:
+    rgb = np.array([to_rgb(colour) for colour in colours])
+    return np.where(rgb <= .04045, rgb / 12.92, ((rgb + .055) / 1.055) ** 2.4)
+
+
+def closest(colours, eye) -> float:
+    """The smallest distance of two colours in CIELAB, as that eye sees them."""
+    x = np.clip(linear(colours) @ np.transpose(eye), 0, 1) @ TO_XYZ.T / WHITE
+    f = np.where(x > .008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], 1)
+    return min(np.linalg.norm(a - b) for a, b in combinations(lab, 2))
+
+
+@pytest.mark.parametrize("eye", EYES.values(), ids=EYES)
+def test_colours_stay_apart_for_every_eye(eye):
+    """Two steps that are just seen are about 2.3 apart; the palette's closest two at least 10."""
+    assert closest(PALETTE, eye) > 10
+
+
+def test_the_distance_sees_colours_that_fall_together():
+    """Negative control: of ten common colours two come closer than that without green cones."""
+    assert closest(sns.color_palette("tab10"), EYES["all cones"]) > 10
+    assert closest(sns.color_palette("tab10"), EYES["deuteranopia"]) < 8
+
+
+def test_every_colour_stands_out_from_white():
+    """Contrast, from 1 (white on white) to 21."""
+    contrast = (WHITE[1] + .05) / (linear(PALETTE + GREYS) @ TO_XYZ[1] + .05)
+    assert contrast.min() > 2.2
+    assert contrast[[PALETTE.index(c) for c in ("#0173b2", "#949494")]] == pytest.approx([5.1, 3.0], abs=.1)
+
+
+def test_a_method_keeps_its_colour():
+    """Whatever is drawn beside it; its variants darken; no other kind takes a method's colour."""
+    inlp, orange = (to_rgb(PALETTE[METHODS[name]]) for name in ("INLP", "AlterRep"))
+    assert method_colours(["AlterRep", "no edit", "INLP"]) == [orange, to_rgb(GREYS[0]), inlp]
+    unit, raw, other = method_colours(["AlterRep, unit", "AlterRep, raw", "random signs"])
+    assert unit == orange and raw == pytest.approx([.55 * part for part in orange]) and other == to_rgb(GREYS[0])
+    assert method_colours(["encoder", 2, 3.]) == [to_rgb(colour) for colour in PALETTE[:3]]
 
 SLIDER = """
 import matplotlib.pyplot as plt

@@ -2,20 +2,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy import stats
 
-PALETTE = "colorblind"
+PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#69000f", "#949494", "#6900d2", "#56b4e9"]
+GREYS = ["#333333", "#949494", "#666666"]        # beside methods: what is none
 MEASURES = ["completeness", "selectivity", "reliability"]
-METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "AutoAttack": 7, "CONEXP": 5,
-           "TCAV": 6, "ConceptSHAP": 7, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
+METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "ConceptSHAP": 4, "CONEXP": 5,
+           "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
 
 
 def style() -> None:
@@ -25,13 +28,16 @@ def style() -> None:
                       "figure.figsize": (6.4, 3.6), "legend.frameon": False, "grid.color": "#e6e6e6"})
 
 
-def method_colours(kinds: Sequence) -> list:
-    """A colour for each kind: a method's is the same on every page (two that share one are never drawn together);
-    the others get those that are left, in order."""
-    palette = sns.color_palette(PALETTE)
-    left = [i for i in range(len(palette)) if i not in {METHODS.get(kind) for kind in kinds}] or range(len(palette))
-    places = iter(left[i % len(left)] for i in range(len(kinds)))
-    return [palette[METHODS[kind] if kind in METHODS else next(places)] for kind in kinds]
+def method_colours(kinds: Sequence) -> list[tuple[float, float, float]]:
+    """A colour for each kind: a method's is the same on every page (two that share one are never drawn together).
+
+    Of a method's variants ("AlterRep, raw") each is darker than the one before; beside methods what is none is grey;
+    kinds without a method among them take the palette in its order."""
+    methods = [str(kind).partition(",")[0] for kind in kinds]
+    others = cycle(GREYS if METHODS.keys() & set(methods) else PALETTE)
+    before = [methods[:i].count(method) for i, method in enumerate(methods)]
+    return [tuple(part * .55 ** n for part in to_rgb(PALETTE[METHODS[method]])) if method in METHODS
+            else to_rgb(next(others)) for method, n in zip(methods, before)]
 
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,

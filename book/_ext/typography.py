@@ -1,0 +1,38 @@
+"""Sphinx extension: numbers and formulas as print sets them, whatever code wrote them.
+
+A true minus before digits, none before zero, `%` on the line of its number, a full stop on that of its formula. Code,
+formulas and scripts stay as they are."""
+from __future__ import annotations
+
+import re
+
+FORMULA = re.compile(r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>[.,;:!?)\]”’]+)')
+AS_WRITTEN = re.compile(
+    r"<(script|style|pre|code|textarea)\b.*?</\1>"                       # code
+    r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
+    r"|<[^>]+>", re.DOTALL)
+MINUS = re.compile(r"(?<![\w.)\]–−-])[-−](?:(?P<zero>0*\.?0+(?!\.?\d))|(?=\.?\d))")
+
+
+def setup(app):
+    app.connect("html-page-context", _set)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _set(app, pagename, templatename, context, doctree) -> None:
+    if context.get("body"):
+        context["body"] = typeset(context["body"])
+
+
+def typeset(html: str) -> str:
+    """The same page with its text set so."""
+    parts, at = [], 0
+    for kept in AS_WRITTEN.finditer(html):
+        parts += [text(html[at:kept.start()]), kept[0]]
+        at = kept.end()
+    return FORMULA.sub(r'<span class="together">\1</span>', "".join([*parts, text(html[at:])]))
+
+
+def text(words: str) -> str:
+    """A text between two tags."""
+    return MINUS.sub(lambda found: found["zero"] or "−", words).replace(" %", "\N{NO-BREAK SPACE}%")

@@ -1,0 +1,34 @@
+"""Numbers and formulas as print sets them."""
+import sys
+
+import pytest
+
+from probebook.base import ROOT
+
+sys.path.append(str(ROOT / "book" / "_ext"))
+from typography import typeset  # noqa: E402
+
+FORMULA = '<span class="math notranslate nohighlight">\\(h - 1\\)</span>'
+
+
+@pytest.mark.parametrize("written, printed", [
+    ("<td>-0.25</td>", "<td>−0.25</td>"),
+    ("<td>-0.000</td><td>-.0</td><td>-0</td>", "<td>0.000</td><td>.0</td><td>0</td>"),
+    ("<td>-0.0001</td><td>-10</td><td>-0.5</td>", "<td>−0.0001</td><td>−10</td><td>−0.5</td>"),
+    ("it is -0.000.", "it is 0.000."),
+    ("[-.03, -0.00]", "[−.03, 0.00]"),
+    ("2026-11-22, CC-0, gpt-2, x−0, − a", "2026-11-22, CC-0, gpt-2, x−0, − a"),
+    ("<span>12</span> % of 3 % (4 %)", "<span>12</span>\u00a0% of 3\u00a0% (4\u00a0%)"),
+    (f"so {FORMULA}, or", f'so <span class="together">{FORMULA},</span> or'),
+    (f"so ({FORMULA}) or", f'so <span class="together">({FORMULA})</span> or'),
+])
+def test_text_is_set(written, printed):
+    assert typeset(written) == printed
+
+
+@pytest.mark.parametrize("kept", [
+    "<pre>x = -1 % 2 <span>-0.0</span></pre>", '<code class="a"><span>-3 %</span></code>', "<script>a = -0.0</script>",
+    '<div class="math notranslate nohighlight"><span class="eqno">(1)</span>\\[-1 % -0.0\\]</div>', FORMULA,
+    '<dt class="sig sig-object py"><em>axis=-1</em></dt>', '<img alt="from -1 to -0.0" />'])
+def test_code_and_formulas_stay_as_they_are(kept):
+    assert typeset(kept) == kept

@@ -71,7 +71,7 @@ def draw(value):
     plt.close(figure)
     return figure
 
-box = slider(draw, [1, 2, 3], "width")
+box = slider(draw, [1, 2, 3], "width", at=2)
 """
 
 
@@ -110,7 +110,9 @@ def test_with_a_kernel_a_slider_draws_anew(kernel):
     pictures = "print(*(bytes(image.value).hex() for image in box.children[1].children))"
     drawn = said(pictures)
     assert len(set(drawn)) == 3
-    assert move(1) == []                                  # the same picture: nothing to send
+    assert said("print(*(part.index if part is box.children[0] else part.selected_index for part in box.children))") == [
+        "1", "1"]                                         # both open at the second value
+    assert move(0) == []                                  # the same picture: nothing to send
     said("height = 3")
     [picture] = move(2)
     assert picture.startswith(b"\x89PNG") and picture.hex() not in drawn

@@ -3,8 +3,11 @@
   const kind = "script[type='application/vnd.jupyter.widget-";
   const state = document.querySelector(`${kind}state+json']`);
   const models = state ? JSON.parse(state.textContent).state : {};
-  const png = id => models[id].buffers?.[0].data
-    ?? models[id].state.children?.reduce((found, child) => found ?? png(child.replace("IPY_MODEL_", "")), undefined);
+  const png = id => {                                                            // that of a stack's page on top
+    const {state: {children = [], selected_index: top}, buffers} = models[id];
+    const shown = top == null ? children : [children[top]];
+    return buffers?.[0].data ?? shown.reduce((found, child) => found ?? png(child.replace("IPY_MODEL_", "")), undefined);
+  };
 
   document.querySelectorAll(`${kind}view+json']`).forEach(view => {
     const head = atob(png(JSON.parse(view.textContent).model_id)?.slice(0, 32) ?? "");   // its sides stand at 16 and 20

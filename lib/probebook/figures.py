@@ -331,11 +331,12 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     return _done(figure)
 
 
-def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str = "{}"):
+def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str = "{}", at: Any = None):
     """An ipywidgets slider through the pictures `draw(value)`; they are drawn beforehand and linked in the browser, so
     that it needs no kernel. With a kernel each position is drawn anew, with the page's variables as they are then.
 
-    `name`: what the slider moves; `form`: how a value is written. Show a static figure first."""
+    `name`: what the slider moves; `form`: how a value is written; `at`: the one of the values at which it opens (None:
+    the first). Show a static figure first."""
     import io
 
     from ipywidgets import Image, SelectionSlider, Stack, VBox, jslink
@@ -349,10 +350,11 @@ def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str
         stack.children[change["new"]].value = png(values[change["new"]])
 
     values = list(values)
+    first = 0 if at is None else values.index(at)
     look = {"max_width": "100%", "object_fit": "contain"}
-    stack = Stack([Image(value=png(value), format="png", layout=look) for value in values], selected_index=0)
-    move = SelectionSlider(options=[form.format(value) for value in values], description=name, continuous_update=True,
-                           layout={"width": "min(30em, 95%)"})
+    stack = Stack([Image(value=png(value), format="png", layout=look) for value in values], selected_index=first)
+    move = SelectionSlider(options=[form.format(value) for value in values], description=name, index=first,
+                           continuous_update=True, layout={"width": "min(30em, 95%)"})
     jslink((move, "index"), (stack, "selected_index"))
     move.observe(redraw, "index")
     return VBox([move, stack])

@@ -114,7 +114,7 @@ class Classifier:
         return [texts[i] for i in kept], torch.from_numpy(z[kept])
 
     def asked(self, texts: Sequence[str], body: Model) -> list[str]:
-        """"“text [SEP] aspect” of each aspect and text, the text cut so that all has at most `max_length` tokens."""
+        """`text [SEP] aspect` of each aspect and text, the text cut so that all has at most `max_length` tokens."""
         ends = [f" {body.tokenizer.sep_token or body.tokenizer.eos_token} {aspect}" for aspect in ASPECTS]
         longest = max(len(ids) for ids in body.tokenizer(ends, add_special_tokens=False)["input_ids"])
         texts = shorten(list(texts), body, self.max_length - longest)
@@ -129,7 +129,7 @@ class FittedClassifier:
     recipe: Classifier
     body: Model
     head: Head
-    known: dict[str, torch.Tensor] = field(default_factory=dict, repr=False)       # φ(x) of the texts met so far
+    known: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False)   # φ(x) of texts met so far
 
     @property
     def task(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -49,8 +50,11 @@ class Page:
 
     @property
     def title(self) -> str:
-        """Its first heading."""
-        return next(line[2:] for line in self.source.splitlines() if line.startswith("# "))
+        """Its first heading. UserError: it has none."""
+        found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
+        if not found:
+            raise UserError(f"{self.path.name} has no heading: its first cell begins with one, # Title")
+        return found[1]
 
     @cached_property
     def notebook(self) -> NotebookNode:

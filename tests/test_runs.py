@@ -154,6 +154,14 @@ def test_a_page_without_its_header_is_one_line(tiny):
         plan(find("1_demo"), "smoke")
 
 
+def test_a_page_without_heading_is_one_line(tiny):
+    path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
+    assert find("1_demo").title == "A page"
+    path.write_text(path.read_text().replace("# A page", "A page"), encoding="utf-8")
+    with pytest.raises(UserError, match="01_first.md has no heading: its first cell begins with one, # Title"):
+        _ = find("1_demo").title
+
+
 def test_a_run_is_recorded_reused_and_stored(tiny):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})

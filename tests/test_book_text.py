@@ -1,17 +1,21 @@
 """The built book as files: links lead somewhere, pictures have words; and the sources: spelling, README's table."""
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from pydoc import locate
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
+from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
 from probebook.runs.findings import verdicts
+from probebook.runs.pages import _imports, _python, pages
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,22 @@ def test_the_index_can_be_reached(parsed):
     assert pages["references.html"].find("a", href="../genindex.html")
     entries = pages["genindex.html"].select(".genindextable a")
     assert {"selectivity", "INLP", "CEBaB", "pocket-english", "bootstrap"} <= {entry.text for entry in entries}
+
+
+def test_what_pages_import_is_in_the_reference(built_book):
+    """Every function, class and module that a page takes from the library; of the labs only their pages speak."""
+    with open(built_book / "objects.inv", "rb") as file:
+        kinds = InventoryFile.load(file, "", lambda base, name: name)
+    described = {name for kind, names in kinds.items() if kind.startswith("py:") for name in names}
+    code = "\n".join(cell.source for page in pages() for cell in page.notebook.cells if cell.cell_type == "code")
+    taken = {name: locate(name) for name in _imports(_python(code), "") if not name.startswith("probebook.labs")}
+    missing = {name for name, thing in taken.items() if (inspect.isroutine(thing) or inspect.isclass(thing) or (
+        inspect.ismodule(thing) and not hasattr(thing, "__path__"))) and not {name, _own_name(thing)} & described}
+    assert len(taken) > 100 and not missing
+
+
+def _own_name(thing) -> str:
+    return thing.__name__ if inspect.ismodule(thing) else f"{thing.__module__}.{thing.__qualname__}"
 
 
 def test_spelling():

@@ -56,6 +56,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Schema:
+    """One kind of fact: who and what take part, how it is told and denied, how it is asked for, and what it implies."""
     roles: dict[str, str]                       # role → type; opposites are a type of their own
     key: tuple[str, ...]
     forms: tuple[Form, ...]

@@ -59,6 +59,12 @@ def test_a_method_keeps_its_colour():
     assert unit == orange and raw == pytest.approx([.55 * part for part in orange]) and other == to_rgb(GREYS[0])
     assert method_colours(["encoder", 2, 3.]) == [to_rgb(colour) for colour in PALETTE[:3]]
 
+
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_numbers_go_from_light_to_dark(count):
+    light = linear(method_colours(range(count))) @ TO_XYZ[1]
+    assert (np.diff(light) < 0).all() and 1.05 / (light[0] + .05) > 1.8
+
 SLIDER = """
 import matplotlib.pyplot as plt
 from probebook.figures import slider

@@ -19,6 +19,9 @@ FORMULA = '<span class="math notranslate nohighlight">\\(h - 1\\)</span>'
     ("[-.03, -0.00]", "[−.03, 0.00]"),
     ("2026-11-22, CC-0, gpt-2, x−0, − a", "2026-11-22, CC-0, gpt-2, x−0, − a"),
     ("<span>12</span> % of 3 % (4 %)", "<span>12</span>\u00a0% of 3\u00a0% (4\u00a0%)"),
+    ("in Table 3 and § 4.1, et al. (± 2)", "in Table\u00a03 and §\u00a04.1, et\u00a0al. (±\u00a02)"),
+    ("at α = 16, h = <b>3</b>, x = y", "at α\u00a0=\u00a016, h\u00a0=\u00a0<b>3</b>, x = y"),
+    ("from R-LACE on", 'from <span class="together">R-LACE</span> on'),
     (f"so {FORMULA}, or", f'so <span class="together">{FORMULA},</span> or'),
     (f"so ({FORMULA}) or", f'so <span class="together">({FORMULA})</span> or'),
 ])

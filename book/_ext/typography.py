@@ -1,7 +1,7 @@
 """Sphinx extension: numbers and formulas as print sets them, whatever code wrote them.
 
-A true minus before digits, none before zero, `%` on the line of its number, a full stop on that of its formula. Code,
-formulas and scripts stay as they are."""
+A true minus before digits, none before zero; `%`, `=`, "Table" and "§" on the line of their number, a full stop on that of
+its formula. Code, formulas and scripts stay as they are."""
 from __future__ import annotations
 
 import re
@@ -12,6 +12,9 @@ AS_WRITTEN = re.compile(
     r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
     r"|<[^>]+>", re.DOTALL)
 MINUS = re.compile(r"(?<![\w.)\]–−-])[-−](?:(?P<zero>0*\.?0+(?!\.?\d))|(?=\.?\d))")
+NUMBERED = re.compile(r"(?<=[§±])\s(?=\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)")
+EQUALS = re.compile(r"\s=\s(?=[−.\d]|$)")
+SPACE = "\N{NO-BREAK SPACE}"
 
 
 def setup(app):
@@ -35,4 +38,6 @@ def typeset(html: str) -> str:
 
 def text(words: str) -> str:
     """A text between two tags."""
-    return MINUS.sub(lambda found: found["zero"] or "−", words).replace(" %", "\N{NO-BREAK SPACE}%")
+    words = NUMBERED.sub(SPACE, MINUS.sub(lambda found: found["zero"] or "−", words))
+    words = EQUALS.sub(f"{SPACE}={SPACE}", words)
+    return words.replace("R-LACE", '<span class="together">R-LACE</span>')

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
+from numbers import Number
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy import stats
 
 PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#69000f", "#949494", "#6900d2", "#56b4e9"]
-GREYS = ["#333333", "#949494", "#666666"]        # beside methods: what is none
+GREYS = ["#7a7a7a", "#333333", "#a6a6a6"]        # beside methods: what is none
 MEASURES = ["completeness", "selectivity", "reliability"]
 METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "ConceptSHAP": 4, "CONEXP": 5,
            "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
@@ -32,7 +33,9 @@ def method_colours(kinds: Sequence) -> list[tuple[float, float, float]]:
     """A colour for each kind: a method's is the same on every page (two that share one are never drawn together).
 
     Of a method's variants ("AlterRep, raw") each is darker than the one before; beside methods what is none is grey;
-    kinds without a method among them take the palette in its order."""
+    kinds without a method among them take the palette in its order, numbers one from light to dark."""
+    if all(isinstance(kind, Number) for kind in kinds):
+        return sns.color_palette("crest", len(kinds) + 2)[2:]
     methods = [str(kind).partition(",")[0] for kind in kinds]
     others = cycle(GREYS if METHODS.keys() & set(methods) else PALETTE)
     before = [methods[:i].count(method) for i, method in enumerate(methods)]
@@ -63,6 +66,9 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
         sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=_by_kind(data, hue), hue_order=_kinds(data, hue),
                      style_order=_kinds(data, hue), markers=True, dashes=False, ax=ax,
                      errorbar=("pi", 100) if band else None, legend="auto" if i == len(panels) - 1 and hue else False)
+        drawn = [line for line in ax.lines if len(line.get_xdata())]
+        for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):           # seen under the later ones
+            line.set(linewidth=width, **({"markersize": 10, "zorder": 5} if len(line.get_xdata()) == 1 else {}))
         if ax.get_legend():
             ax.get_legend().remove()
         if baseline is not None:
@@ -325,7 +331,7 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, markerscale=2, borderaxespad=0)
     right.plot(trace["completeness"], trace["selectivity"], color="0.7", marker=".", lw=1)
     here = trace[trace["strength"] == strength].iloc[0]
-    right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=sns.color_palette(PALETTE)[3])
+    right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=GREYS[1])
     right.annotate(f"R = {here['reliability']:.2f}", (.03, .05), xycoords="axes fraction")
     right.set(xlabel="completeness", ylabel="selectivity", xlim=(-.03, 1.03), ylim=(-.03, 1.03))
     return _done(figure)
@@ -412,9 +418,9 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
     for ax in axes.flat[len(pairs):]:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
-        for kind, colour, marker in zip(kinds, method_colours(kinds), "osD^vPX*<>"):
-            part = data[data[hue] == kind]
-            ax.scatter(part[x], part[y], s=26, color=colour, marker=marker, label=kind, alpha=.8, linewidths=0)
+        for size, kind, colour, marker in zip(range(62, 0, -6), kinds, method_colours(kinds), "osD^vPX*<>"):
+            part = data[data[hue] == kind]                           # the first are larger: seen under the later ones
+            ax.scatter(part[x], part[y], s=size, color=colour, marker=marker, label=kind, linewidths=0)
         if y in log:
             ax.set_yscale("log")
             ax.yaxis.set_major_formatter("{x:g}")
@@ -426,7 +432,10 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
         ax.set(xlabel=x, ylabel=y)
         if limits:
             ax.set(xlim=limits, ylim=limits)
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
+    if rows * columns > len(pairs):
+        axes[-1, -1].legend(*axes[0, 0].get_legend_handles_labels(), loc="center")
+    else:
+        axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
     return _done(figure)
 
 

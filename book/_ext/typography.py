@@ -1,19 +1,24 @@
 """Sphinx extension: numbers and formulas as print sets them, whatever code wrote them.
 
-A true minus before digits, none before zero; `%`, `=`, "Table" and "§" on the line of their number, a full stop on that of
-its formula. Code, formulas and scripts stay as they are."""
+A true minus before digits, no sign before zero, curly apostrophes; signs, "Table" and "§" on the line of their number,
+a full stop on that of its formula. Code, formulas and scripts stay as they are."""
 from __future__ import annotations
 
 import re
 
-FORMULA = re.compile(r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>[.,;:!?)\]”’]+)')
+FORMULA = re.compile(r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>(?:-\w+|[.,;:!?)\]”’]+'
+                     '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))')
 AS_WRITTEN = re.compile(
     r"<(script|style|pre|code|textarea)\b.*?</\1>"                       # code
     r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
     r"|<[^>]+>", re.DOTALL)
-MINUS = re.compile(r"(?<![\w.)\]–−-])[-−](?:(?P<zero>0*\.?0+(?!\.?\d))|(?=\.?\d))")
-NUMBERED = re.compile(r"(?<=[§±])\s(?=\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)")
-EQUALS = re.compile(r"\s=\s(?=[−.\d]|$)")
+MINUS = re.compile(r"(?<![\w.)\]–−+-])(?:[-−+](?P<zero>0*\.?0+(?!\.?\d))|[-−](?=\.?\d))")
+NUMBERED = re.compile(r"(?<=[§±×])\s(?=\.?\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)"
+                      r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)")
+RELATION = re.compile(r"\s([=≤≥]|&[lg]t;)\s(?=[−.\d]|$)")
+EXPONENT = re.compile(r"(?<=\de)-(?=\d)")
+APOSTROPHE = re.compile(r"(?<=\w)(?:'|&#x27;|&#39;)(?=\w)")
+HYPHENED = re.compile(r"\b(R-LACE|S-Learner|[tp]-(?:test|value)s?)\b")
 SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -39,5 +44,6 @@ def typeset(html: str) -> str:
 def text(words: str) -> str:
     """A text between two tags."""
     words = NUMBERED.sub(SPACE, MINUS.sub(lambda found: found["zero"] or "−", words))
-    words = EQUALS.sub(f"{SPACE}={SPACE}", words)
-    return words.replace("R-LACE", '<span class="together">R-LACE</span>')
+    words = APOSTROPHE.sub("’", EXPONENT.sub("−", words))
+    words = RELATION.sub(rf"{SPACE}\1{SPACE}", words)
+    return HYPHENED.sub(r'<span class="together">\1</span>', words)

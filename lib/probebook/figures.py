@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from numbers import Number
 from typing import Any
 
@@ -15,11 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy import stats
 
-PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#69000f", "#949494", "#6900d2", "#56b4e9"]
-GREYS = ["#7a7a7a", "#333333", "#a6a6a6"]        # beside methods: what is none
+PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9"]
+GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]        # beside methods, or readers: what is none
 MEASURES = ["completeness", "selectivity", "reliability"]
-METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "ConceptSHAP": 4, "CONEXP": 5,
-           "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9}     # places in the palette
+METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4, "ConceptSHAP": 5, "CONEXP": 5,
+           "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9, "RLACE": 9, "CausaLM": 9,
+           "ot": 0, "ot-matched": 1, "ot-answered": 2, "ot-unknown": 3, "ibt": 4, "ibt-negated": 6,
+           "learned": 8}           # places in the palette: interventions, explainers, readers, directions
 
 
 def style() -> None:
@@ -65,7 +67,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
             continue
         sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=_by_kind(data, hue), hue_order=_kinds(data, hue),
                      style_order=_kinds(data, hue), markers=True, dashes=False, ax=ax,
-                     errorbar=("pi", 100) if band else None, legend="auto" if i == len(panels) - 1 and hue else False)
+                     errorbar=("pi", 100) if band else None, err_kws={"alpha": .12} if band else None,
+                     legend="auto" if i == len(panels) - 1 and hue else False)
         drawn = [line for line in ax.lines if len(line.get_xdata())]
         for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):           # seen under the later ones
             line.set(linewidth=width, **({"markersize": 10, "zorder": 5} if len(line.get_xdata()) == 1 else {}))
@@ -158,7 +161,7 @@ def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: f
          ylabel: str | None = None, xlabel: str | None = None) -> Figure:
     """Grouped bars from 0 to 1 with a dashed baseline."""
     figure, ax = plt.subplots()
-    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, palette=_by_kind(data, hue))
+    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, saturation=1, palette=_by_kind(data, hue))
     if baseline is not None:
         ax.axhline(baseline, ls="--", lw=1, color="0.3")
     ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
@@ -205,7 +208,7 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
-        for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds), "osD^v")):
+        for i, (kind, colour, marker) in enumerate(zip(kinds, _beside(names, kinds), "osD^v")):
             part = data if kind is None else data[data[hue] == kind]
             place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
@@ -216,8 +219,8 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
         if limits:
             ax.set_xlim(limits)
         else:
-            ax.xaxis.set_major_locator(MaxNLocator(4))
-    axes[0, 0].invert_yaxis()
+            ax.xaxis.set_major_locator(MaxNLocator(3))
+    axes[0, 0].set_ylim(len(names) - .5, -.5)
     if hue:
         axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.01, .5))
     return _done(figure)
@@ -319,7 +322,7 @@ def roc(data: pd.DataFrame, score: str, positive: str, hue: str, col: str, thres
 def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) -> Figure:
     """Left: states on two axes before (pale) and after an edit; right: where its strength lies on the path of C and S.
 
-    `plane`: columns x, y, when ("before"/"after"), label; `trace`: strength and the three measures of all strengths."""
+    `plane`: columns x, y, when (`before` or `after`), label; `trace`: strength and the three measures of each."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6))
     colours = dict(zip(sorted(plane["label"].unique()), sns.color_palette(PALETTE)))
     for (when, label), part in plane.groupby(["when", "label"], sort=False):
@@ -371,9 +374,23 @@ def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0, f
     figure, ax = plt.subplots(figsize=(1.8 + 1.1 * table.shape[1], 1.0 + .5 * table.shape[0]))
     sns.heatmap(table, annot=True, fmt=form, cmap="vlag" if low < 0 else "crest", vmin=low, vmax=high, ax=ax,
                 cbar_kws={"label": label})
+    for text in ax.texts:                                                  # true minus, none before zero
+        text.set_text(_number(float(text.get_text()), form))
     ax.tick_params(axis="y", rotation=0)
     ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
     return _done(figure)
+
+
+def _beside(names: Sequence, kinds: Sequence) -> list:
+    """Colours of kinds in a figure whose rows have `names`: grey if these are methods, whose colours they are not."""
+    grey = METHODS.keys() & set(names) and not METHODS.keys() & set(kinds)
+    return list(islice(cycle(GREYS), len(kinds))) if grey else method_colours(kinds)
+
+
+def _number(value: float, form: str = ".2f") -> str:
+    """A number with the minus that ticks have, and none before zero."""
+    text = f"{value:{form}}"
+    return text.replace("-", "−" if float(text) else "")
 
 
 def _kinds(data: pd.DataFrame, hue: str | None) -> list | None:
@@ -476,7 +493,7 @@ def clouds(panels: Mapping[str, pd.DataFrame], rows: int = 1, colours: Sequence[
         ax.scatter(data[x], data[y], s=3, alpha=.35, linewidths=0, color=sns.color_palette(PALETTE)[colour],
                    rasterized=True)
         ax.set(xlabel=x, ylabel=y)
-        ax.annotate(f"{label}\nr = {data[[x, y]].corr().iloc[0, 1]:.2f}", (0, 1), (2, 3), xycoords="axes fraction",
+        ax.annotate(f"{label}\nr = {_number(data[[x, y]].corr().iloc[0, 1])}", (0, 1), (2, 3), xycoords="axes fraction",
                     textcoords="offset points", va="bottom", fontsize=10)
     return _done(figure)
 
@@ -490,8 +507,8 @@ def cut(data: pd.DataFrame, kept, curves: pd.DataFrame, at: float, xlabel: str) 
     left.scatter(data[x], data[y], s=4, color="0.8", linewidths=0, rasterized=True)
     left.scatter(data[x][kept], data[y][kept], s=4, color=sns.color_palette(PALETTE)[3], linewidths=0, rasterized=True)
     left.set(xlabel=x, ylabel=y)
-    for name, colour in zip(curves, sns.color_palette(PALETTE)):
-        right.plot(curves.index, curves[name], color=colour, label=f"{name}: {curves[name].loc[at]:.2f}")
+    for name, colour, dash in zip(curves, PALETTE, cycle(["-", "--", "-", ":"])):           # some lie on each other
+        right.plot(curves.index, curves[name], dash, color=colour, label=f"{name}: {_number(curves[name].loc[at])}")
         right.plot(at, curves[name].loc[at], "o", color=colour)
     right.axvline(at, color="0.6", lw=1, ls=":")
     right.set(xlabel=xlabel, ylim=(-1.05, 1.05))
@@ -516,7 +533,7 @@ def outcomes(data: pd.DataFrame, x: str, kind: str, curve: pd.Series, at: float,
     left.axvline(line, ls="--", lw=1, color="0.4")
     left.set(xlabel=x, ylabel="share of draws")
     left.yaxis.set_major_formatter("{x:g}")
-    left.legend(loc="upper left", fontsize=9)
+    left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(kinds), fontsize=9, handlelength=1, borderaxespad=0)
     colour = sns.color_palette(PALETTE)[3]
     right.plot(curve.index, curve, color="0.6", marker=".")
     right.plot(at, curve.loc[at], "o", ms=9, color=colour)

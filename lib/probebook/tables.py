@@ -21,7 +21,8 @@ def escape() -> None:
 def texts(frame: pd.DataFrame) -> Styler:
     """A table without its index, the columns with "text" in their names wrapped."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}
-    return frame.style.hide().set_properties(list(frame.filter(like="text")), **wrap)
+    whole = frame.style.hide().set_properties(**{"vertical-align": "top"})
+    return whole.set_properties(list(frame.filter(like="text")), **wrap)
 
 
 def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:

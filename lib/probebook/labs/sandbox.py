@@ -42,7 +42,7 @@ def environment(work: Path) -> dict[str, str]:
 
 @cache
 def missing() -> str:
-    """Why submissions cannot be closed in: "" if they can."""
+    """Why submissions cannot be closed in; empty if they can."""
     if not shutil.which("bwrap"):
         return "bubblewrap is not installed"
     words = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]

@@ -175,7 +175,7 @@ class Verdict:
                  "power of McNemar's test on the pilot": f"{self.power:.3f}"}
         return shown | _training_items(self.paper, self.correct) | {
             "training items for power .8 (95 % interval)":
-                f"{self.by_power:,.0f} [{self.power_low:,.0f}, {self.power_high:,.0f}]",
+                f"{self.by_power:,.0f} [{self.power_low:,.0f} to {self.power_high:,.0f}]".replace("inf", "∞"),
             f"training items to see a difference of {CARE} (power .9)": f"{self.cared:,.0f}"}
 
 

@@ -20,7 +20,7 @@ class Filled:
     """The filled positions of one text: the token of each, and its k most probable tokens with their probabilities.
 
     Probabilities fall and are not normalised over the k. Tokens are without the mark of a space before them; those
-    that then read alike (" he", "he") are one entry, their sum. A piece inside a word keeps WordPiece's "##"."""
+    that then read alike (`▁he` and `he`) are one entry, their sum. A piece inside a word keeps WordPiece's "##"."""
 
     tokens: list[str]
     top: list[dict[str, float]]

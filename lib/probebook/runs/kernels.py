@@ -42,7 +42,7 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 
 @contextmanager
 def watched(limits: Limits) -> Iterator[tuple[type, Callable[[], str]]]:
-    """A class of kernel managers for one page, and a function that says why its kernel was ended ("": it was not).
+    """A class of kernel managers for one page, and a function that says why its kernel was ended (empty: it was not).
 
     Addresses are files of a folder of its own, since kernels that start at the same time take each other's ports."""
     from jupyter_client import AsyncKernelManager
@@ -61,7 +61,7 @@ def watched(limits: Limits) -> Iterator[tuple[type, Callable[[], str]]]:
 @contextmanager
 def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
     """A list: processes that are put into it are ended, with their children, once they are beyond a limit; and a
-    function that says why they were ("": they were not)."""
+    function that says why they were (empty: they were not)."""
     reasons, over, processes = [], threading.Event(), []
     watch = threading.Thread(target=_watch, args=(limits, processes, reasons, over), daemon=True)
     watch.start()

@@ -52,7 +52,8 @@ def start(page: dict) -> None:
     style()
     escape()
     versions = {"python": platform.python_version()} | {p: version(p) for p in ("torch", "transformers", "numpy")}
-    cpu = f"{_cpu()}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    cpu = f"{_cpu()}, {threads} thread{'s' * (threads > 1)}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
     about = {"seed": seed, "device": device, "threads": torch.get_num_threads(), "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))

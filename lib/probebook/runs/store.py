@@ -263,7 +263,8 @@ def run_table() -> pd.DataFrame:
     """
     runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
     columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions", "commit", "run"]
-    return pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
+    table = pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
+    return table.rename_axis(index=None, columns="page")
 
 
 def _row(run: Run) -> dict:

@@ -1,4 +1,4 @@
-"""Sphinx extension: the library's pages show what its authors wrote, not what pydantic, namedtuple and dataclass add."""
+"""Sphinx extension: the library's pages show what its authors wrote, not what pydantic, namedtuple, dataclass add."""
 from __future__ import annotations
 
 

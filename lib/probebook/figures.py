@@ -435,7 +435,7 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
     for ax in axes.flat[len(pairs):]:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
-        for size, kind, colour, marker in zip(range(62, 0, -6), kinds, method_colours(kinds), "osD^vPX*<>"):
+        for size, kind, colour, marker in zip(range(20 + 6 * len(kinds), 0, -6), kinds, method_colours(kinds), "osD^vPX*<>"):
             part = data[data[hue] == kind]                           # the first are larger: seen under the later ones
             ax.scatter(part[x], part[y], s=size, color=colour, marker=marker, label=kind, linewidths=0)
         if y in log:

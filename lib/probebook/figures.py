@@ -435,8 +435,8 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
     for ax in axes.flat[len(pairs):]:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
-        for size, kind, colour, marker in zip(range(20 + 6 * len(kinds), 0, -6), kinds, method_colours(kinds), "osD^vPX*<>"):
-            part = data[data[hue] == kind]                           # the first are larger: seen under the later ones
+        for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds), "osD^vPX*<>")):
+            part, size = data[data[hue] == kind], 20 + 6 * (len(kinds) - i)          # the first: seen under the later ones
             ax.scatter(part[x], part[y], s=size, color=colour, marker=marker, label=kind, linewidths=0)
         if y in log:
             ax.set_yscale("log")

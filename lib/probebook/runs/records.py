@@ -84,4 +84,5 @@ def determinism_table() -> pd.DataFrame:
         return pd.Series({"metrics": len(part), "again": (part.again > 0).sum(),
                           "two threads": (part.threads > 1e-6).sum(), "largest": f"{part.threads.max():.1g}",
                           "where": ", ".join(far.table + ": " + far.metric)})
-    return found.groupby("page")[["table", "metric", "again", "threads"]].apply(of).rename_axis(index=None, columns="page")
+    table = found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)
+    return table.rename_axis(index=None, columns="page")

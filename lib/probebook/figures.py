@@ -436,7 +436,7 @@ def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log:
         ax.set_axis_off()
     for ax, (x, y) in zip(axes.flat, pairs):
         for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds), "osD^vPX*<>")):
-            part, size = data[data[hue] == kind], 20 + 6 * (len(kinds) - i)          # the first: seen under the later ones
+            part, size = data[data[hue] == kind], 20 + 6 * (len(kinds) - i)      # the first: seen under the later
             ax.scatter(part[x], part[y], s=size, color=colour, marker=marker, label=kind, linewidths=0)
         if y in log:
             ax.set_yscale("log")

@@ -320,7 +320,7 @@ def test_build(tiny, capfd):
     text = BeautifulSoup((home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(), "html.parser").article.text
     assert text.count("'shown'") == 2 and "method,metric,value" not in text and "transformers" not in text
     table_shown = BeautifulSoup((home / "_build/book/book/runs.html").read_bytes(), "html.parser").table
-    head, _, row = ([cell.text for cell in line.find_all(["th", "td"])] for line in table_shown.find_all("tr"))
+    head, row = ([cell.text for cell in line.find_all(["th", "td"])] for line in table_shown.find_all("tr"))
     row = dict(zip(head, row))
     assert (row["run"], row["seed"]) == (plan(find("1_demo")).id[:8], "0") and "torch" in row["versions"]
     assert {"profile", "parameters", "seconds", "device", "finished", "commit"} <= set(row)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -198,7 +199,13 @@ def test_a_failing_run_is_listed_and_only_what_is_missing_runs_again(book):
 
 
 def kernels(process):
-    return [p for p in process.children(recursive=True) if "ipykernel_launcher" in " ".join(p.cmdline())]
+    return [p for p in process.children(recursive=True) if "ipykernel_launcher" in " ".join(_said(p))]
+
+
+def _said(process) -> list[str]:
+    with suppress(psutil.NoSuchProcess):                    # it ended while it was looked at
+        return process.cmdline()
+    return []
 
 
 def put_away(home, name):

@@ -85,7 +85,7 @@ def test_a_clone_installs_as_the_cell_does(tmp_path):
     assert done.stdout.startswith(str(tmp_path / "probebook" / "data")), done.stderr[-2000:]
 
 
-@pytest.mark.skipif(not any(map(shutil.which, pdf.BROWSERS)), reason="no Chromium")
+@pytest.mark.skipif(not pdf.chromium(), reason="no Chromium")
 def test_chapters_become_pdf(home, tmp_path):
     from pypdf import PdfReader
     assert build.build()

@@ -8,10 +8,10 @@ import re
 
 FORMULA = re.compile(r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>(?:-\w+|[.,;:!?)\]”’]+'
                      '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))')
-AS_WRITTEN = re.compile(
-    r"<(script|style|pre|code|textarea)\b.*?</\1>"                       # code
+PIECE = re.compile(
+    r"<(script|style|pre|code|textarea)\b.*?</\1>"                       # as it is written: code, formulas, tags
     r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
-    r"|<[^>]+>", re.DOTALL)
+    r"|<[^>]+>|(?P<text>[^<]+)", re.DOTALL)
 MINUS = re.compile(r"(?<![\w.)\]–−+-])(?:[-−+](?P<zero>0*\.?0+(?!\.?\d))|[-−](?=\.?\d))")
 NUMBERED = re.compile(r"(?<=[§±×])\s(?=\.?\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)"
                       r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)")
@@ -34,11 +34,8 @@ def _set(app, pagename, templatename, context, doctree) -> None:
 
 def typeset(html: str) -> str:
     """The same page with its text set so."""
-    parts, at = [], 0
-    for kept in AS_WRITTEN.finditer(html):
-        parts += [text(html[at:kept.start()]), kept[0]]
-        at = kept.end()
-    return FORMULA.sub(r'<span class="together">\1</span>', "".join([*parts, text(html[at:])]))
+    html = PIECE.sub(lambda piece: text(piece["text"]) if piece["text"] else piece[0], html)
+    return FORMULA.sub(r'<span class="together">\1</span>', html)
 
 
 def text(words: str) -> str:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle, islice
+from itertools import cycle
 from numbers import Number
 from typing import Any
 
@@ -31,15 +31,16 @@ def style() -> None:
                       "figure.figsize": (6.4, 3.6), "legend.frameon": False, "grid.color": "#e6e6e6"})
 
 
-def method_colours(kinds: Sequence) -> list[tuple[float, float, float]]:
+def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, float, float]]:
     """A colour for each kind: a method's is the same on every page (two that share one are never drawn together).
 
-    Of a method's variants ("AlterRep, raw") each is darker than the one before; beside methods what is none is grey;
-    kinds without a method among them take the palette in its order, numbers one from light to dark."""
-    if all(isinstance(kind, Number) for kind in kinds):
-        return sns.color_palette("crest", len(kinds) + 2)[2:]
+    Of a method's variants ("AlterRep, raw") each is darker than the one before; beside methods, also if they name the
+    `rows`, what is none is grey; other kinds take the palette in its order, numbers one from light to dark."""
     methods = [str(kind).partition(",")[0] for kind in kinds]
-    others = cycle(GREYS if METHODS.keys() & set(methods) else PALETTE)
+    beside = METHODS.keys() & {*methods, *rows}
+    if not beside and all(isinstance(kind, Number) for kind in kinds):
+        return sns.color_palette("crest", len(kinds) + 2)[2:]
+    others = cycle(GREYS if beside else PALETTE)
     before = [methods[:i].count(method) for i, method in enumerate(methods)]
     return [tuple(part * .55 ** n for part in to_rgb(PALETTE[METHODS[method]])) if method in METHODS
             else to_rgb(next(others)) for method, n in zip(methods, before)]
@@ -96,7 +97,7 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
     """Boxes at (column, row) and arrows (from, to, text) between them; the boxes in `marked` are filled."""
     columns, rows = (max(at[i] for at in boxes.values()) for i in (0, 1))
     figure, ax = plt.subplots(figsize=(2.3 * (columns + 1), 1.15 * (rows + 1)))
-    filled, plain = sns.color_palette(PALETTE)[0], "0.35"
+    filled, plain = PALETTE[0], "0.35"
     texts = {name: ax.text(x, -y, name, ha="center", va="center", fontsize=10, zorder=3,
                            bbox={"boxstyle": "round,pad=.5", "fc": "#dcebf7" if name in marked else "white",
                                  "ec": filled if name in marked else plain}) for name, (x, y) in boxes.items()}
@@ -140,7 +141,7 @@ def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str, ylabel:
     figure, axes = plt.subplots(1, len(panels), figsize=(3.4 * len(panels) + .8, 3.4), sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
         part = data[data[col] == panel]
-        colours = iter(sns.color_palette(PALETTE))
+        colours = iter(PALETTE)
         colour = next(colours)
         ax.axhspan(0, 1, color="0.95", lw=0)
         ax.plot(part[x], part["mean"], color=colour, marker="o", ms=4, label="mean ± sd")
@@ -182,7 +183,7 @@ def strength_curves(data: pd.DataFrame) -> Figure:
         ax.set_axis_off()
     for ax, method in zip(axes.flat, methods):
         part = data[data["method"] == method]
-        for measure, marker, colour in zip(MEASURES, "os^", sns.color_palette(PALETTE)):
+        for measure, marker, colour in zip(MEASURES, "os^", PALETTE):
             ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour, label=measure,
                     lw=2.4 if measure == "reliability" else 1.4)
         best = part.loc[part["reliability"].idxmax()]
@@ -208,7 +209,7 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
-        for i, (kind, colour, marker) in enumerate(zip(kinds, _beside(names, kinds), "osD^v")):
+        for i, (kind, colour, marker) in enumerate(zip(kinds, method_colours(kinds, names), "osD^v")):
             part = data if kind is None else data[data[hue] == kind]
             place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [(part[measure] - part[f"{measure}_low"]).clip(0), (part[f"{measure}_high"] - part[measure]).clip(0)]
@@ -324,7 +325,7 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
 
     `plane`: columns x, y, when (`before` or `after`), label; `trace`: strength and the three measures of each."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6))
-    colours = dict(zip(sorted(plane["label"].unique()), sns.color_palette(PALETTE)))
+    colours = dict(zip(sorted(plane["label"].unique()), PALETTE))
     for (when, label), part in plane.groupby(["when", "label"], sort=False):
         left.scatter(part["x"], part["y"], s=9, color=colours[label], alpha=.15 if when == "before" else .7,
                      label=label if when == "after" else None, linewidths=0)
@@ -379,12 +380,6 @@ def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0, f
     ax.tick_params(axis="y", rotation=0)
     ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
     return _done(figure)
-
-
-def _beside(names: Sequence, kinds: Sequence) -> list:
-    """Colours of kinds in a figure whose rows have `names`: grey if these are methods, whose colours they are not."""
-    grey = METHODS.keys() & set(names) and not METHODS.keys() & set(kinds)
-    return list(islice(cycle(GREYS), len(kinds))) if grey else method_colours(kinds)
 
 
 def _number(value: float, form: str = ".2f") -> str:
@@ -464,7 +459,7 @@ def causal_graphs(graphs: Mapping[str, object], places: Mapping[str, tuple[float
     import networkx as nx
 
     figure, axes = plt.subplots(1, len(graphs), figsize=(3.1 * len(graphs), 2.6), squeeze=False)
-    colours = sns.color_palette(PALETTE)
+    colours = PALETTE
     steps = {frozenset(pair) for pair in zip(path, path[1:])}
     for ax, (name, graph) in zip(axes[0], graphs.items()):
         for shape, nodes in (("s", [v for v in graph if v in boxed]), ("o", [v for v in graph if v not in boxed])):
@@ -490,7 +485,7 @@ def clouds(panels: Mapping[str, pd.DataFrame], rows: int = 1, colours: Sequence[
         ax.set_axis_off()
     for ax, (label, data), colour in zip(axes.flat, panels.items(), colours or [0] * len(panels)):
         x, y = data.columns[:2]
-        ax.scatter(data[x], data[y], s=3, alpha=.35, linewidths=0, color=sns.color_palette(PALETTE)[colour],
+        ax.scatter(data[x], data[y], s=3, alpha=.35, linewidths=0, color=PALETTE[colour],
                    rasterized=True)
         ax.set(xlabel=x, ylabel=y)
         ax.annotate(f"{label}\nr = {_number(data[[x, y]].corr().iloc[0, 1])}", (0, 1), (2, 3), xycoords="axes fraction",
@@ -505,7 +500,7 @@ def cut(data: pd.DataFrame, kept, curves: pd.DataFrame, at: float, xlabel: str) 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))
     x, y = data.columns[:2]
     left.scatter(data[x], data[y], s=4, color="0.8", linewidths=0, rasterized=True)
-    left.scatter(data[x][kept], data[y][kept], s=4, color=sns.color_palette(PALETTE)[3], linewidths=0, rasterized=True)
+    left.scatter(data[x][kept], data[y][kept], s=4, color=PALETTE[3], linewidths=0, rasterized=True)
     left.set(xlabel=x, ylabel=y)
     for name, colour, dash in zip(curves, PALETTE, cycle(["-", "--", "-", ":"])):           # some lie on each other
         right.plot(curves.index, curves[name], dash, color=colour, label=f"{name}: {_number(curves[name].loc[at])}")
@@ -534,7 +529,7 @@ def outcomes(data: pd.DataFrame, x: str, kind: str, curve: pd.Series, at: float,
     left.set(xlabel=x, ylabel="share of draws")
     left.yaxis.set_major_formatter("{x:g}")
     left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(kinds), fontsize=9, handlelength=1, borderaxespad=0)
-    colour = sns.color_palette(PALETTE)[3]
+    colour = PALETTE[3]
     right.plot(curve.index, curve, color="0.6", marker=".")
     right.plot(at, curve.loc[at], "o", ms=9, color=colour)
     right.axhline(level, ls="--", lw=1, color="0.4")

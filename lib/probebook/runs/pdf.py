@@ -9,8 +9,12 @@ from pathlib import Path
 from probebook.base import UserError, read_yaml, written_whole
 from probebook.runs.pages import home
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 20        # of a page's own clock: until formulas are set
+
+
+def chromium() -> str | None:
+    """Path of a Chromium, if there is one."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def chapters() -> dict[str, list[str]]:
@@ -22,7 +26,7 @@ def chapters() -> dict[str, list[str]]:
 
 def write(out: Path) -> list[Path]:
     """Write `OUT/N.pdf` for every chapter of the built book. UserError: no built book, no Chromium."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    browser = chromium()
     book = home() / "_build" / "book"
     if not browser:
         raise UserError("no Chromium: install it (Debian: apt-get install chromium)")

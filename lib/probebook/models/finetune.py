@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from probebook.models.batches import Batch, position_weights
-from probebook.models.loading import Model
+from probebook.models.loading import Model, mixed_precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class Trainer:
             self.body.net.train()
             for rows in self.orders:
                 batch = Batch(rows, self.ids, self.weights, self.body.tokenizer.pad_token_id)
-                with torch.autocast(device.type, torch.bfloat16):
+                with mixed_precision(device):
                     out = self.body.base(input_ids=self.change(batch).to(device), attention_mask=batch.mask.to(device))
                 hidden = out.last_hidden_state.float()
                 yield rows, (batch.weights.to(hidden)[:, None] @ hidden)[:, 0], hidden

@@ -2,7 +2,8 @@
 
 The run is a function of (text, recipe): rows are drawn from `(seed, step)`, so a run that was
 killed and resumed from its checkpoint continues with the very batches it would have seen.
-Bit-equality holds for one thread count only, because bfloat16 sums depend on how they are split.
+Bit-equality holds for one thread count and one kind of processor only: sums depend on how they are split, and
+products are in bfloat16 where the device has units for it (`bfloat16_units`), else in float32.
 """
 from __future__ import annotations
 
@@ -92,10 +93,16 @@ def cloze_loss(model, inputs, labels, chosen) -> torch.Tensor:
     device = next(model.parameters()).device
     inputs, labels, chosen = inputs.to(device), labels.to(device), chosen.to(device)
     attention = (inputs != PAD) if (inputs == PAD).any() else None
-    with torch.autocast(device.type, torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16_units(device)):
         hidden = model.base_model(input_ids=inputs, attention_mask=attention).last_hidden_state
         logits = Model("", model, None, "masked").head(hidden[chosen])
     return F.cross_entropy(logits.float(), labels[chosen])
+
+
+def bfloat16_units(device: torch.device) -> bool:
+    """Whether a device multiplies in bfloat16 itself: a GPU, or a processor with AMX or AVX-512 BF16."""
+    able = torch.cpu.get_capabilities()
+    return device.type != "cpu" or bool(able.get("amx_bf16") or able.get("avx512_bf16"))
 
 
 def gradients(model, tasks, pool: ThreadPoolExecutor) -> torch.Tensor:

@@ -23,7 +23,7 @@ from probebook.models import checkpoint, pretrain, windows
 from probebook.models.cache import cached
 from probebook.models.classifier import Classifier
 from probebook.models.finetune import seeded
-from probebook.models.loading import POCKET
+from probebook.models.loading import POCKET, mixed_precision
 from probebook.models.qa_heads import HEADS, best_spans, decide, named, typed
 
 
@@ -162,9 +162,9 @@ class Network(nn.Module):
         return h, self.heads(h, batch)
 
     def encoded(self, batch, layers: bool = False):
-        """What the encoder gives, in mixed precision; with the hidden states of all `layers`, or the last alone."""
+        """What the encoder gives, on a GPU in mixed precision; with the hidden states of all `layers`, or the last alone."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
-        with torch.autocast(self.body.device.type, torch.bfloat16):
+        with mixed_precision(self.body.device):
             return self.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=layers, **types)
 
 

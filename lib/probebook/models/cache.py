@@ -4,9 +4,12 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import torch
+from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
@@ -16,27 +19,50 @@ from probebook.base import cache_dir, cache_path, written_whole
 def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """The tensors that `make` gives, on the CPU, kept in a folder of the cache under a hash of `key` (plain values).
 
-    A damaged file is made again, with a warning. What finds no room on the disk is not kept, with a warning; what lies
-    in a folder that cannot be written is read. UserError: it does not lie there."""
+    Of several processes that ask for the same at the same time one makes it, the others wait. A damaged file is made
+    again, with a warning. What finds no room on the disk is not kept, with a warning; what lies in a folder that cannot
+    be written is read. UserError: it does not lie there."""
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
     path = cache_path() / room / f"{name}.safetensors"
-    if path.exists():
-        try:
-            with safe_open(path, "pt") as f:
-                tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
-            if meta.get("sha256") == digest(tensors):
-                return tensors
-        except (SafetensorError, OSError):
-            pass
-        warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=3)
+    if found := _read(path):
+        return found
     cache_dir()
-    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
-    try:
-        with written_whole(path) as part:
-            save_file(tensors, part, metadata={"sha256": digest(tensors)})
-    except (SafetensorError, OSError) as e:
-        warnings.warn(f"{room} cannot be kept in the cache, the next run computes them again: {e}", stacklevel=3)
+    with _alone(path):
+        if found := _read(path):
+            return found
+        if path.exists():
+            warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=3)
+        tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
+        try:
+            with written_whole(path) as part:
+                save_file(tensors, part, metadata={"sha256": digest(tensors)})
+        except (SafetensorError, OSError) as e:
+            warnings.warn(f"{room} cannot be kept in the cache, the next run computes them again: {e}", stacklevel=3)
     return tensors
+
+
+def _read(path: Path) -> dict[str, torch.Tensor] | None:
+    """The tensors of a file; None if it is not there, or damaged."""
+    try:
+        with safe_open(path, "pt") as f:
+            tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
+    except (SafetensorError, OSError):
+        return None
+    return tensors if meta.get("sha256") == digest(tensors) else None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While it holds, no other process or thread makes the file; the operating system frees the lock with its holder.
+    Where no lock can be had (a full disk) each makes its own."""
+    lock = FileLock(path.with_suffix(".lock"))
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def digest(tensors: dict[str, torch.Tensor]) -> str:

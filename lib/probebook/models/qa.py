@@ -162,7 +162,7 @@ class Network(nn.Module):
         return h, self.heads(h, batch)
 
     def encoded(self, batch, layers: bool = False):
-        """What the encoder gives, on a GPU in mixed precision; with the hidden states of all `layers`, or the last alone."""
+        """What the encoder gives; with the hidden states of all `layers`, or the last alone."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
         with mixed_precision(self.body.device):
             return self.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=layers, **types)

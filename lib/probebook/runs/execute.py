@@ -6,24 +6,29 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
 
 import nbformat
 import psutil
 from filelock import Timeout
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
-from probebook.runs.pages import Page, home
+from probebook.runs.pages import Page, home, modules
+from probebook.runs.progress import RunProgress, expected
 from probebook.runs.run_record import run_lock
 from probebook.runs.schema import check_layers
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
+
+if TYPE_CHECKING:
+    from probebook.runs.warm import Server
 
 QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
          "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"}
@@ -36,8 +41,10 @@ class PageFailed(Exception):
 def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> list[Run]:  # noqa: B008
     """Run what is not finished yet (everything with `force`); returns the runs that failed.
 
-    As many pages at a time as cores, one on a GPU, each within `limits`. Progress and failures go to stderr.
-    Parameters are checked against the models before any kernel starts (UserError).
+    As many pages at a time as cores, one on a GPU, each within `limits`: the longest first, and
+    pages of different chapters together, since those of one chapter wait for what they share.
+    Progress and failures go to stderr. Parameters are checked against the models before any kernel
+    starts (UserError).
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
@@ -46,16 +53,27 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
         return []
     cores = _cores()
     workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
-    failed, stop = [], threading.Event()
-    with kernel_environment(max(1, cores // workers), runs[0].profile), _Progress() as progress, \
-            ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(execute, run, progress.cells(run), force, limits, stop.is_set): run for run in todo}
+    usual = {run.id: expected(run.page.name, run.profile) for run in todo}
+    queue, failed, stop = _Queue(todo, usual), [], threading.Event()
+    with kernel_environment(max(1, cores // workers), runs[0].profile), _server(todo) as server, \
+            RunProgress(usual, workers) as progress, ThreadPoolExecutor(workers) as pool:
+
+        def one() -> None:
+            with queue.next() as run:
+                progress.begin(run.id, run.page.name)
+                began = time.monotonic()
+                try:
+                    execute(run, partial(progress.at_cell, run.id), force, limits, stop.is_set, server)
+                    error = ""
+                except Exception as e:
+                    error = _said(e, run)
+                    failed.append(run)
+                progress.end(run.id, run.page.name, time.monotonic() - began, error)
+
+        futures = [pool.submit(one) for _ in todo]
         try:
             for future in as_completed(futures):
-                error = future.exception()
-                progress.end(futures[future], error)
-                if error:
-                    failed.append(futures[future])
+                future.result()
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -66,9 +84,47 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
     return failed
 
 
+class _Queue:
+    """Runs in the order in which they should begin."""
+
+    def __init__(self, runs: list[Run], seconds: dict[str, float]):
+        self.waiting = sorted(runs, key=lambda run: -seconds[run.id])
+        self.chapters, self.lock = [], threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[Run]:
+        """The longest run that waits, if there is one of a chapter that no run is under way of."""
+        with self.lock:
+            free = [run for run in self.waiting if run.page.chapter not in self.chapters]
+            run = (free or self.waiting)[0]
+            self.waiting.remove(run)
+            self.chapters.append(run.page.chapter)
+        try:
+            yield run
+        finally:
+            with self.lock:
+                self.chapters.remove(run.page.chapter)
+
+
+def _server(runs: list[Run]) -> AbstractContextManager[Server | None]:
+    """What forks the kernels of several runs; of a single one nothing would be gained."""
+    if len(runs) == 1:
+        return nullcontext()
+    from probebook.runs.warm import server
+    return server({name for run in runs for name in modules(run.page)}) or nullcontext()
+
+
+def _said(error: Exception, run: Run) -> str:
+    """What progress says of a run that failed."""
+    what = {PageFailed: "failed at ", UserError: "failed: "}.get(type(error), f"failed: {type(error).__name__}: ")
+    return f"{what}{error}\n  its partial notebook: {run.partial.relative_to(home())}"
+
+
 def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
-            limits: Limits = Limits(), stopped: Callable[[], bool] = lambda: False) -> None:     # noqa: B008
+            limits: Limits = Limits(), stopped: Callable[[], bool] = lambda: False,              # noqa: B008
+            server: Server | None = None) -> None:
     """Run one page and write its folder, once every cell has ended without an error; PageFailed says what was wrong.
+    The kernel is the server's fork, or started anew.
 
     Of two processes that are asked for the same run one waits for the other (until `stopped`), and finds it finished.
     The lock is the operating system's, so a killed process leaves none behind."""
@@ -76,7 +132,7 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
         with alone(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
-                notebook = _executed(run, at_cell, limits)
+                notebook = _executed(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
                     raise PageFailed("its end: the page, the code or the data have changed meanwhile: run it again")
                 run.finish(*_tidy(notebook, run, time.monotonic() - began))
@@ -99,7 +155,8 @@ def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
         lock.release()
 
 
-def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits) -> nbformat.NotebookNode:
+def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
+              server: Server | None) -> nbformat.NotebookNode:
     """The page's notebook after all cells; papermill saves it as the run's partial notebook after each."""
     import papermill
     logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
@@ -112,7 +169,7 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits) -> 
         at_cell(current[0], total)
 
     at_cell(0, total)
-    with watched(limits) as (kernel, ended):
+    with watched(limits, server) as (kernel, ended):
         try:
             notebook = papermill.execute_notebook(
                 run.page.notebook, str(run.partial), run.changed, kernel_name="python3", progress_bar=False,
@@ -176,43 +233,3 @@ def _cores() -> int:
 def _on_gpu() -> bool:
     import torch
     return torch.cuda.is_available()
-
-
-class _Progress:
-    """A bar for each page in a terminal, a line when a page starts and ends elsewhere."""
-
-    def __init__(self):
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-                   TextColumn("cells"), TimeElapsedColumn())
-        self.bars = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.tasks = {}
-
-    def __enter__(self):
-        self.bars.start()
-        self.began = time.monotonic()
-        return self
-
-    def __exit__(self, *_):
-        self.bars.stop()
-
-    def cells(self, run: Run) -> Callable[[int, int], None]:
-        task = self.tasks[run.path] = self.bars.add_task(run.page.name, total=None, start=False)
-
-        def at_cell(i: int, n: int) -> None:
-            if i == 0:
-                self.bars.start_task(task)
-                if self.bars.disable:
-                    self.console.print(f"{run.page.name}: {n} cells")
-            self.bars.update(task, completed=i, total=n)
-        return at_cell
-
-    def end(self, run: Run, error: BaseException | None) -> None:
-        self.bars.stop_task(self.tasks[run.path])
-        if error:
-            what = {PageFailed: f" at {error}", UserError: f": {error}"}
-            what = what.get(type(error), f": {type(error).__name__}: {error}")
-            self.console.print(f"{run.page.name}: failed{what}", markup=False)
-            self.console.print(f"  its partial notebook: {run.partial.relative_to(home())}", markup=False)
-        elif self.bars.disable:
-            self.console.print(f"{run.page.name}: done after {time.monotonic() - self.began:.0f} s", markup=False)

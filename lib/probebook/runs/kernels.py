@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psutil
 
 from probebook.base import UserError
+
+if TYPE_CHECKING:
+    from probebook.runs.warm import Server
 
 EVERY = .2      # seconds between two looks at a kernel's memory
 
@@ -41,15 +45,22 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 
 
 @contextmanager
-def watched(limits: Limits) -> Iterator[tuple[type, Callable[[], str]]]:
-    """A class of kernel managers for one page, and a function that says why its kernel was ended (empty: it was not).
+def watched(limits: Limits, server: Server | None = None) -> Iterator[tuple[type, Callable[[], str]]]:
+    """A class of kernel managers for one page, and a function that says why its kernel was ended
+    (empty: it was not). With a server the kernel is its fork.
 
-    Addresses are files of a folder of its own, since kernels that start at the same time take each other's ports."""
+    Addresses are files of a folder of its own, since kernels that start at the same time take each
+    other's ports."""
     from jupyter_client import AsyncKernelManager
 
     class Watched(AsyncKernelManager):
         async def start_kernel(self, **given):
             self.transport, self.ip, self.connection_file = "ipc", f"{folder}/kernel", f"{folder}/kernel.json"
+            if server:
+                from probebook.runs.warm import WarmProvisioner
+                self.provisioner = WarmProvisioner(kernel_id=self.kernel_id, parent=self,
+                                                   kernel_spec=self.kernel_spec)
+                self.provisioner.server = server
             await super().start_kernel(**given)
             processes.append(psutil.Process(self.provisioner.pid))
 

@@ -44,6 +44,11 @@ class Page:
     def path(self) -> Path:
         return home() / ("." if self.name.startswith("book/") else "notebooks") / f"{self.name}.md"
 
+    @property
+    def chapter(self) -> str:
+        """The folder that it lies in."""
+        return self.name.partition("/")[0]
+
     @cached_property
     def source(self) -> str:
         return self.path.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -19,18 +20,19 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from probebook.base import UserError
 from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
 from probebook.runs.kernels import Limits, kill
-from probebook.runs.pages import Page, home
+from probebook.runs.pages import Page, home, modules
+from probebook.runs.progress import USUAL, RunProgress, in_words
 from probebook.runs.run_record import read_record
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import read
+from probebook.runs.warm import server
 
+_server = cache(server)      # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
 EVERY = 1.      # seconds after which new workers are looked for
 SHOWN = 20      # runs that --dry-run lists
@@ -51,8 +53,10 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
     if todo:
+        page = next(iter(todo.values())).page
+        usual = dict.fromkeys(todo, median(_seconds(page) or [USUAL]))
         with dask.config.set(CONFIG), _client(_some(workers, todo), scheduler, next(iter(todo.values()))) as client, \
-                _Progress(len(runs), len(runs) - len(todo)) as progress:
+                RunProgress(usual, _some(workers, todo), len(runs) - len(todo)) as progress:
             failed = _run_all(client, todo, limits, progress)
     for point, error in failed.items():
         progress.print(f"{runs[point].page.name}, {point}: {error}\n  {runs[point].command}")
@@ -66,14 +70,19 @@ def forecast(path: Path, workers: int | None = None) -> str:
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     page = next(iter(runs.values())).page
-    records = map(read_record, (home() / "_build" / "runs" / page.name).glob("*"))
-    seconds = [record.seconds for record in records if record]
+    seconds = _seconds(page)
     workers = _some(workers, todo)
-    left = f"about {_duration(median(seconds) * len(todo) / workers)} on {workers} worker{'s'[:workers > 1]}, from " \
+    left = f"about {in_words(median(seconds) * len(todo) / workers)} on {workers} worker{'s'[:workers > 1]}, from " \
         f"{len(seconds)} finished" if seconds else "no estimate: no finished run"
     lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time left: {left}",
              *(f"  {point}" for point in list(todo)[:SHOWN])]
     return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))
+
+
+def _seconds(page: Page) -> list[float]:
+    """How long the finished runs of a page took."""
+    records = map(read_record, (home() / "_build" / "runs" / page.name).glob("*"))
+    return [record.seconds for record in records if record]
 
 
 def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:
@@ -92,11 +101,6 @@ def _gpus() -> list[str]:
     import torch
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
     return [name for name in names.split(",")[:torch.cuda.device_count()] if name]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else \
-        f"{seconds / 3600:.1f} h"
 
 
 @contextmanager
@@ -130,7 +134,7 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
             raise
 
 
-def _run_all(client: Client, todo: dict[str, Run], limits: Limits, progress: _Progress) -> dict[str, str]:
+def _run_all(client: Client, todo: dict[str, Run], limits: Limits, progress: RunProgress) -> dict[str, str]:
     """Errors by point. As many runs are with the cluster as it has threads: what waits there would be blamed for the
     death of a worker that was to run it next, and fill the scheduler's memory."""
     waiting, under_way, failed = deque(todo), {}, {}
@@ -153,7 +157,7 @@ def _run_all(client: Client, todo: dict[str, Run], limits: Limits, progress: _Pr
                 point, began = under_way.pop(future)
                 if error := _error(future):
                     failed[point] = error
-                progress.end(point, error, time.monotonic() - began)
+                progress.end(point, point, time.monotonic() - began, error and f"failed, {error}")
     return failed
 
 
@@ -184,7 +188,7 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
         raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} is asked for: "
                         "it has other sources, data or versions (or they have changed since the sweep began)")
     try:
-        execute(run, limits=limits)
+        execute(run, limits=limits, server=_server(tuple(modules(run.page))))
     except PageFailed as e:
         return str(e)
     except Exception as e:
@@ -195,30 +199,3 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
 def _line(error: BaseException) -> str:
     return hide_secrets(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
 
-
-class _Progress:
-    """A bar with an estimate in a terminal, a line for each run that has ended elsewhere; failures at once in both."""
-
-    def __init__(self, total: int, finished: int):
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
-                   TextColumn("left"), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task, self.total, self.done, self.failed = self.bar.add_task("runs", total=total), total, finished, 0
-        self.bar.update(self.task, completed=finished)
-
-    def __enter__(self):
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_):
-        self.bar.stop()
-
-    def print(self, line: str) -> None:
-        self.console.print(line, markup=False)
-
-    def end(self, point: str, error: str, seconds: float) -> None:
-        self.done, self.failed = self.done + 1, self.failed + bool(error)
-        self.bar.update(self.task, completed=self.done, description=f"runs, {self.failed} failed")
-        if error or self.bar.disable:
-            self.print(f"{self.done}/{self.total} {point}: {f'failed, {error}' if error else f'{seconds:.1f} s'}")

@@ -1,0 +1,147 @@
+"""Warm kernels: one process imports the libraries once, each kernel is a fork of it.
+
+The process (`python -m probebook.runs.warm MODULE …`) reads a line of JSON per kernel (command, environment, folder),
+forks and answers with the new process's number; at the end of its input it ends, and its kernels see that their parent
+is gone. It imports and computes nothing, so there are no threads, seeds or caches that two kernels could share.
+"""
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+
+import psutil
+from jupyter_client.provisioning import LocalProvisioner
+
+LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot", "myst_nb", "seaborn",
+             "scipy.stats", "sklearn.linear_model", "torch", "datasets",
+             "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
+             "transformers.models.modernbert.modeling_modernbert",       # the pocket models' own
+             "transformers.models.llama.modeling_llama")
+INLINE = "module://matplotlib_inline.backend_inline"     # what a kernel sets before a page imports matplotlib
+
+
+class Server:
+    """Forks kernels from a process that has imported `modules` beside LIBRARIES; usable from several threads.
+
+    The process starts at the first kernel, and anew if it has died. A context manager ends it."""
+
+    def __init__(self, modules: Iterable[str]):
+        self.modules, self.process, self.lock = sorted(modules), None, threading.Lock()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.process:
+            with suppress(OSError):
+                self.process.stdin.close()
+            self.process.wait()
+            self.process.stdout.close()
+
+    def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
+        """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has died of it."""
+        answer = ""
+        with self.lock, suppress(OSError):
+            if not self.process or self.process.poll() is not None:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", __name__, *LIBRARIES, *self.modules], stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE, text=True, start_new_session=True)
+            self.process.stdin.write(json.dumps([command, env, folder]) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the process that forks kernels has ended")
+        return Forked(int(answer))
+
+
+def server(modules: Iterable[str]) -> Server | None:
+    """A server; None where a process with these libraries cannot be forked safely."""
+    return Server(modules) if sys.platform == "linux" else None
+
+
+class Forked:
+    """A server's fork, as far as `LocalProvisioner` asks of a `Popen`; how it ended is not known."""
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int):
+        self.pid, self.process = pid, None
+        with suppress(psutil.NoSuchProcess):
+            self.process = psutil.Process(pid)
+
+    def poll(self) -> int | None:
+        """None while it runs, then 0."""
+        return None if self.process and self.process.is_running() else 0
+
+    def wait(self) -> int:
+        if self.process:
+            self.process.wait()
+        return 0
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class WarmProvisioner(LocalProvisioner):
+    """Starts a manager's kernel as a fork of `server`."""
+    server: Server
+
+    async def launch_kernel(self, cmd, **given):
+        self.process = self.server.fork(cmd, given["env"], str(given.get("cwd") or os.getcwd()))
+        self.pid = self.pgid = self.process.pid                   # it leads a session of its own
+        self.cwd = given.get("cwd", os.getcwd())
+        return self.connection_info
+
+
+def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
+    """Fork at each request: what the fork is to be, None in the server itself at the end of its input."""
+    os.environ["MPLBACKEND"] = INLINE
+    for name in modules:
+        with suppress(ImportError):                               # the page that wants it will say so
+            import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)                 # no kernel waits to be reaped
+    gc.collect()
+    gc.freeze()                                                   # or a kernel's first collection copies all pages
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            return json.loads(line)
+        print(pid, flush=True)
+    return None
+
+
+def _become(command: list[str], env: dict[str, str], folder: str) -> None:
+    """Go on as the process that `command` would have started."""
+    import numpy as np
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)                                                 # the server's output is its line to the runner
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(env | {"JPY_PARENT_PID": str(os.getppid())})
+    np.random.seed()
+    sys.argv = command[2:]
+    sys.path[0] = folder
+    runpy.run_module(command[2], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    if asked := _serve(sys.argv[1:]):
+        _become(*asked)

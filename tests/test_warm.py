@@ -1,0 +1,129 @@
+"""Warm kernels: forks of one process give what a kernel of its own gives, and share nothing with each other."""
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pandas as pd
+import psutil
+import pytest
+
+from probebook.models.cache import cached
+from probebook.runs.execute import kernel_environment, run_all
+from probebook.runs.pages import find
+from probebook.runs.progress import RunProgress
+from probebook.runs.store import plan
+from probebook.runs.warm import Server
+
+DRAWS = """
+    import os, random, sys, threading
+    import numpy as np, pandas as pd, torch
+    start(globals())
+    h = torch.randn(200, 40) @ torch.randn(40, 40)
+    numbers = [torch.linalg.svdvals(h)[0].item(), np.random.rand(), random.random(), hash("word") % 1e6, n,
+               torch.get_num_threads(), float(h.float().exp().log1p().sum())]
+    """
+KEEP = 'record(pd.DataFrame({"place": range(len(numbers)), "number": numbers}), "numbers", ["place"])'
+STATE = """
+    first = (not hasattr(torch, "left_behind"), "LEFT" not in os.environ, threading.active_count() < 12)
+    torch.left_behind, os.environ["LEFT"] = True, "1"
+    record(pd.DataFrame({"new": [float(all(first))], "pid": [float(os.getpid())]}), "state")
+    """
+
+
+@pytest.fixture
+def server():
+    with kernel_environment(1, "pocket"), Server(["probebook.runs"]) as found:
+        yield found
+
+
+def metrics(run):
+    return pd.read_parquet(run.folder / "metrics.parquet")
+
+
+def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
+    """One run is a kernel of its own, several are forks: every bit is the same, random numbers included."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    tiny(DRAWS, KEEP)
+    runs = [plan(find("1_demo"), values={"n": n}) for n in (5, 6)]
+    assert run_all(runs[:1]) == []
+    fresh = metrics(runs[0])
+    assert run_all(runs, force=True) == []
+    pd.testing.assert_frame_equal(metrics(runs[0]), fresh, check_exact=True)
+    assert metrics(runs[1]).value.drop(4).tolist() == fresh.value.drop(4).tolist()
+
+
+def test_forks_share_no_state(tiny):
+    tiny(DRAWS, STATE)
+    runs = [plan(find("1_demo"), values={"n": n}) for n in (1, 2, 3)]
+    assert run_all(runs) == []
+    found = [metrics(run).set_index("metric").value for run in runs]
+    assert [one["new"] for one in found] == [1, 1, 1]
+    assert len({one["pid"] for one in found}) == 3
+
+
+def test_a_fork_is_ended_by_its_group(server):
+    command = ["python", "-m", "timeit", "-n1", "-r1", "__import__('time').sleep(600)"]
+    fork = server.fork(command, dict(os.environ), os.getcwd())
+    end = time.monotonic() + 60
+    while os.getsid(fork.pid) != fork.pid and time.monotonic() < end:     # until it has a session of its own
+        time.sleep(.01)
+    assert fork.poll() is None
+    assert os.getsid(fork.pid) == fork.pid
+    os.killpg(fork.pid, signal.SIGKILL)
+    assert fork.wait() == 0 and fork.poll() == 0 and not psutil.pid_exists(fork.pid)
+
+
+def test_a_server_that_died_starts_again(server):
+    command = ["python", "-m", "timeit", "-n1", "-r1", "0"]
+    server.fork(command, dict(os.environ), os.getcwd()).wait()
+    first = server.process.pid
+    server.process.kill()
+    server.process.wait()
+    assert server.fork(command, dict(os.environ), os.getcwd()).wait() == 0
+    assert server.process.pid != first
+
+
+def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
+    import torch
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    made, found = [], []
+
+    def make():
+        made.append(1)
+        time.sleep(.5)
+        return {"h": torch.arange(3.)}
+
+    askers = [threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"])) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert len(made) == 1
+    assert [h.tolist() for h in found] == [[0, 1, 2]] * 4
+
+
+def test_longest_first_and_chapters_apart(tiny):
+    from probebook.runs.execute import _Queue
+    for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
+        tiny("1", name=name)
+    runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
+    queue = _Queue(runs, dict(zip([run.id for run in runs], (9., 20., 1.))))
+    with queue.next() as first, queue.next() as second, queue.next() as third:
+        assert [run.page.name for run in (first, second, third)] == ["1_demo/02_b", "2_demo/01_c", "1_demo/01_a"]
+
+
+def test_the_time_left_is_scaled_by_what_has_ended(capsys):
+    """Two of four like runs took twice what was expected on one worker: the others will as well."""
+    with RunProgress(dict.fromkeys("abcd", 10.), 1) as progress:
+        assert progress.left() == 40
+        for key in "ab":
+            progress.end(key, f"page {key}", 20.)
+        assert progress.left() == 40
+        progress.end("c", "page c", 1., "failed at cell 2")
+        progress.end("d", "page d", 20.)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["1 of 4: page a: 20.0 s; about 60 s left", "2 of 4: page b: 20.0 s; about 40 s left",
+                     "3 of 4: page c: failed at cell 2", "4 of 4: page d: 20.0 s"]

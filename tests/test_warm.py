@@ -108,7 +108,7 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
 def test_longest_first_and_chapters_apart(tiny):
     from probebook.runs.execute import _Queue
     for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
-        tiny("1", name=name)
+        tiny(f"print({name!r})", name=name)
     runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
     queue = _Queue(runs, dict(zip([run.id for run in runs], (9., 20., 1.))))
     with queue.next() as first, queue.next() as second, queue.next() as third:

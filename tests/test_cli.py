@@ -1,6 +1,8 @@
 """The command line as a user meets it: what it prints where, and its exit status."""
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -8,8 +10,10 @@ import time
 
 import pandas as pd
 import psutil
+import pytest
 
 from conftest import probebook
+from probebook.base import ROOT
 
 
 def test_help_is_quick_and_loads_no_library():
@@ -18,6 +22,77 @@ def test_help_is_quick_and_loads_no_library():
     assert not {"torch", "transformers", "pandas", "papermill"} & {line.split("|")[-1].strip() for line in
                                                                  done.stderr.splitlines()}
     assert "params" in probebook("--help").stdout
+
+
+PAGE = "1_causal_probing/03"
+HEAVY = {"torch", "transformers", "pandas", "nbformat", "jsonschema", "jupytext", "papermill", "dask", "scipy"}
+LIGHT = [["params", PAGE], ["params", "none"], ["results"], ["results", PAGE, "-p", "n=77"], ["results", "none"],
+         ["results", PAGE, "-p", "nosuch=1"], ["results", "-p", "n=1"], ["run", "none"],
+         ["run", PAGE, "-p", "nosuch=1"],
+         ["run", PAGE, "-p", "n=0"], ["run", PAGE, "-p", "n=many"], ["run", PAGE, "-p", "layer=77"],
+         ["run", PAGE, "--profile", "huge"], ["run", PAGE, "-f", "none.yaml"], ["sweep", "none.yaml"],
+         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["records", "list"], ["records", "show", "none"],
+         ["records", "export", "x.zip", "none"], ["records", "import", "none.zip"], ["lab", "student", "x", "none"],
+         ["lab", "grade", "none"], ["models", "list"], ["models", "train", "none"], ["models", "card", "none"],
+         ["data", "list"], ["data", "get", "none"]]
+
+
+def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedProcess]:
+    """Processor seconds of a command, on a busy machine the least of three; its modules end its standard error."""
+    code = ("import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, file=sys.stderr)); "
+            "from probebook.cli import app; app()")
+    best = float("inf")
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False,
+                              env=os.environ | env)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if best < limit:
+            break
+    return best, done
+
+
+def test_help_takes_a_moment():
+    seconds, done = seconds_of(["--help"], .6)
+    assert done.returncode == 0 and "params" in done.stdout and seconds < .6
+    assert not ({"rich", "numpy", "pydantic"} | HEAVY) & set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_what_needs_no_library_loads_none(words, tmp_path, monkeypatch):
+    """Lists and refusals: at most a second, without pandas, torch and Jupyter, and a refusal is one line."""
+    monkeypatch.chdir(tmp_path)
+    seconds, done = seconds_of(words, 2, PROBEBOOK_HOME=str(ROOT))
+    message, _, modules = done.stderr.rpartition("modules ")
+    assert not HEAVY & set(modules.split()) and seconds < 2
+    assert done.returncode == 0 or (done.returncode == 2 and done.stdout == "" and message.count("\n") == 1), message
+
+
+def test_a_finished_run_is_printed_without_pandas(tiny):
+    tiny("import pandas as pd", "record(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
+    probebook("run", "1_demo")
+    seconds, done = seconds_of(["results", "1_demo"], 2)
+    assert done.stdout == "table,word,metric,value\nscores,a,score,2.5\n" and seconds < 2
+    assert not HEAVY & set(done.stderr.split())
+    listed = probebook("results").stdout
+    assert listed.splitlines()[0] == "page,run,profile,changed,seconds,device,finished,commit"
+    for form in ("markdown", "latex"):
+        assert "2.5" in probebook("results", "1_demo", "--format", form).stdout
+
+
+def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp_path):
+    """One attempt (the hub's own client tries for a minute, a line each time), and one line."""
+    nowhere = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path),
+               "PROBEBOOK_HOME": str(ROOT)}
+    began = time.monotonic()
+    seconds, done = seconds_of(["run", PAGE, "-p", "model=no/such"], 6, **nowhere)
+    wall = time.monotonic() - began
+    message, _, modules = done.stderr.rpartition("modules ")
+    assert done.returncode == 2 and done.stdout == "" and message.count("\n") == 1
+    assert message.startswith("probebook: no model 'no/such': give a pocket model (pocket-agreement, ")
+    assert seconds < 6 and "torch" not in modules.split()
+    assert wall < 20                                            # five more attempts would sleep 23 s
 
 
 def test_run_and_results(tiny, tmp_path):

@@ -1,12 +1,14 @@
 """Embedding and patching on a tiny random model of each architecture, against transformers' own outputs."""
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
+from probebook import hub
 from probebook.base import UserError
 from probebook.models import depth, embed, head_logits, load, patch, word_logits
 from probebook.models.cloze import corrupted
@@ -241,6 +243,40 @@ def test_bad_input_gets_one_line(folders, call, says, monkeypatch):
     with pytest.raises(UserError, match=says) as error:
         call(load(folders["bert"]))
     assert "\n" not in str(error.value)
+
+
+def test_a_pocket_models_depth_is_its_configurations():
+    names = [path.parent.name for path in hub.POCKET.glob("*/config.json")]
+    assert len(names) > 5 and all(hub.pocket_depth(name) == depth(name) for name in names)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("no network"), TimeoutError(), ValueError("no name")])
+def test_the_hub_is_asked_once(monkeypatch, tmp_path, error):
+    """Nowhere: refused. In the cache: read from there, and the hub's own client does not try again and again."""
+    asked = []
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", lambda url: asked.append(url) or raised(error))
+    with pytest.raises(UserError, match="no model 'no/such': give a pocket model"):
+        hub.is_local.__wrapped__("no/such")
+    assert len(asked) == 1 and asked[0].endswith("no/such/resolve/main/config.json")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda name, file: str(tmp_path / file))
+    assert hub.is_local.__wrapped__("no/such") and len(asked) == 2
+    assert hub.is_local.__wrapped__(str(tmp_path)) and hub.is_local.__wrapped__("pocket-english") and len(asked) == 2
+
+
+@pytest.mark.parametrize(("status", "local"), [(429, False), (503, False), (404, None), (401, None)])
+def test_a_hub_in_trouble_is_asked_by_its_own_client(monkeypatch, status, local):
+    error = OSError()
+    error.response = SimpleNamespace(status_code=status)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", lambda url: raised(error))
+    if local is None:
+        with pytest.raises(UserError, match="no model 'no/such'"):
+            hub.is_local.__wrapped__("no/such")
+    else:
+        assert hub.is_local.__wrapped__("no/such") is local
+
+
+def raised(error):
+    raise error
 
 
 def test_no_head_and_a_random_head_are_refused(folders):

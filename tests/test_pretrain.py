@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from probebook import hub
 from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.models import pretrain, recipes
@@ -24,6 +25,10 @@ def prose():
 
 def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_the_command_line_knows_every_recipe():
+    assert hub.RECIPES == [*recipes.RECIPES, *recipes.READERS, "pocket-vectors"]
 
 
 def test_vocabulary_is_sorted_uncased_and_the_same_but_for_ties(prose):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import shutil
 
+import jupytext
 import nbformat
 import pandas as pd
 import papermill
@@ -106,7 +107,7 @@ def test_a_parameters_cell_holds_declarations_only(cell, capsys):
 
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
-    monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
+    monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     assert check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
     assert check_layers(types, {"model": "m", "layers": [], "layer": None}) is None
@@ -114,7 +115,7 @@ def test_layers_of_a_model_are_accepted(monkeypatch, layer):
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
 def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
-    monkeypatch.setattr("probebook.models.loading.depth", lambda name: 4)
+    monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
         check_layers(types, {"model": "m", "layers": layers, "layer": layer})
@@ -152,6 +153,44 @@ def test_a_page_without_its_header_is_one_line(tiny):
     path.write_text(path.read_text().partition("---\n# A page")[2], encoding="utf-8")
     with pytest.raises(UserError, match="01_first.md has no kernelspec: begin it with the header of another page"):
         plan(find("1_demo"), "smoke")
+
+
+def test_code_cells_are_those_that_jupytext_reads():
+    for page in [*pages.pages(), *build._book_notebooks()]:
+        cells = [cell for cell in jupytext.reads(page.source, fmt="md:myst").cells if cell.cell_type == "code"]
+        assert page.code == [(cell.metadata.get("tags", []), cell.source) for cell in cells], page.name
+
+
+@pytest.mark.parametrize("text", [
+    "```{code-cell}\n\n\nx = 1\n```", "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```", "```{code-cell}\n```",
+    "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```", "````{code-cell}\n```\nx\n````",
+    "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```", "~~~{code-cell}\nx = 1\n~~~",
+    "```{code-cell}\n:tags: [a]\n:other: 1\n\n\nx = 1\n```\ntext\n```{code-cell}\n# ```\n```\n",
+    ":::{note}\n```{code-cell}\nx = 1\n```\n:::\n"])
+def test_code_cells_of_any_page_are_those_that_jupytext_reads(tiny, text):
+    path = tiny() / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(f"{HEADER}{text}\n", encoding="utf-8")
+    found = [(cell.metadata.get("tags", []), cell.source) for cell in jupytext.read(path, fmt="md:myst").cells
+             if cell.cell_type == "code"]
+    assert find("1_demo").code == found and find("1_demo").notebook.cells
+
+
+@pytest.mark.parametrize(("header", "says"), [
+    ("kernelspec: {name: python3}\ntitle: [", "while parsing"), ("only words", "should be `name: value`"),
+    ("title: x", "has no kernelspec")])
+def test_a_header_that_cannot_be_read_is_one_line(tiny, header, says):
+    path = tiny() / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(f"---\n{header}\n---\n# A page\n", encoding="utf-8")
+    with pytest.raises(UserError, match=says) as error:
+        _ = find("1_demo").parameters
+    assert "\n" not in str(error.value)
+
+
+def test_tags_that_are_no_list_are_refused(tiny):
+    path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
+    path.write_text(path.read_text().replace("[parameters]", "parameters"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"cell options: 'parameters' should be a list, \[parameters\]"):
+        _ = find("1_demo").parameters
 
 
 def test_a_page_without_heading_is_one_line(tiny):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import numpy as np
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]      # the checkout (the package is installed in place)
@@ -77,6 +76,7 @@ def sha256(path: Path) -> str:
 
 def tensor(x, device=None):
     """`torch.as_tensor`, which also takes the read-only arrays that pandas hands out."""
+    import numpy as np
     import torch
 
     if not isinstance(x, torch.Tensor):

@@ -30,6 +30,7 @@ class Commands(TyperGroup):
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  rich_markup_mode=None,                        # a third of a second for boxes round the help
                   help="Run, re-run and read the pages of Probebook.")
 records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/; runs as a zip file.")
 data_app = typer.Typer(no_args_is_help=True, help="Data files: where they come from, whether they are right.")
@@ -66,11 +67,15 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
         store: Annotated[bool, typer.Option("--store", help="keep its tables in data/records/PAGE/NAME")] = False,
         name: Annotated[str | None, typer.Option(help="NAME of the stored run, else the profile's")] = None) -> None:
     """Run a page with other parameters; a finished run with the same ones is reused. Prints the notebook's path."""
+    from probebook.runs.kernels import limits
+    from probebook.runs.schema import check_layers
+    planned = _plan(page, p, profile, f)
+    if force or not planned.folder.exists():
+        check_layers(planned.page.types, planned.values)
+    within = limits(time_limit, memory_limit)
     from probebook.runs import records
     from probebook.runs.execute import run_all
-    from probebook.runs.kernels import limits
-    planned = _plan(page, p, profile, f)
-    if run_all([planned], force, limits(time_limit, memory_limit)):
+    if run_all([planned], force, within):
         raise typer.Exit(1)
     if out:
         with written_whole(out) as part:
@@ -88,13 +93,16 @@ def sweep(file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="page, 
                                "workers here; needs a folder that all of it shares")] = None,
           time_limit: TimeLimit = None, memory_limit: MemoryLimit = None) -> None:
     """Run a page with many sets of parameters; what is finished is kept, what fails is listed at the end."""
-    from probebook.runs import sweep as sweeps
     from probebook.runs.kernels import limits
+    from probebook.runs.sweep_file import checked
     if workers and scheduler:
         raise UserError("--workers is for this machine: give it or --scheduler")
+    checked(file)                                               # what is refused is so before Dask is loaded
+    within = limits(time_limit, memory_limit)
+    from probebook.runs import sweep as sweeps
     if dry_run:
         typer.echo(sweeps.forecast(file, workers))
-    elif sweeps.sweep(file, workers, scheduler, limits(time_limit, memory_limit)):
+    elif sweeps.sweep(file, workers, scheduler, within):
         raise typer.Exit(1)
 
 
@@ -142,21 +150,25 @@ def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a
 
     Without PAGE or any filter: list the finished runs.
     """
-    from probebook.runs import results as over
-    from probebook.runs.store import results as long
     if every or where or table or metric or rows or columns or all_versions:
         if p or profile:
             raise UserError("-p and --profile name one run; over all runs choose by --where NAME=VALUE")
+        from probebook.runs import results as over
         rows, columns = ([name.strip() for name in names.split(",") if name.strip()] for names in (rows, columns))
         frame = over.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
-        frame = over.pivot(frame, rows, columns) if rows or columns else frame
-    elif page:
-        frame = long(_plan(page, p, profile or "pocket").read())
-    elif p or profile:
+        typer.echo(over.show(over.pivot(frame, rows, columns) if rows or columns else frame, form), nl=False)
+        return
+    if not page and (p or profile):
         raise UserError("-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE")
-    else:
-        frame = over.runs()
-    typer.echo(over.show(frame, form), nl=False)
+    from probebook.runs.run_record import csv_text, listed
+    names, values = _plan(page, p, profile or "pocket").metrics() if page else listed()
+    if form == "csv":                                           # so much is said without pandas
+        typer.echo(csv_text(names, values), nl=False)
+        return
+    import pandas as pd
+
+    from probebook.runs.results import show
+    typer.echo(show(pd.DataFrame(values, columns=names), form), nl=False)
 
 
 @app.command()
@@ -164,8 +176,9 @@ def compare(a: RunId, b: RunId,
             tolerance: Annotated[float, typer.Option(min=0, help="metrics this close are the same; relative above 1")]
             = 0.0) -> None:
     """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
+    from probebook.runs.run_record import named
+    first, second = named(a), named(b)
     from probebook.runs import results as over
-    first, second = over.named(a), over.named(b)
     differ = over.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
     for name, what in (("parameters", "parameters"), ("metrics", "metrics"), ("rest", "code, device, versions, data")):
@@ -272,6 +285,8 @@ def models_list() -> None:
 @models_app.command("card")
 def models_card(name: str) -> None:
     """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints the folder."""
+    from probebook.hub import check_shipped
+    check_shipped(name)
     from probebook.runs import cards
     typer.echo(cards.write(name))
 
@@ -281,6 +296,8 @@ def models_train(name: str,
                  steps: Annotated[int | None, typer.Option(min=1, help="instead of the recipe's")] = None,
                  out: Annotated[Path | None, typer.Option(help="instead of data/models/NAME")] = None) -> None:
     """Train a pocket model again from the text; a killed training goes on where it stopped. Prints the folder."""
+    from probebook.hub import check_recipe
+    check_recipe(name)
     from probebook.models import recipes
     typer.echo(recipes.train(name, steps=steps, out=out))
 
@@ -306,8 +323,13 @@ def lab_grade(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="not
               workers: Annotated[int, typer.Option(min=1, help="submissions at a time")] = 2,
               time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB") -> None:
     """Run the checks of every submission, each in a process of its own, and write a table. Prints its two paths."""
-    from probebook.labs.grade import grade
+    from probebook.labs.sandbox import submissions
     from probebook.runs.kernels import limits
-    grade(folder, out, profile, workers, limits(time_limit, memory_limit))
+    from probebook.runs.pages import profile_values
+    submissions(folder)
+    profile_values(profile)
+    within = limits(time_limit, memory_limit)
+    from probebook.labs.grade import grade
+    grade(folder, out, profile, workers, within)
     for suffix in (".csv", ".html"):
         typer.echo(out.with_suffix(suffix))

@@ -7,14 +7,16 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-import pandas as pd
-import pooch
-import requests
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from probebook.base import DATA, UserError, cache_dir, cache_path, read_yaml, sha256
+
+if TYPE_CHECKING:              # the command line lists files without them
+    import pandas as pd
+    import requests
 
 REGISTRY = DATA / "registry.yaml"
 
@@ -69,6 +71,7 @@ def fetch(name: str) -> Path:
 
 def check() -> pd.DataFrame:
     """Columns `name`, `file`, `found` (path, "" if nowhere), `ok` (False: missing or wrong, NA: checksum unknown)."""
+    import pandas as pd
     rows = []
     for name, entry in entries().items():
         path = next((place for place in _places(entry) if place.is_file()), None)
@@ -86,6 +89,8 @@ def _places(entry: Entry) -> Iterator[Path]:
 def _download(name: str, entry: Entry) -> Path:
     if entry.url is None:
         raise UserError(f"{name} is not at hand: {entry.how} ({entry.source}), as {entry.file} under PROBEBOOK_DATA")
+    import pooch
+    import requests
     target = cache_dir() / "data" / entry.file
     pooch.get_logger().setLevel(logging.WARNING)
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30, hooks={"response": _only_https})

@@ -17,7 +17,7 @@ from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 from rich.console import Console
 
-from probebook.base import UserError, written_whole
+from probebook.base import written_whole
 from probebook.labs import sandbox
 from probebook.runs.execute import kernel_environment
 from probebook.runs.exercises import exercises, student_cells
@@ -40,9 +40,7 @@ def grade(folder: Path, out: Path, profile: str, workers: int, limits: Limits) -
 
     Outcomes: passed, predicted, to read, wrong, error, not done, missing, not reached; a notebook that is none of a
     page has one row. UserError: a folder without notebooks."""
-    paths = sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
-    if not paths:
-        raise UserError(f"{folder}: no notebooks (*.ipynb) in it: give the folder that the submissions lie in")
+    paths = sandbox.submissions(folder)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
         console.print(f"{why}: submissions run with your rights and network; see Grading in the book", markup=False)

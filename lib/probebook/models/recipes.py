@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from safetensors.numpy import load_file, save_file
 
+from probebook import hub
 from probebook.base import UserError, cache_dir, written_whole
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.story_versions import REGIMES, training
@@ -48,6 +49,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
 
     `steps`: another length than the recipe's. Given the vocabulary (kept in the cache) deterministic for one thread
     count; resumes after a kill. Raises UserError for an unknown name."""
+    hub.check_recipe(name)
     if name == "pocket-vectors":
         if steps:
             raise UserError("pocket-vectors are computed, not trained in steps: leave --steps out")
@@ -55,8 +57,6 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
         return Path(out or POCKET / name)
     if name in READERS:
         return _reader(name, steps, Path(out or POCKET / name))
-    if name not in RECIPES:
-        raise UserError(f"no recipe for {name!r}: there are {', '.join([*RECIPES, *READERS])}, pocket-vectors")
     recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))
     work = cache_dir() / "training" / name
     work.mkdir(parents=True, exist_ok=True)

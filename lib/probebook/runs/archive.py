@@ -14,8 +14,7 @@ from pathlib import Path
 
 from probebook.base import UserError, written_whole
 from probebook.runs.pages import home
-from probebook.runs.results import fitting, found, parameters
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, intact, read_record, run_folder, run_lock
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, found, intact, read_record, run_folder, run_lock
 
 FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}         # what a run's folder holds, and up to how many bytes
 MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII)
@@ -27,6 +26,7 @@ def export(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()) -> 
     A damaged run is left out and named on stderr. UserError: no run is left, conditions as in `results.fitting`.
     """
     records = {(r.page, r.run): r for page in pages or [""] for r in found(page)}
+    from probebook.runs.results import fitting, parameters
     frame = parameters(list(records.values()))
     for condition in where:
         frame = fitting(frame, condition, list(frame))

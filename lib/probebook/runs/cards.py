@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from probebook.base import UserError, plain_name
+from probebook import hub
+from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.models import embed, load, word_logits
 from probebook.models.loading import POCKET
@@ -57,7 +58,8 @@ def measure(name: str, n: int = 3_000) -> dict:
 
 def write(name: str) -> Path:
     """Measure a shipped model and write its card.json and README.md; of biographies and readers also their table."""
-    folder = POCKET / plain_name(name)
+    hub.check_shipped(name)
+    folder = POCKET / name
     record = json.loads((folder / "training.json").read_text())
     card = measure(name)
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")

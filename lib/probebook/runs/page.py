@@ -9,12 +9,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-
-import pandas as pd
-from IPython.display import display
+from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
 from probebook.runs.schema import check_layers, coerce
+
+if TYPE_CHECKING:              # the command line checks names without it
+    import pandas as pd
 
 HIDDEN = "application/papermill.record/"        # outputs of this prefix are stored in a notebook and never shown
 PLAIN = (bool, int, float, str, list, dict, type(None))
@@ -89,6 +90,7 @@ def in_text(**numbers) -> None:
 
 def keep(name: str, mime: str, text: str) -> None:
     """Keep a text in the page's notebook, unseen; `name` may be used once on a page."""
+    from IPython.display import display
     display({HIDDEN + mime: text}, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 

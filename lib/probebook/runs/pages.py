@@ -7,8 +7,11 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 from probebook import base
 from probebook.base import UserError, read_yaml
@@ -27,6 +30,8 @@ if importlib.util.find_spec("probebook") is None:           # elsewhere than in 
 INSTALL = """    !git clone -q --depth 1 {url} probebook
     %pip install -q -e probebook -c probebook/constraints.txt
     sys.path.insert(0, "probebook/lib")"""
+FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
+HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)     # of a page, or of a cell with nested options
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
@@ -70,8 +75,9 @@ class Page:
             notebook = jupytext.reads(self.source, fmt="md:myst")
         except nbformat.ValidationError as e:
             raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
-        if not notebook.metadata.get("kernelspec", {}).get("name"):
-            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of another page")
+        codes = [(cell.metadata.get("tags", []), cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+        if codes != self.code:
+            raise UserError(f"{self.name}.md: its code cells are not clear: begin and end each at a line's start")
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
         seen = set()
@@ -82,9 +88,43 @@ class Page:
         return notebook
 
     @cached_property
+    def code(self) -> list[tuple[list[str], str]]:
+        """Tags and source of each code cell: what jupytext reads, without the seconds that importing it takes.
+
+        UserError: the page has no header, or options that cannot be read."""
+        header = HEADER.match(self.source)
+        if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
+            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of another page")
+        found = []
+        for fence in FENCE.finditer(self.source, header.end()):
+            if not fence["info"].startswith("{code-cell}"):
+                continue
+            nested, lines = HEADER.match(fence["body"]), fence["body"].splitlines()
+            if nested:
+                options, lines = nested["yaml"], fence["body"][nested.end() + 1:].splitlines()
+            else:
+                marked = list(takewhile(lambda line: line.lstrip().startswith(":"), lines))
+                options, lines = "\n".join(line.lstrip()[1:] for line in marked), lines[len(marked):]
+            tags = self._options(options).get("tags", [])
+            if not isinstance(tags, list):
+                raise UserError(f"{self.name}.md, header or cell options: {tags!r} should be a list, [{tags}]")
+            found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip():])))
+        return found
+
+    def _options(self, text: str) -> dict:
+        """What the header of the page or of a cell says. UserError: it is no YAML mapping."""
+        problem, options = "should be `name: value`", None
+        try:
+            options = (yaml.safe_load(text) if text else None) or {}
+        except yaml.YAMLError as e:
+            problem = " ".join(str(e).split())
+        if not isinstance(options, dict):
+            raise UserError(f"{self.name}.md, header or cell options: {problem}")
+        return options
+
+    @cached_property
     def parameters(self) -> list[Parameter]:
-        tagged = [cell.source for cell in self.notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-        return declared("\n".join(tagged), self.name)
+        return declared("\n".join(source for tags, source in self.code if "parameters" in tags), self.name)
 
     @property
     def types(self) -> dict:
@@ -143,8 +183,7 @@ def profile_values(profile: str) -> dict[str, dict]:
 def modules(page: Page) -> dict[str, Path]:
     """Modules of the library that a page imports, directly or through others, with their files."""
     found: dict[str, Path] = {}
-    code = "\n".join(cell.source for cell in page.notebook.cells if cell.cell_type == "code")
-    todo = [*_imports(_python(code), "")]
+    todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
     while todo:
         name = todo.pop()
         path = LIBRARY.parent.joinpath(*name.split("."))

@@ -5,12 +5,14 @@ import json
 import os
 import shutil
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
 from probebook.runs.pages import home
 from probebook.runs.store import Run, data_hashes, environment, tables
+
+if TYPE_CHECKING:              # the command line lists records without it
+    import pandas as pd
 
 
 def store(run: Run, name: str) -> Path:
@@ -41,6 +43,7 @@ def manifests() -> dict[str, dict]:
 
 def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
     """A table of every stored run of a page, by the run's name; rows are its ids, columns its metrics."""
+    import pandas as pd
     found = {}
     for name in manifests():
         path = home() / "data" / "records" / name / f"{table}.csv"
@@ -54,6 +57,7 @@ def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
 def swept(name: str) -> pd.DataFrame:
     """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that `probebook results
     PAGE --all` printed. UserError: no such file, or another table."""
+    import pandas as pd
     path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
@@ -77,6 +81,7 @@ def determinism_table() -> pd.DataFrame:
 
     Columns: metrics (how many), again (those that differ between two equal runs), two threads (those that differ by
     more than 1e-6 from one thread), largest (difference, as a share), where (the metrics with the three largest)."""
+    import pandas as pd
     found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
 
     def of(part):

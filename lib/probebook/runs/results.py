@@ -1,17 +1,13 @@
-"""Results over runs: which there are, their metrics as one table, its filters and pivots; how two runs differ.
+"""Results over runs: the list of them, their metrics as one table, its filters and pivots; how two runs differ.
 
 What is read is checked: a run whose record or metrics are damaged is left out and named on stderr.
 """
 from __future__ import annotations
 
-import difflib
 import hashlib
-import json
 import operator
 import re
-import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -21,30 +17,10 @@ import pyarrow.parquet as pq
 import yaml
 
 from probebook.base import UserError
-from probebook.runs.pages import home
-from probebook.runs.run_record import METRICS, RECORD, Record, intact, read_record, run_folder
+from probebook.runs.run_record import METRICS, Record, found, left_out, listed, newest, plain, refuse_name, run_folder
 
 SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
-
-
-def found(page: str = "") -> list[Record]:
-    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
-    records, names = [], set()
-    for folder in sorted(_root().glob("*/*/*/")):
-        name = folder.parent.relative_to(folder.parents[2]).as_posix()
-        names.add(name)
-        if name.startswith(page):
-            record = read_record(folder)
-            if record and (record.page, record.run) == (name, folder.name):
-                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record))
-            else:
-                _damaged(name, folder.name)
-    if page and not any(name.startswith(page) for name in names):
-        _refuse("run of a page", page, names)
-    if not records:
-        raise UserError("there is no finished run: probebook run PAGE makes one")
-    return [record for *_, record in sorted(records, key=lambda row: row[:3])]
 
 
 def runs(page: str = "") -> pd.DataFrame:
@@ -53,15 +29,13 @@ def runs(page: str = "") -> pd.DataFrame:
     Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device, finished (UTC),
     commit. UserError: there are none.
     """
-    rows = [record.model_dump(include={"page", "run", "profile", "seconds", "device", "finished", "commit"})
-            | {"changed": ", ".join(f"{name}={_plain(record.parameters[name])}" for name in record.changed)}
-            for record in found(page)]
-    return pd.DataFrame(rows)[["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]]
+    names, rows = listed(page)
+    return pd.DataFrame(rows, columns=names)
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
     """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null as JSON text."""
-    rows = [{name: _plain(value) for name, value in record.parameters.items()} for record in records]
+    rows = [{name: plain(value) for name, value in record.parameters.items()} for record in records]
     return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
 
 
@@ -92,15 +66,6 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     same = [name for name in values if frame[name].nunique() < 2 and name not in keep]
     return frame[["page", "run", *values, "table", *ids, "metric", "value"]].drop(
         columns=[*same, *(name for name in ids if frame[name].isna().all())]).reset_index(drop=True)
-
-
-def newest(records: Sequence[Record]) -> list[Record]:
-    """Of records (oldest first) with the same page and parameters the last; stderr says how many were left out."""
-    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records}
-    if left := len(records) - len(last):
-        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: --all-versions keeps them",
-              file=sys.stderr)
-    return list(last.values())
 
 
 def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
@@ -169,19 +134,6 @@ def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv")
     return tabulate(texts, names, "pipe", disable_numparse=True, colalign=align) + "\n"
 
 
-def named(beginning: str) -> Record:
-    """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
-    if not re.fullmatch("[0-9a-f]{4,20}", beginning):
-        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
-    folders = sorted(_root().glob(f"*/*/{beginning}*/"))
-    if len(folders) != 1:
-        raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
-                        if folders else f"no run begins with {beginning!r}: probebook results lists them")
-    if not intact(folders[0]):
-        raise UserError(f"run {folders[0].name} is damaged")
-    return read_record(folders[0])
-
-
 def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFrame]:
     """How two runs of a page differ: parameters, metrics (a, b, difference), and the rest of their records.
 
@@ -203,10 +155,6 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
             "rest": _differing(_rest(a), _rest(b))}
 
 
-def _root() -> Path:
-    return home() / "_build" / "runs"
-
-
 def _rest(record: Record) -> dict:
     """What a run depends on beside its parameters."""
     return record.model_dump(include={"profile", "seed", "device", "threads", "commit"}) | {
@@ -215,7 +163,7 @@ def _rest(record: Record) -> dict:
 
 
 def _differing(a: dict, b: dict) -> pd.DataFrame:
-    rows = [(name, *("" if name not in r else _plain(r[name]) for r in (a, b))) for name in a | b
+    rows = [(name, *("" if name not in r else plain(r[name]) for r in (a, b))) for name in a | b
             if (name in a, a.get(name)) != (name in b, b.get(name))]
     return pd.DataFrame(rows, columns=["name", "a", "b"], dtype=object)
 
@@ -231,7 +179,7 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
             part = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).replace_schema_metadata()
             parts[i] = part.select([*part.schema.names[:-2], "metric", "value"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
-            _damaged(record.page, record.run)
+            left_out(record.page, record.run)
     if not parts:
         raise UserError("there is no finished run that is whole: probebook run PAGE makes one")
     types = {}
@@ -268,18 +216,10 @@ def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
     return part
 
 
-def _damaged(page: str, run: str) -> None:
-    print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
-
-
-def _plain(value):
-    return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _list(text: str) -> str:
     """A list as parameters show it, however it was typed."""
     try:
-        return _plain(yaml.safe_load(text))
+        return plain(yaml.safe_load(text))
     except yaml.YAMLError:
         return text
 
@@ -300,10 +240,4 @@ def _some(column: pd.Series) -> str:
 
 def _known(kind: str, name: str, names: Iterable[str]) -> None:
     if name not in set(names):
-        _refuse(kind, name, names)
-
-
-def _refuse(kind: str, name: str, names: Iterable[str]) -> None:
-    near = difflib.get_close_matches(name, sorted(names), 1, 0)
-    raise UserError(f"no {kind} {name!r}: " + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
-                                               else "there are none"))
+        refuse_name(kind, name, names)

@@ -1,16 +1,24 @@
-"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says."""
+"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says; all records."""
 from __future__ import annotations
 
+import csv
+import difflib
 import hashlib
+import io
 import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from probebook.base import sha256
+from probebook.base import UserError, sha256
 from probebook.runs.pages import home
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
@@ -48,6 +56,7 @@ def run_folder(page: str, run: str) -> Path:
 
 def run_lock(page: str, run: str) -> FileLock:
     """The lock that who makes a run holds, or who brings it here; the operating system frees it with its holder."""
+    from filelock import FileLock
     path = home() / "_build" / "partial" / page / f"{run}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path)
@@ -69,3 +78,81 @@ def intact(folder: Path) -> bool:
         return record is not None and all(sha256(folder / name) == digest for name, digest in record.files.items())
     except OSError:
         return False
+
+
+def found(page: str = "") -> list[Record]:
+    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
+    records, names = [], set()
+    for folder in sorted(_root().glob("*/*/*/")):
+        name = folder.parent.relative_to(folder.parents[2]).as_posix()
+        names.add(name)
+        if name.startswith(page):
+            record = read_record(folder)
+            if record and (record.page, record.run) == (name, folder.name):
+                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record))
+            else:
+                left_out(name, folder.name)
+    if page and not any(name.startswith(page) for name in names):
+        refuse_name("run of a page", page, names)
+    if not records:
+        raise UserError("there is no finished run: probebook run PAGE makes one")
+    return [record for *_, record in sorted(records, key=lambda row: row[:3])]
+
+
+def listed(page: str = "") -> tuple[list[str], list[tuple]]:
+    """Columns and rows of the list of runs, as `results.runs` has it."""
+    names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
+    rows = [record.model_dump() | {"changed": ", ".join(f"{n}={plain(record.parameters[n])}" for n in record.changed)}
+            for record in found(page)]
+    return names, [tuple(row[name] for name in names) for row in rows]
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
+    """A table as pandas writes it as CSV: all digits, nothing for None and NaN."""
+    text = io.StringIO()
+    plain_rows = (["" if value is None or value != value else value for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([names, *plain_rows])
+    return text.getvalue()
+
+
+def plain(value):
+    """A parameter's value in a table: numbers and text as they are; lists, truth values and null as JSON text."""
+    return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
+
+
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Of records (oldest first) with the same page and parameters the last; stderr says how many were left out."""
+    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records}
+    if left := len(records) - len(last):
+        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: --all-versions keeps them",
+              file=sys.stderr)
+    return list(last.values())
+
+
+def named(beginning: str) -> Record:
+    """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
+    if not re.fullmatch("[0-9a-f]{4,20}", beginning):
+        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
+    folders = sorted(_root().glob(f"*/*/{beginning}*/"))
+    if len(folders) != 1:
+        raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
+                        if folders else f"no run begins with {beginning!r}: probebook results lists them")
+    if not intact(folders[0]):
+        raise UserError(f"run {folders[0].name} is damaged")
+    return read_record(folders[0])
+
+
+def left_out(page: str, run: str) -> None:
+    """Say that a run is damaged, and not among those that are read."""
+    print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
+
+
+def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
+    """UserError: there is no such name; the nearest is told."""
+    near = difflib.get_close_matches(name, sorted(names), 1, 0)
+    raise UserError(f"no {kind} {name!r}: " + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
+                                               else "there are none"))
+
+
+def _root() -> Path:
+    return home() / "_build" / "runs"

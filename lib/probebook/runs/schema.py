@@ -21,6 +21,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
+from probebook.hub import pocket_depth
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -107,9 +108,11 @@ def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
     layers, models = of(Layer), of(ModelName)
     if not layers or not models:
         return
-    from probebook.models.loading import depth
     for _, model in models:
-        last = depth(model)
+        last = pocket_depth(model)
+        if last is None:
+            from probebook.models.loading import depth
+            last = depth(model)
         for name, layer in layers:
             if not -last - 1 <= layer <= last:
                 raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})")

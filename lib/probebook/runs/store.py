@@ -22,14 +22,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
 from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
 from probebook.runs.schema import coerce
 
-if TYPE_CHECKING:              # loading it takes longer than all else here
+if TYPE_CHECKING:              # loading them takes longer than all else here
+    import pandas as pd
     from nbformat import NotebookNode
 
 
@@ -92,10 +91,20 @@ class Run:
 
     def read(self) -> NotebookNode:
         """The executed notebook. UserError if the run is not finished."""
-        if not self.finished:
-            raise UserError(f"no finished run of {self.page.name} with these parameters: {self.command}")
+        self._demand()
         import nbformat
         return nbformat.read(self.path, as_version=4)
+
+    def metrics(self) -> tuple[list[str], list[tuple]]:
+        """Columns and rows of what the finished run recorded: `results` of its notebook. UserError: not finished."""
+        self._demand()
+        from pyarrow.parquet import ParquetFile
+        columns = ParquetFile(self.folder / METRICS).read(use_threads=False).to_pydict()
+        return list(columns), list(zip(*columns.values(), strict=True))
+
+    def _demand(self) -> None:
+        if not self.finished:
+            raise UserError(f"no finished run of {self.page.name} with these parameters: {self.command}")
 
     def finish(self, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
         """Write the run's folder from its executed notebook. It gets its name last; an older one is replaced."""
@@ -221,6 +230,7 @@ def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     """Tables that a page recorded, by name: ids, metric, value. UserError if a name was used twice."""
+    import pandas as pd
     found = [(name.removeprefix("record:"), text) for name, text in _hidden(notebook) if name.startswith("record:")]
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
@@ -230,6 +240,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
 
 def results(notebook: NotebookNode) -> pd.DataFrame:
     """All recorded tables of a run as one: table, the tables' ids (empty where a table has none), metric, value."""
+    import pandas as pd
     long = pd.concat([table.assign(table=name) for name, table in tables(notebook).items()] or
                      [pd.DataFrame(columns=["table", "metric", "value"])], ignore_index=True)
     ends = ["metric", "value"]
@@ -261,6 +272,7 @@ def run_table() -> pd.DataFrame:
     Columns: page, profile, parameters (where they differ from the page's own), seed, seconds, device, finished (UTC),
     versions, commit, run (first digits of its id).
     """
+    import pandas as pd
     runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
     columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions", "commit", "run"]
     table = pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")

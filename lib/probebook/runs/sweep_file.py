@@ -40,7 +40,16 @@ class Sweep(BaseModel):
 
 
 def read(path: Path) -> dict[str, Run]:
-    """The runs that a sweep's file asks for, each once, by the values of its point, in order.
+    """The runs that a sweep's file asks for, each once, by the values of its point, in order. UserError: as `checked`.
+    """
+    runs: dict[str, tuple[str, Run]] = {}
+    for point, run in checked(path):
+        runs.setdefault(run.id, (point, run))
+    return dict(runs.values())
+
+
+def checked(path: Path) -> list[tuple[str, Run]]:
+    """The same, some perhaps twice, in a tenth of the time: without their ids.
 
     UserError: no such file, another key, a value that a page does not take or a layer that a model lacks, with the
     point that it is of; nothing to run."""
@@ -48,7 +57,7 @@ def read(path: Path) -> dict[str, Run]:
         sweep = Sweep.model_validate(from_file(path))
     except ValidationError as e:
         raise UserError(f"{path}: {_problem(e.errors()[0])}") from None
-    page, runs = find(sweep.page), {}
+    page, runs = find(sweep.page), []
     rules = [{name: _any_of(page, name, value) for name, value in rule.items()} for rule in sweep.exclude]
     for point in sweep.asked():
         try:
@@ -58,10 +67,10 @@ def read(path: Path) -> dict[str, Run]:
             check_layers(page.types, run.values)
         except UserError as e:
             raise UserError(f"{path}, point {text(point)}: {e}") from None
-        runs.setdefault(run.id, (text({name: run.values[name] for name in point}), run))
+        runs.append((text({name: run.values[name] for name in point}), run))
     if not runs:
         raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude leaves none")
-    return dict(runs.values())
+    return runs
 
 
 def text(values: Point) -> str:

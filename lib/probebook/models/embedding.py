@@ -46,10 +46,8 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     a model that has no name to load it by on the workers, or without a cache."""
     if client is not None and (isinstance(model, Model) or not cache):
         raise UserError("client: give the model by its name or folder, which workers load, and keep cache=True")
-    name, model, texts = model, as_model(model), list(texts)
+    name, model, texts = model, as_model(model), _words(texts)
     layer = model.layer(layer)
-    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
-        raise UserError("nothing to embed: every text must be a string with at least one word")
     if client is not None:
         return _sharded(texts, name, model, layer, at, client)
     if not cache:
@@ -62,7 +60,7 @@ def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int]
     """`embed` at several layers: layer (0 … depth) → h [n, d]. One forward pass serves all that are not in the cache.
 
     Each layer is kept by itself, where `embed` finds it."""
-    model, texts, made = as_model(model), list(texts), {}
+    model, texts, made = as_model(model), _words(texts), {}
     layers = sorted({model.layer(layer) for layer in layers})
 
     def make(layer):
@@ -71,6 +69,13 @@ def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int]
         return {"h": made.pop(layer)}
 
     return {k: cached("embeddings", _key(texts, model, k, at), lambda: make(k))["h"] for k in layers}
+
+
+def _words(texts):
+    texts = list(texts)
+    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise UserError("nothing to embed: every text must be a string with at least one word")
+    return texts
 
 
 def _key(texts, model, layer, at):

@@ -6,7 +6,8 @@ import torch
 
 from probebook.base import UserError
 from probebook.experiments import causal_probing as cp
-from probebook.interventions import INLP, AlterRep
+from probebook.interventions import INLP, PGD, AlterRep
+from probebook.interventions.apgd import APGD
 from probebook.measures.counterfactual import (
     behavioural_completeness,
     behavioural_selectivity,
@@ -81,6 +82,24 @@ def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(sett
     assert file.stat().st_mtime_ns > written and len(list((tmp_path / "probes").iterdir())) == 1
 
 
+def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    s, tiny = setting, dict(layers=[1], widths=[8], lrs=[1e-2])
+    h, to = s.h[:50], 1 - s.zc[:50]
+    probe, other = cp.target(s, **tiny), cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
+    attack = PGD(probe, steps=3)
+    for _ in range(2):                                                         # searched, then read
+        edited, failed = cp.Kept(attack).at(eps=.3)(h, to, return_failed=True)
+        assert torch.equal(edited, attack.at(eps=.3)(h, to)) and torch.equal(edited, cp.Kept(attack).at(eps=.3)(h, to))
+        assert torch.equal(failed, probe(edited).argmax(1) != to)
+    assert len(list((tmp_path / "attacks").iterdir())) == 1
+    for changed, x, wanted in ((PGD(probe, .4, steps=3), h, to), (PGD(probe, .3, steps=4), h, to),
+                               (PGD(other, .3, steps=3), h, to), (PGD(probe, .3, steps=3), 2 * h, to),
+                               (PGD(probe, .3, steps=3), h, 1 - to), (APGD(probe, .3, steps=3), h, to)):
+        assert torch.equal(cp.Kept(changed)(x, wanted), changed(x, wanted))
+    assert len(list((tmp_path / "attacks").iterdir())) == 7
+
+
 def test_intervals_cover_the_mean_and_shrink_with_n():
     g = torch.Generator().manual_seed(0)
     widths = []
@@ -102,4 +121,4 @@ def test_an_edit_carried_to_the_last_layer_equals_the_state_there(setting):
     other = list(s.table.subject_flipped.iloc[rows])
     moved = carry(texts, s.lm, 0, "[MASK]", embed(other, s.lm, layer=0))       # [MASK] is the same in both at layer 0
     assert torch.allclose(moved, embed(texts, s.lm), atol=1e-4)
-    assert isinstance(s.table, pd.DataFrame) and s.at_layer(2).h.shape == s.h.shape
+    assert isinstance(s.table, pd.DataFrame) and torch.equal(s.at_layers([2])[2].h, embed(s.table.text, s.lm, 2))

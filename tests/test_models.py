@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from probebook import hub
 from probebook.base import UserError
-from probebook.models import depth, embed, head_logits, load, patch, word_logits
+from probebook.models import carry, depth, embed, embed_layers, head_logits, load, patch, word_logits
 from probebook.models.cloze import corrupted
 from probebook.models.pretrain_text import train_vocabulary
 
@@ -90,6 +90,29 @@ def test_embed_equals_transformers_at_every_layer_in_the_callers_order(folders, 
         h = embed(TEXTS, model, layer)
         assert h.dtype == torch.float32 and torch.allclose(h, want[:, layer], atol=1e-5)
         assert torch.equal(h, embed(TEXTS, model, layer - 4, cache=False))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_layers_of_one_pass_are_those_of_their_own(folders, name, cache, monkeypatch):
+    model = load(folders[name])
+    found = embed_layers(TEXTS, model, [-1, 0, 2])
+    assert list(found) == [0, 2, 3]
+    monkeypatch.setattr("probebook.models.embedding._forward", lambda *a: pytest.fail("computed again"))
+    assert all(torch.equal(embed(TEXTS, model, layer), h) for layer, h in found.items())
+    monkeypatch.undo()
+    assert all(torch.equal(embed(TEXTS, model, layer, cache=False), h) for layer, h in found.items())
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("read", ["[MASK]", "last"])
+def test_several_edits_are_carried_as_each_alone(folders, name, read):
+    """Also in a batch with padding, whose mask the upper blocks read."""
+    model = load(folders[name])
+    for layer in range(model.depth + 1):
+        h = embed(TEXTS, model, layer)
+        edits = torch.stack([h, 2 * h, h.flip(0)])
+        alone = torch.stack([carry(TEXTS, model, layer, "[MASK]", edit, read) for edit in edits])
+        assert torch.allclose(carry(TEXTS, model, layer, "[MASK]", edits, read), alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", WITH_HEAD)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,12 @@ from torch.nn import functional as F
 
 from probebook.base import UserError, cache_dir, cache_path
 from probebook.corpora import agreement
+from probebook.interventions.ball import Attack
 from probebook.interventions.saved import load as load_fitted
 from probebook.interventions.saved import save
 from probebook.measures.reliability import completeness, reliability, selectivity
-from probebook.models import Model, embed, load
+from probebook.models import Model, embed, embed_layers, load
+from probebook.models.cache import cached, digest
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[torch.Tensor], torch.Tensor]           # states [n, d] → logits [n, k]
@@ -42,10 +44,10 @@ class Setting:
     parts: dict[str, torch.Tensor]
     seed: int
 
-    def at_layer(self, layer: int) -> Setting:
-        """The same sentences and split, with the states of another layer."""
-        h = embed(self.table.text, self.lm, layer=layer, at="[MASK]")
-        return Setting(self.lm, layer, self.table, h, self.zc, self.ze, self.parts, self.seed)
+    def at_layers(self, layers: Iterable[int]) -> dict[int, Setting]:
+        """The same sentences and split at other layers: layer (0 … depth) → setting."""
+        states = embed_layers(self.table.text, self.lm, layers)
+        return {layer: replace(self, layer=layer, h=h) for layer, h in states.items()}
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,32 @@ def linear(s: Setting, z: torch.Tensor, rows: torch.Tensor, valid: torch.Tensor,
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     fitted = [LinearProbe(C).fit(s.h[rows], z[rows]) for C in penalties]
     return max(fitted, key=lambda probe: accuracy(probe, s.h[valid], z[valid]))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An attack on a fitted perceptron, called as the attack itself is: `Kept(PGD(probe)).at(eps=.1)(h, to=to)`.
+
+    Its edits are kept in the cache folder, so that the pages of a chapter search for them once."""
+
+    attack: Attack
+
+    def at(self, eps: float) -> Kept:
+        """The same attack with another radius ε ≥ 0."""
+        return Kept(self.attack.at(eps=eps))
+
+    def __call__(self, h, to, *, return_failed: bool = False):
+        """Edited states [n, d]; with `return_failed` also the mask of the rows that failed."""
+        settings = {field.name: getattr(self.attack, field.name) for field in fields(self.attack)}
+        probe = settings.pop("probe")
+        layers = {f"{kind} {i}": part for kind in ("weights", "biases") for i, part in enumerate(getattr(probe, kind))}
+        data = digest({"h": h, "to": to, "mean": probe.mean, "std": probe.std, **layers})
+
+        def search():
+            return dict(zip(("edited", "failed"), self.attack(h, to, return_failed=True)))
+
+        found = cached("attacks", [type(self.attack).__name__, settings, data], search)
+        return (found["edited"], found["failed"]) if return_failed else found["edited"]
 
 
 def accuracy(probe: Probe, h: torch.Tensor, z: torch.Tensor) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,17 +46,40 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     a model that has no name to load it by on the workers, or without a cache."""
     if client is not None and (isinstance(model, Model) or not cache):
         raise UserError("client: give the model by its name or folder, which workers load, and keep cache=True")
-    name, model, texts = model, as_model(model), list(texts)
+    name, model, texts = model, as_model(model), _words(texts)
     layer = model.layer(layer)
-    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
-        raise UserError("nothing to embed: every text must be a string with at least one word")
     if client is not None:
         return _sharded(texts, name, model, layer, at, client)
     if not cache:
         return _embed(texts, model, layer, at)
-    dtype = str(next(model.net.parameters()).dtype)
-    return cached("embeddings", [model.fingerprint, layer, at, dtype, texts],
-                  lambda: {"h": _embed(texts, model, layer, at)})["h"]
+    return cached("embeddings", _key(texts, model, layer, at), lambda: {"h": _embed(texts, model, layer, at)})["h"]
+
+
+def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int], at: At = "[MASK]",
+                 ) -> dict[int, torch.Tensor]:
+    """`embed` at several layers: layer (0 … depth) → h [n, d]. One forward pass serves all that are not in the cache.
+
+    Each layer is kept by itself, where `embed` finds it."""
+    model, texts, made = as_model(model), _words(texts), {}
+    layers = sorted({model.layer(layer) for layer in layers})
+
+    def make(layer):
+        if not made:
+            made.update(_embed_layers(texts, model, [k for k in layers if k >= layer], at))
+        return {"h": made.pop(layer)}
+
+    return {k: cached("embeddings", _key(texts, model, k, at), lambda: make(k))["h"] for k in layers}
+
+
+def _words(texts):
+    texts = list(texts)
+    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise UserError("nothing to embed: every text must be a string with at least one word")
+    return texts
+
+
+def _key(texts, model, layer, at):
+    return [model.fingerprint, layer, at, str(next(model.net.parameters()).dtype), texts]
 
 
 def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
@@ -63,34 +87,41 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
     """Last-layer states at `read` after the states at (`layer`, `at`) were replaced: float32 [n, d].
 
     `edit` maps the states [n, d] of all texts to new ones, or is the new states [n, d] itself, or None
-    (no change). The rest of the network runs on the edited states. `at` must name one token a text."""
+    (no change). The rest of the network runs on the edited states. `at` must name one token a text.
+    New states [m, n, d] are m edits, each as if alone: then [m, n, d], and the blocks below run once for all."""
     model, texts = as_model(model), list(texts)
     layer = model.layer(layer)
     if callable(edit):
         edit = edit(embed(texts, model, layer, at))
     edit = edit if edit is None else torch.as_tensor(edit)
     reads = None if read == at else position_weights(texts, model, read)
-    out, current = torch.empty(len(texts), model.width), threading.local()
+    groups, current = batches(texts, model, at), threading.local()
+    if edit is not None and any((b.weights.sum(1) != 1).any() | (b.weights.max(1).values != 1).any() for b in groups):
+        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)")
+    if edit is not None and layer == model.depth and reads is None:          # nothing comes after it
+        return edit.to(next(model.net.parameters()).dtype).float().cpu()
+    edits = edit if edit is None or edit.ndim == 3 else edit[None]
+    m = 1 if edit is None else len(edits)
+    out = torch.empty(m, len(texts), model.width)
 
     def put(hidden):
         where = current.batch.weights.argmax(1)
-        hidden = hidden.clone()
-        hidden[torch.arange(len(where)), where] = edit[current.batch.rows].to(hidden)
-        return hidden
+        hidden = hidden.repeat(m, 1, 1, 1)
+        hidden[:, torch.arange(len(where)), where] = edits[:, current.batch.rows].to(hidden)
+        return hidden.flatten(0, 1)
 
     def one(batch):
-        if edit is not None and (batch.weights.sum(1) != 1).any() | (batch.weights.max(1).values != 1).any():
-            raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)")
         current.batch = batch
         hidden = _forward(model, batch)
         if edit is not None and layer == model.depth:
             hidden = put(hidden)
         weights = batch.weights if reads is None else stack([reads[r] for r in batch.rows], hidden.shape[1])
-        out[batch.rows] = _pick(hidden, weights, read).float().cpu()
+        picked = _pick(hidden, weights.repeat(m, 1), read).float().cpu()
+        out[:, batch.rows] = picked.view(m, len(batch.rows), -1)
 
     with _at_layer(model, model.depth if edit is None else layer, put), _threads(model.device) as pool:
-        list(pool.map(one, batches(texts, model, at)))
-    return out
+        list(pool.map(one, groups))
+    return out[0] if edit is None or edit.ndim == 2 else out
 
 
 def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
@@ -133,21 +164,38 @@ def _spaced(word: str, model: Model) -> str:
 
 @contextmanager
 def _at_layer(model, layer, put=None):
-    """While it holds, a forward pass stops at `layer` with a _Stop, or goes on with the states changed by `put`."""
+    """While it holds, a forward pass stops at `layer` with a _Stop, or goes on with the states changed by `put`.
+
+    `put` may give m states [m · b, t, d] for b texts: what else the blocks read of each text is repeated m times."""
+    rows = threading.local()
+
     def hook(module, args, kwargs):
-        hidden = args[0] if args else kwargs["hidden_states"]
+        hidden, *others = args or [kwargs["hidden_states"]]
         if put is None:
             raise _Stop(hidden)
-        return ((put(hidden), *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": put(hidden)})
+        if module is model.blocks[layer]:
+            rows.before, hidden = len(hidden), put(hidden)
+        others, named = ([_repeated(x, rows.before, len(hidden)) for x in part] for part in (others, kwargs.values()))
+        named = dict(zip(kwargs, named))
+        return ((hidden, *others), named) if args else (args, named | {"hidden_states": hidden})
 
     if layer == model.depth:
         yield
         return
-    handle = model.blocks[layer].register_forward_pre_hook(hook, with_kwargs=True)
+    handles = [block.register_forward_pre_hook(hook, with_kwargs=True) for block in model.blocks[layer:]]
     try:
         yield
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
+
+
+def _repeated(x, before, after):
+    """Tensors of `before` rows, or tuples of such, repeated to `after` rows; anything else as it is."""
+    if isinstance(x, tuple):
+        return tuple(_repeated(part, before, after) for part in x)
+    several = isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after
+    return x.repeat(after // before, *[1] * (x.ndim - 1)) if several else x
 
 
 @torch.inference_mode()
@@ -168,12 +216,24 @@ def _pick(hidden, weights, at):
 
 
 def _embed(texts, model, layer, at):
-    out = torch.empty(len(texts), model.width)
+    return _embed_layers(texts, model, [layer], at)[layer]
+
+
+def _embed_layers(texts, model, layers, at):
+    """States of each of the `layers`, from a pass that stops at the highest."""
+    out, current, top = {k: torch.empty(len(texts), model.width) for k in layers}, threading.local(), max(layers)
+
+    def keep(layer, hidden):
+        out[layer][current.batch.rows] = _pick(hidden, current.batch.weights, at).float().cpu()
+        return hidden
 
     def one(batch):
-        out[batch.rows] = _pick(_forward(model, batch), batch.weights, at).float().cpu()
+        current.batch = batch
+        keep(top, _forward(model, batch))
 
-    with _at_layer(model, layer), _threads(model.device) as pool:
+    with ExitStack() as hooks, _threads(model.device) as pool:
+        for k in layers:
+            hooks.enter_context(_at_layer(model, k, None if k == top else partial(keep, k)))
         list(pool.map(one, batches(texts, model, at)))
     return out
 

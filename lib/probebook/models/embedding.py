@@ -129,6 +129,26 @@ def _spaced(word: str, model: Model) -> str:
     return f" {word}" if len(model.tokenizer.tokenize("a b")) == 2 and "Ġb" in model.tokenizer.tokenize("a b") else word
 
 
+def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
+                   rules: Sequence[str] = ("mean", "[CLS]", "max", "last")) -> dict[str, torch.Tensor]:
+    """`embed` at several positions of a layer: rule → h [n, d]. One forward pass serves all that are not in the cache.
+
+    Each rule's states are kept by themselves, where `embed` finds them, and are the same to the bit. Raises UserError
+    as `embed` does."""
+    model, texts, made = as_model(model), list(texts), {}
+    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise UserError("nothing to embed: every text must be a string with at least one word")
+    layer, dtype = model.layer(layer), str(next(model.net.parameters()).dtype)
+
+    def make(at):
+        if not made:
+            made.update(_pooled(texts, model, layer, rules[rules.index(at):]))
+        return {"h": made.pop(at)}
+
+    return {at: cached("embeddings", [model.fingerprint, layer, at, dtype, texts], lambda at=at: make(at))["h"]
+            for at in rules}
+
+
 # --- forward -----------------------------------------------------------------------------------------------
 
 @contextmanager
@@ -175,6 +195,21 @@ def _embed(texts, model, layer, at):
 
     with _at_layer(model, layer), _threads(model.device) as pool:
         list(pool.map(one, batches(texts, model, at)))
+    return out
+
+
+def _pooled(texts, model, layer, rules):
+    out = {at: torch.empty(len(texts), model.width) for at in rules}
+    weights = {at: position_weights(texts, model, at) for at in rules}
+
+    def one(batch):
+        hidden = _forward(model, batch)
+        for at in rules:
+            picked = _pick(hidden, stack([weights[at][r] for r in batch.rows], hidden.shape[1]), at)
+            out[at][batch.rows] = picked.float().cpu()
+
+    with _at_layer(model, layer), _threads(model.device) as pool:
+        list(pool.map(one, batches(texts, model, rules[0])))
     return out
 
 

@@ -10,8 +10,9 @@ from safetensors.torch import load_file, save_file
 
 from probebook import hub
 from probebook.base import UserError
-from probebook.models import carry, depth, embed, embed_layers, head_logits, load, patch, word_logits
+from probebook.models import carry, depth, embed, embed_layers, embedding, head_logits, load, patch, word_logits
 from probebook.models.cloze import corrupted
+from probebook.models.embedding import embed_poolings
 from probebook.models.pretrain_text import train_vocabulary
 
 TEXTS = ["the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
@@ -157,6 +158,22 @@ def test_positions(folders):
     assert pieces > 1
     for rule, want in (("first", h[1]), ("last", h[pieces]), ("mean", h[1:pieces + 1].mean(0))):
         assert torch.allclose(embed(unseen, model, at=(rule, ["catdog"]))[0], want, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_several_poolings_from_one_pass_are_those_of_a_pass_each_and_kept(folders, kind, monkeypatch):
+    model, passes, forward = load(folders[kind]), [], embedding._forward
+    texts = ["dogs saw the mat .", "a cat", "the mat saw a longer longer dog ."] * 3
+    alone = {at: embed(texts, model, -1, at, cache=False) for at in ("mean", "[CLS]", "max", "last")}
+    monkeypatch.setattr(embedding, "_forward", lambda *args: passes.append(1) or forward(*args))
+    embed(texts, model, -1, "mean")
+    single = len(passes)
+    found = embed_poolings(texts, model)
+    assert len(passes) == 2 * single and all(torch.equal(found[at], h) for at, h in alone.items())
+    assert all(torch.equal(embed(texts, model, -1, at), h) for at, h in alone.items())
+    assert embed_poolings(texts, model).keys() == alone.keys() and len(passes) == 2 * single
+    with pytest.raises(UserError, match="nothing to embed"):
+        embed_poolings(["a cat", " "], model)
 
 
 def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders, tmp_path):

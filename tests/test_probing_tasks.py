@@ -4,6 +4,7 @@ import random
 import re
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -190,6 +191,17 @@ def test_no_lemma_is_in_two_splits_unless_wanted(tables):
         dev, test, train = lemmas(True, seed)
         assert len(test - train) < .3 * len(test)
     assert lemmas(False, 0) != lemmas(False, 1)
+
+
+@pytest.mark.parametrize("per_class", [256, 10**6])                      # some deal is enough, none is
+def test_lemmas_are_dealt_as_the_first_of_50_deals_with_most_room(tables, per_class):
+    table = tables["past_present"]
+    counts, rng = pd.crosstab(table.lemma, table.z), np.random.default_rng(4)
+    by_size = counts.sum(axis=1).sort_values(ascending=False, kind="stable").index
+    deals = [dict(zip(by_size, np.concatenate([rng.permutation(tasks._SIXTHS) for _ in by_size[::6]])))
+             for _ in range(50)]
+    rooms = [min(per_class, tasks._room(counts.groupby(deal).sum())) for deal in deals]
+    assert tasks._dealt(counts, per_class, np.random.default_rng(4)) == deals[int(np.argmax(rooms))]
 
 
 def test_all_items_can_be_used():

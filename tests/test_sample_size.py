@@ -42,7 +42,8 @@ def test_the_critical_number_of_wins_is_that_of_the_test_itself():
 
 @pytest.mark.parametrize("alpha", [.05, .01, .8, 1e-6, 2 * .5 ** 6, 2 * 7 * .5 ** 6])         # the last two: ties
 def test_the_critical_number_is_scipys_quantile_at_small_and_at_large_sizes(alpha):
-    for m in (np.arange(300), np.arange(100_000, 100_200), 10 ** 8 + np.arange(200), np.array([[7, 1], [90, 90]])):
+    some = np.arange(300), np.arange(1000, 2100), np.arange(100_000, 100_200), 10 ** 8 + np.arange(200)
+    for m in (*some, np.array([[7, 1], [90, 90]])):
         assert (size.critical(m, alpha) == np.clip(binom.isf(alpha / 2, m, .5) + 1, 1, m + 1)).all()
 
 

@@ -1,4 +1,5 @@
 """Chapter 4's texts: exact counts and rules, and a world whose selection is known."""
+import hashlib
 import re
 
 import numpy as np
@@ -94,6 +95,11 @@ def test_weights_make_up_for_the_selection():
     assert np.polyfit(table.t, female, 1, w=np.sqrt(table.weight))[0] == pytest.approx(0, abs=.05)
     again = biographies.generate(20_000, .75, seed=2, reweighted=True)
     assert np.polyfit(again.t, again.gender == "female", 1)[0] == pytest.approx(0, abs=.05)
+
+
+def test_the_texts_are_those_that_the_shipped_models_were_trained_on():
+    texts = "\n".join(biographies.generate(2000, .75, seed=7).text)
+    assert hashlib.sha256(texts.encode()).hexdigest().startswith("29495ebf2e4db86d")
 
 
 def test_only_specified_texts_name_the_gender_elsewhere():

@@ -63,6 +63,7 @@ TOLD = {"occupation": ["had finished the work", "could help with it", "would sen
         "participant": ["could pay with cash", "had paid for it", "needed help with the house", "had lost the bill"]}
 GUESTS = ["the woman", "the man", "someone"]
 FORMS = {"alone": .5, "named": .2, "occupation": .15, "participant": .15}          # shares of the texts
+_UP_TO = np.cumsum([*FORMS.values()]) / sum(FORMS.values())
 
 
 def keep(gender, t, s: float) -> np.ndarray:
@@ -131,19 +132,22 @@ def _population(n, rng):
 
 def _text(g, w, rng):
     """Masked text, pronoun, form, and whether another word of the text tells the gender."""
-    form = rng.choice([*FORMS], p=[*FORMS.values()])
-    job, other = rng.choice(JOBS, 2, replace=False)
+    def one(of):                                                          # rng.choice, without its checks
+        return of[rng.integers(len(of))]
+
+    form = [*FORMS][_UP_TO.searchsorted(rng.random(), side="right")]
+    job, other = (JOBS[i] for i in rng.choice(len(JOBS), 2, replace=False))
     if form in TOLD:
-        guest = rng.choice(GUESTS)
+        guest = one(GUESTS)
         if form == "participant" and guest != "someone":
             guest = GUESTS[g]                                         # of neutral gender: someone
-        body = f"the {job} told {guest} that {{she}} {rng.choice(TOLD[form])}"
+        body = f"the {job} told {guest} that {{she}} {one(TOLD[form])}"
         specified = form == "participant" and guest != "someone"
     else:
-        body, specified = rng.choice(ALONE if form == "alone" else NAMED), form == "named"
+        body, specified = one(ALONE if form == "alone" else NAMED), form == "named"
     words = {name: forms[g] for name, forms in WORDS.items()}
     asked = next(name for name in ("she", "her") if f"{{{name}}}" in body)        # the first pronoun is masked
-    words |= {"stage": rng.choice(STAGES), "job": job, "other": other}
+    words |= {"stage": one(STAGES), "job": job, "other": other}
     body = body.replace(f"{{{asked}}}", "[MASK]", 1).format(**words)
     text = [f"In {w}, {body}.", f"In {w}: {body}.", f"{body} in {w}."][rng.integers(3)]
     return text[0].upper() + text[1:], WORDS[asked][g], form, specified

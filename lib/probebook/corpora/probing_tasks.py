@@ -144,9 +144,7 @@ def subset(table: pd.DataFrame, per_class: int, seed: int = 0, leak: bool = Fals
     apart = not leak and "split" not in table and "lemma" in table
     if apart:
         drawn = drawn[drawn.lemma != ""]
-        counts = pd.crosstab(drawn.lemma, drawn.z)
-        deals = [_deal(counts.sum(axis=1), rng) for _ in range(50)]         # the first with enough of each class
-        drawn["split"] = drawn.lemma.map(max(deals, key=lambda deal: min(per_class, _room(counts.groupby(deal).sum()))))
+        drawn["split"] = drawn.lemma.map(_dealt(pd.crosstab(drawn.lemma, drawn.z), per_class, rng))
     elif leak or "split" not in table:
         drawn["split"] = np.array(_SIXTHS)[drawn.groupby("z").cumcount() % 6]
     most = _room(pd.crosstab(drawn.split, drawn.z))
@@ -167,10 +165,19 @@ def _room(there: pd.DataFrame) -> int:
     return 4 * int((there.reindex([*SHARES], fill_value=0).to_numpy() // np.array([*SHARES.values()])[:, None]).min())
 
 
-def _deal(sizes: pd.Series, rng: np.random.Generator) -> dict[str, str]:
-    """lemma → split: of each six that are about equally frequent four go to train, one to dev, one to test."""
-    by_size = sizes.sort_values(ascending=False, kind="stable").index
-    return dict(zip(by_size, np.concatenate([rng.permutation(_SIXTHS) for _ in by_size[::6]])))
+def _dealt(counts: pd.DataFrame, per_class: int, rng: np.random.Generator) -> dict[str, str]:
+    """lemma → split, from counts [lemmas, classes]: of 50 deals the first with enough of each class, else with most.
+
+    In a deal, of each six lemmas that are about equally frequent four go to train, one to dev, one to test."""
+    by_size, most, best = counts.sum(axis=1).sort_values(ascending=False, kind="stable").index, -1, {}
+    for _ in range(50):
+        deal = dict(zip(by_size, np.concatenate([rng.permutation(_SIXTHS) for _ in by_size[::6]])))
+        room = _room(counts.groupby(deal).sum())
+        if room > most:
+            most, best = room, deal
+        if most >= per_class:
+            break
+    return best
 
 
 def load(path: str | Path, task: str) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from probebook.measures.folds import parts, rotations
 from probebook.measures.sample_size import mcnemar_power, recommend
 from probebook.models import static
 from probebook.models.cloze import corrupted
-from probebook.models.embedding import embed
+from probebook.models.embedding import embed_poolings
 from probebook.models.loading import Model, load
 from probebook.probes import LinearProbe, MLPProbe
 
@@ -71,7 +71,7 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain") -> t
     if pooling in ("cls", "pooler") and model.kind == "causal":
         raise UserError(f"configuration {configuration!r}: the first token of a left-to-right model sees nothing else; "
                         "use last, max or mean")
-    h = embed(texts, model, -1, POOLINGS[pooling])
+    h = embed_poolings(texts, model)[POOLINGS[pooling]]
     return model.pooler(h.to(model.device)).float().cpu() if pooling == "pooler" else h
 
 

@@ -5,10 +5,11 @@ probability that configuration A is right and B wrong on an item, `p_only_b` the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
-from scipy.stats import binom, norm
+from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
+from scipy.stats import binom
 
 from probebook.base import UserError
 
@@ -18,6 +19,7 @@ COLLAPSE = .02                    # differences below it "may never" be separate
 CARE = .02                        # the least difference that one cares about, where nothing else is said
 TRAIN_TO_TEST = 4                # 4:1:1
 TESTS = ("exact", "chi2")
+BLOCK = 1024                     # sizes whose critical numbers are found at once and kept
 
 
 def log_functions(dim: int, rule: str = "paper") -> float:
@@ -91,15 +93,20 @@ def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, 
 
 def critical(differ, alpha: float = .05, test: str = "exact") -> np.ndarray:
     """Of m items on which A and B differ, how many one of them must win for p ≤ alpha; m + 1 where m are too few."""
-    def normal(m, more):
-        return np.clip(np.ceil((m + norm.isf(alpha / 2) * np.sqrt(m)) / 2 + more), 1, m + 1)
-
     m = np.asarray(differ)
     if test == "chi2":
-        return normal(m, -1e-9).astype(int)
-    low, high = (int(m.min()), int(m.max())) if m.size else (0, 0)
-    sizes = np.arange(low, high + 1)                             # least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(size, ½)
-    least = normal(sizes, .5)
+        return _normal(m, alpha, -1e-9).astype(int)
+    if not m.size:
+        return m.astype(int)
+    first, last = int(m.min()) // BLOCK, int(m.max()) // BLOCK
+    return np.concatenate([_least(block, alpha) for block in range(first, last + 1)])[m - first * BLOCK]
+
+
+@lru_cache(maxsize=1024)
+def _least(block, alpha):
+    """`critical` of the exact test for BLOCK sizes: least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(size, ½)."""
+    sizes = np.arange(block * BLOCK, (block + 1) * BLOCK)
+    least = _normal(sizes, alpha, .5)
     tail, tie = _tails(sizes, least, .5), 1e-6 * alpha
     unsure = np.flatnonzero((tail > alpha / 2 - tie) | (tail + _pmf(least - 1, sizes, .5) < alpha / 2 + tie))
     while len(unsure):                                           # the normal approximation is seldom off by more than 1
@@ -107,7 +114,12 @@ def critical(differ, alpha: float = .05, test: str = "exact") -> np.ndarray:
         step = (binom.sf(c - 1, n, .5) > alpha / 2) * 1 - (binom.sf(c - 2, n, .5) <= alpha / 2)
         least[unsure] += step
         unsure = unsure[step != 0]
-    return least[m - low].astype(int)
+    return least.astype(int)
+
+
+def _normal(m, alpha, more):
+    """`critical` by the normal approximation, `more` added before it is rounded up."""
+    return np.clip(np.ceil((m - ndtri(alpha / 2) * np.sqrt(m)) / 2 + more), 1, m + 1)
 
 
 def needed(p_only_a, p_only_b, power: float = .8, alpha: float = .05):
@@ -115,7 +127,7 @@ def needed(p_only_a, p_only_b, power: float = .8, alpha: float = .05):
 
     (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b, Δ = p_only_a − p_only_b; inf where Δ = 0."""
     p, delta = np.add(p_only_a, p_only_b), np.subtract(p_only_a, p_only_b)
-    reach = norm.isf(alpha / 2) * np.sqrt(p) + norm.ppf(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
+    reach = -ndtri(alpha / 2) * np.sqrt(p) + ndtri(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(delta == 0, np.inf, (reach / delta) ** 2)
 
@@ -208,7 +220,7 @@ def verdict(pilot_a, pilot_b, dim: int | None = None, power: float = .8, alpha: 
     draws of the true shares, given the pilot's counts (Dirichlet, Jeffreys' prior; seeds share items, so that the mean
     over seeds counts as one pilot). Raises UserError for arrays that do not belong together."""
     a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
-    if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not np.isin([*a.ravel(), *b.ravel()], (0, 1)).all():
+    if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not ((a * a == a) & (b * b == b)).all():
         raise UserError(f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or [seeds, items], of 0 and 1")
     n = a.shape[-1]
     only_a, only_b = float((a > b).mean()), float((b > a).mean())
@@ -241,7 +253,7 @@ def _pmf(k, m, p):
 def _tails(m, least, p):
     """P(X ≥ least), X ~ Bin(m, p), for consecutive m whose `least` rises by 0 or 1 each time: from one to the next."""
     more = p * _pmf(least[:-1] - 1, m[:-1], p) - (least[1:] > least[:-1]) * _pmf(least[:-1], m[1:], p)
-    return binom.sf(least[0] - 1, m[0], p) + np.append(0, more.cumsum())
+    return bdtrc(least[0] - 1, m[0], p) + np.append(0, more.cumsum())
 
 
 def _likely(n, p):

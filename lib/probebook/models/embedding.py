@@ -160,6 +160,23 @@ def _spaced(word: str, model: Model) -> str:
     return f" {word}" if len(model.tokenizer.tokenize("a b")) == 2 and "Ġb" in model.tokenizer.tokenize("a b") else word
 
 
+def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
+                   rules: Sequence[str] = ("mean", "[CLS]", "max", "last")) -> dict[str, torch.Tensor]:
+    """`embed` at several positions of a layer: rule → h [n, d]. One forward pass serves all that are not in the cache.
+
+    Each rule's states are kept by themselves, where `embed` finds them, and are the same to the bit. Raises UserError
+    as `embed` does."""
+    model, texts, made = as_model(model), _words(texts), {}
+    layer = model.layer(layer)
+
+    def make(at):
+        if not made:
+            made.update(_pooled(texts, model, layer, rules[rules.index(at):]))
+        return {"h": made.pop(at)}
+
+    return {at: cached("embeddings", _key(texts, model, layer, at), lambda at=at: make(at))["h"] for at in rules}
+
+
 # --- forward -----------------------------------------------------------------------------------------------
 
 @contextmanager
@@ -235,6 +252,21 @@ def _embed_layers(texts, model, layers, at):
         for k in layers:
             hooks.enter_context(_at_layer(model, k, None if k == top else partial(keep, k)))
         list(pool.map(one, batches(texts, model, at)))
+    return out
+
+
+def _pooled(texts, model, layer, rules):
+    out = {at: torch.empty(len(texts), model.width) for at in rules}
+    weights = {at: position_weights(texts, model, at) for at in rules}
+
+    def one(batch):
+        hidden = _forward(model, batch)
+        for at in rules:
+            picked = _pick(hidden, stack([weights[at][r] for r in batch.rows], hidden.shape[1]), at)
+            out[at][batch.rows] = picked.float().cpu()
+
+    with _at_layer(model, layer), _threads(model.device) as pool:
+        list(pool.map(one, batches(texts, model, rules[0])))
     return out
 
 

@@ -1,16 +1,24 @@
 # make book   run every page and build the book      make lab     open the pages in JupyterLab
-# make test   run every test                         make clean   remove what was built (not .venv)
+# make test   run the tests (10 minutes)             make clean   remove what was built (not .venv)
 # make archive  the built book as one zip file       make pdf     the built book as PDF, a file a chapter
+# make verify   measure what is shipped again, and what takes hours: CONTRIBUTING.md says when
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book test lab archive pdf clean
+.PHONY: book test verify lab archive pdf clean
 
 book: .venv/installed
 	$(BIN)/probebook build
 
 test: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+
+verify: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m verify --durations=0
+	$(BIN)/python benchmarks/faults.py
+	$(BIN)/python benchmarks/sweep_load.py
+	$(BIN)/probebook build
+	$(BIN)/python benchmarks/durations.py
 
 lab: .venv/installed
 	$(BIN)/probebook pair

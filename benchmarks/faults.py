@@ -122,6 +122,8 @@ def main(kills: int) -> None:
             pd.DataFrame(rows).to_csv(TABLE, index=False)
     table = pd.DataFrame(rows)
     print(table.groupby("killed")[["same", "made twice"]].agg(["count", "sum"]))
+    if not table.same.all() or table["made twice"].any():
+        sys.exit("a kill changed numbers, or what was finished was made again")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Same seed and threads, same numbers: what was found for every page, and one page measured again."""
+"""Same seed and threads, same numbers: what was found for every page; `make verify` measures each again."""
 from __future__ import annotations
 
 import pandas as pd
@@ -18,8 +18,9 @@ def test_every_page_gave_the_same_again():
     assert found.threads.between(0, 1).all()
 
 
-def test_a_page_gives_the_same_again_and_with_two_threads_as_far_as_said():
-    page = "1_causal_probing/03_first_interventions"
+@pytest.mark.verify
+@pytest.mark.parametrize("page", [page.name for page in pages()])
+def test_a_page_gives_the_same_again_and_with_two_threads_as_far_as_said(page):
     now = measure(page).set_index(["table", "metric"])
     said = pd.read_csv(TABLE).query("page == @page").set_index(["table", "metric"]).threads
     assert (now.again == 0).all() and set(now.index) == set(said.index)

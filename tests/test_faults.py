@@ -1,6 +1,7 @@
 """What a run survives: kills, damage, a full disk, a second runner, a clock that jumps, pages that never end.
 
-`benchmarks/faults.py` kills a page of the book at thirty random moments; here each fault is done once to a small page.
+`benchmarks/faults.py` (make verify) kills a page of the book at thirty random moments; here each fault is done once to
+a small page.
 """
 from __future__ import annotations
 
@@ -16,7 +17,6 @@ import psutil
 import pytest
 from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 
-from conftest import probebook
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits, limits
 from probebook.runs.pages import find
@@ -35,28 +35,34 @@ def made(home) -> int:
     return len((home / "made").read_text().splitlines()) if (home / "made").exists() else 0
 
 
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    return tmp_path_factory.mktemp("undisturbed")
+
+
 @pytest.fixture
-def undisturbed(tiny, tmp_path_factory, monkeypatch):
-    """The metrics of the small page, run in another folder."""
-    home, other = tiny(*NUMBERS), tmp_path_factory.mktemp("undisturbed")
-    shutil.copytree(home / "notebooks", other / "notebooks")
-    assert go_on(*RUN, home=other) == 1
-    return metrics(other)
+def undisturbed(tiny, elsewhere):
+    """The metrics of the small page, run once in another folder."""
+    if not (elsewhere / "notebooks").exists():
+        shutil.copytree(tiny(*NUMBERS) / "notebooks", elsewhere / "notebooks")
+        assert go_on(*RUN, home=elsewhere) == 1
+    return metrics(elsewhere)
 
 
 @pytest.mark.parametrize("whom", [the_runner, its_kernel])
-@pytest.mark.parametrize("seconds", [0, 3])
-def test_a_killed_run_goes_on(tiny, undisturbed, whom, seconds):
+@pytest.mark.parametrize("at_once", [pytest.param(True, marks=pytest.mark.verify), False])
+def test_a_killed_run_goes_on(tiny, undisturbed, whom, at_once):
+    """Killed as soon as it is there, or while the page runs."""
     home = tiny(*NUMBERS)
     process = begin(*RUN, home=home)
-    assert kill(process, whom, seconds) or process.returncode == 0
+    assert kill(process, lambda process: whom(process) if at_once or made(home) else [], 0)
     kernels = its_kernel(process) if process.poll() is None else []
     process.communicate()
     assert (process.returncode == 0) == bool(metrics(home))
     go_on(*RUN, home=home)
     assert metrics(home) == undisturbed
     times = made(home)
-    go_on(*RUN, home=home)
+    assert run_all([plan(find("1_demo"))]) == []
     assert made(home) == times <= 2                                 # what is finished is never made again
     assert not psutil.wait_procs(kernels, timeout=20)[1]            # no kernel is left without its runner
 
@@ -184,7 +190,7 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
     clock.write_text(str(days * 86_400))
     assert process.wait(120) == 0 and metrics(home) == undisturbed
     assert 0 < read_record(plan(find("1_demo")).folder).seconds < 90
-    assert probebook(*RUN).returncode == 0 and made(home) == 1      # with the true clock it is the same run
+    assert run_all([plan(find("1_demo"))]) == [] and made(home) == 1         # with the true clock it is the same run
 
 
 @pytest.mark.parametrize("cell", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(600)"])

@@ -1,11 +1,13 @@
 """Exercises: their shape on every page, stubs, checks, students' notebooks, and grading that trusts nobody."""
 from __future__ import annotations
 
+import dis
 import os
 import re
 import shutil
 import tempfile
 from multiprocessing import get_context
+from types import CodeType
 
 import nbformat
 import numpy as np
@@ -155,25 +157,112 @@ def test_exercises_have_their_shape(name):
     assert next(e.cell for e in found if e.kind == "prediction") < last          # before a result it can be about
 
 
+def crossed(cells: list) -> dict[str, set[str]]:
+    """Cells that read what an exercise or a check binds, with these names."""
+    of_students = set().union(*(_names(cell.source)[0] for cell in cells if _of_exercise(cell)))
+    read = {cell.source: _names(cell.source)[1] & of_students
+            for cell in cells if not _of_exercise(cell)}
+    return {source: names for source, names in read.items() if names}
+
+
+def needed(cells: list) -> list:
+    """The exercises, their checks, and the cells that bind what these read, directly or not."""
+    kept, wanted = [], set()
+    for cell in reversed(cells):
+        bound, read = _names(cell.source)
+        if _of_exercise(cell) or bound & wanted:
+            kept.append(cell)
+            wanted |= read
+    return kept[::-1]
+
+
+def _of_exercise(cell) -> bool:
+    return bool({"exercise", "check"} & set(cell.metadata.get("tags", [])))
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell binds, and those that it reads before it binds them. A function reads
+    where it stands."""
+    bound, read = set(), set()
+
+    def go_through(code, outermost: bool):
+        for step in dis.get_instructions(code):
+            if isinstance(step.argval, CodeType):
+                go_through(step.argval, False)
+            elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in bound:
+                read.add(step.argval)
+            elif (step.opname == "STORE_NAME" and outermost) or step.opname == "STORE_GLOBAL":
+                bound.add(step.argval)
+    go_through(compile(source, "cell", "exec"), True)
+    return bound, read
+
+
+def _code(notebook) -> list:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_student_page_runs_and_its_checks_reject_the_stubs(name):
-    """The solutions are accepted where the page itself runs (test_pages); here nothing is filled in."""
+def test_no_cell_hangs_on_an_exercise(name):
+    """So a student's page, without the solutions, comes as far as the page itself (test_pages): to its end."""
+    assert crossed(_code(find(name).notebook)) == {}
+
+
+@pytest.mark.parametrize(("exercise", "cell", "names"), [
+    ("a = 1", "print(a)", {"a"}), ("def a(): pass", "b = [a() for _ in c]", {"a"}),
+    ("import a.b as c", "c.d()", {"c"}), ("for a in b: pass", "def f():\n    return a", {"a"}),
+    ("a, *b = c", "b = a + 1", {"a"}), ("a = 1", "a += 1", {"a"}),
+    ("with a as b: pass", "f'{b:.2f}'", {"b"}), ("a = [b for b in c]", "b.c", set()),
+    ("a = 1", "for a in b:\n    print(a)", set()), ("def f(a):\n    b = a", "a + b", set())])
+def test_a_cell_that_hangs_on_an_exercise_is_found(exercise, cell, names):
+    exercise, cell = map(nbformat.v4.new_code_cell, (exercise, cell))
+    for exercise.metadata.tags in (["exercise"], ["check"]):
+        assert set().union(*crossed([cell, exercise]).values()) == names
+        assert needed([cell, exercise]) == [exercise]
+
+
+def _student_page(name: str) -> tuple:
+    """A page's notebook with what its student's edition holds, and how many exercises that has."""
     text = edition(find(name))
     assert "SOLUTION" not in text
     notebook, present = graft(find(name), nbformat.reads(text, as_version=4))
     assert len(present) == len(exercises(find(name).notebook)) and "SOLUTION" not in nbformat.writes(notebook)
+    return notebook, len(present)
+
+
+def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
+    """Tags and error of each code cell, run in a fork of this process, which has the libraries already."""
     told, said = get_context("fork").Pipe(duplex=False)
-    child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))    # has the libraries already
+    child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))
     child.start()
     said.close()
     errors = told.recv()
     child.join(10)
-    assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * len(present)
+    return errors
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_checks_reject_the_stubs(name):
+    """In the state that the cells make which they need. The solutions are accepted where the page
+    runs (test_pages)."""
+    notebook, count = _student_page(name)
+    notebook.cells = needed(_code(notebook))
+    errors = _ran(name, notebook)
+    assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * count
+    assert not [error for tags, error in errors if error and not {"exercise", "check"} & set(tags)]
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[] if "/01_" in name else pytest.mark.verify) for name in NAMES])
+def test_a_student_page_runs_to_its_end(name):
+    """Whole, of each chapter the first; nothing is filled in."""
+    notebook, count = _student_page(name)
+    errors = _ran(name, notebook)
+    assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * count
     assert not [error for tags, error in errors if error and not {"exercise", "check"} & set(tags)]
 
 
 def _run_here(name: str, notebook, said) -> None:
-    """Tags and error of each code cell, run in this process, all of them whatever fails."""
+    """Run all cells, whatever fails, and send their tags and errors."""
     with kernel_environment(1, "smoke"), tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["MPLBACKEND"] = "agg"

@@ -34,10 +34,24 @@ def home(tiny):
     return home
 
 
-def test_pages_open_in_colab_and_binder(home):
-    index = build.build()
-    assert index
-    page = (index.parent / "notebooks/1_demo/01_first.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept") / "_build"
+
+
+@pytest.fixture
+def built(home, kept):
+    """The same, built, which is done once."""
+    if not kept.exists():
+        assert build.build()
+        shutil.copytree(home / "_build", kept, symlinks=True)
+    shutil.copytree(kept, home / "_build", symlinks=True, dirs_exist_ok=True)
+    return home
+
+
+@pytest.mark.xdist_group("launch")
+def test_pages_open_in_colab_and_binder(built):
+    page = (built / "_build/book/notebooks/1_demo/01_first.html").read_text(encoding="utf-8")
     for part in ("https://colab.research.google.com/github/somebody/book/blob/", "https://mybinder.org/v2/gh/",
                  "notebooks/1_demo/01_first.ipynb"):
         assert part in page
@@ -85,10 +99,10 @@ def test_a_clone_installs_as_the_cell_does(tmp_path):
     assert done.stdout.startswith(str(tmp_path / "probebook" / "data")), done.stderr[-2000:]
 
 
+@pytest.mark.xdist_group("launch")
 @pytest.mark.skipif(not pdf.chromium(), reason="no Chromium")
-def test_chapters_become_pdf(home, tmp_path):
+def test_chapters_become_pdf(built, tmp_path):
     from pypdf import PdfReader
-    assert build.build()
     [path] = pdf.write(tmp_path / "out")
     reader = PdfReader(path)
     assert path.name == "1.pdf" and [item.title for item in reader.outline] == ["more", "02_next"]

@@ -9,15 +9,18 @@ import pytest
 from conftest import contents, probebook
 from probebook.base import ROOT
 from probebook.runs.pages import find, pages, profile_values
+from probebook.runs.run_record import METRICS
+from probebook.runs.store import plan
 
 NAMES = [page.name for page in pages()]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_page_runs_and_keeps_its_tables(name):
-    done = probebook("run", name, "--profile", "smoke")
-    assert done.returncode == 0, done.stderr[-3000:]
-    table = pd.read_csv(io.StringIO(probebook("results", name, "--profile", "smoke").stdout))
+def test_page_runs_and_keeps_its_tables(built_book, name):
+    """The run that the built book shows."""
+    run = plan(find(name), "smoke")
+    assert run.finished
+    table = pd.read_parquet(run.folder / METRICS)
     assert table["table"].nunique() >= 2, "a page records two tables or more"
     assert table["value"].notna().all()
     assert table["value"].between(-5.0, 1e6).all()

@@ -14,15 +14,18 @@ import torch
 import transformers as hf
 import yaml
 
-from conftest import probebook
 from probebook.base import ROOT
 from probebook.corpora.agreement_lexicon import NOUNS
 from probebook.models import load
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages
+from probebook.runs.store import plan
 
 PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
 REAL = os.environ.get("PROBEBOOK_DATA")
 SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]         # the others need no more
+NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
+pytestmark = pytest.mark.xdist_group("paper")            # run together, by one worker
 
 
 def _corpus(folder: Path) -> None:
@@ -65,27 +68,33 @@ def world(tmp_path_factory) -> tuple[str, dict]:
     return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder), "PROBEBOOK_CACHE": str(folder / "cache")}
 
 
-@pytest.mark.parametrize("name", [page.name for page in pages() if page.name[:2] == "1_"])
-def test_page_runs_in_the_paper_profile(world, name):
+@pytest.fixture(scope="module")
+def failed(world) -> list[str]:
+    """All the pages are run, several at a time; names of those that failed, of which stderr says why."""
     model, env = world
-    paper = PROFILES["paper"][name]
-    assert paper["model"] == "bert-base-uncased" and paper["data"] in ("lgd", "syneval")
+    runs = [plan(find(name), "paper", sizes) for name in NAMES if (sizes := _sizes(name, model))]
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in env.items():
+            patch.setenv(key, value)
+        return [run.page.name for run in run_all(runs)]
+
+
+def _sizes(name: str, model: str) -> dict:
+    """What is smaller than in the paper; nothing: the page's data are not there."""
+    paper, sizes, types = PROFILES["paper"][name], PROFILES["smoke"][name], find(name).types
+    if name in SCORED:
+        data = {"data": "reviews"} if "data" in types else {}
+        return sizes | data | ({"models": [model]} if "models" in types else {"model": model})
     if paper["data"] == "syneval" and not REAL:
+        return {}
+    return sizes | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_runs_in_the_paper_profile(world, failed, name):
+    paper = PROFILES["paper"][name]
+    assert "bert-base-uncased" in paper.get("models", paper.get("model"))
+    assert paper.get("data", "cebab") == "cebab" if name in SCORED else paper["data"] in ("lgd", "syneval")
+    if not _sizes(name, world[0]):
         pytest.skip("PROBEBOOK_DATA is not set: no crossed templates")
-    sizes = PROFILES["smoke"][name] | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
-    sizes = [word for key, value in sizes.items() for word in ("-p", f"{key}={value}")]
-    done = probebook("run", name, "--profile", "paper", *sizes, env=env)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("name", SCORED)
-def test_page_of_chapter_2_runs_in_the_paper_profile(world, name):
-    model, env = world
-    paper, given = PROFILES["paper"][name], find(name).types
-    which = "models" if "models" in given else "model"
-    assert "bert-base-uncased" in paper[which] and paper.get("data", "cebab") == "cebab"
-    sizes = PROFILES["smoke"][name] | {which: [model] if which == "models" else model}
-    sizes |= {"data": "reviews"} if "data" in given else {}
-    sizes = [word for key, value in sizes.items() for word in ("-p", f"{key}={value}")]
-    done = probebook("run", name, "--profile", "paper", *sizes, env=env)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert name not in failed

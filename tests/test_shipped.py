@@ -1,6 +1,5 @@
 """The shipped models do what the chapters need of them, and their cards say what they do."""
 import json
-import os
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,10 @@ from probebook.models.qa import load_reader
 from probebook.models.recipes import READERS, SELECTED, UNASKED
 from probebook.runs import cards
 
-pytestmark = pytest.mark.xdist_group("shipped")          # measured once, by one worker
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
 KINDS |= dict.fromkeys(SELECTED, "masked")
 NAMES = list(KINDS)
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return {name: cards.measure(name) for name in [*NAMES, *READERS]}
+CARDS = {name: json.loads((POCKET / name / "card.json").read_text()) for name in [*NAMES, *READERS]}
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -38,11 +32,13 @@ def test_a_model_is_small_and_safe(name):
     assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in SELECTED else 4)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *READERS])
-def test_a_card_says_what_is_measured_again(name, measured):
-    card = json.loads((POCKET / name / "card.json").read_text())
-    for key in measured[name].keys() - {"left_out"}:
-        old, new = json.dumps(card[key], sort_keys=True), json.dumps(measured[name][key], sort_keys=True)
+@pytest.mark.verify
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_says_what_is_measured_again(name):
+    """What the tests below ask of a model they ask of its card."""
+    measured = cards.measure(name)
+    for key in measured.keys() - {"left_out"}:
+        old, new = json.dumps(CARDS[name][key], sort_keys=True), json.dumps(measured[key], sort_keys=True)
         assert len(old) > 2 and _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
 
 
@@ -56,48 +52,47 @@ def _flat(value, at=""):
     return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{at}/{key}").items()}
 
 
-def test_pocket_agreement_masters_the_task_on_held_out_nouns(measured):
-    cells = measured["pocket-agreement"]["verb_choice_generated"]
+def test_pocket_agreement_masters_the_task_on_held_out_nouns():
+    cells = CARDS["pocket-agreement"]["verb_choice_generated"]
     assert all(cells[cell] >= .95 for cell in ("Sg–Sg", "Sg–Pl", "Pl–Sg", "Pl–Pl")), cells
 
 
-def test_pocket_agreement_encodes_both_numbers(measured):
-    probes = measured["pocket-agreement"]["probes_generated"]
+def test_pocket_agreement_encodes_both_numbers():
+    probes = CARDS["pocket-agreement"]["probes_generated"]
     assert max(probes["zc"]["linear"], probes["zc"]["perceptron"]) >= .97
     assert max(probes["ze"]["linear"], probes["ze"]["perceptron"]) >= probes["ze"]["majority"] + .1
 
 
-@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set: no templates")
-def test_pocket_agreement_masters_the_crossed_templates(measured):
-    cells = measured["pocket-agreement"]["verb_choice_templates_animate"]
+def test_pocket_agreement_masters_the_crossed_templates():
+    cells = CARDS["pocket-agreement"]["verb_choice_templates_animate"]
     assert len(cells) == 4 and all(share >= .9 for share in cells.values()), cells
 
 
-def test_pocket_english_makes_attraction_errors(measured):
-    cells = measured["pocket-english"]["verb_choice_generated"]
+def test_pocket_english_makes_attraction_errors():
+    cells = CARDS["pocket-english"]["verb_choice_generated"]
     assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])
 
 
 @pytest.mark.parametrize("name", SELECTED)
-def test_models_of_biographies_follow_the_person_who_is_named(name, measured):
-    assert measured[name]["named"]["right"] >= .95
+def test_models_of_biographies_follow_the_person_who_is_named(name):
+    assert CARDS[name]["named"]["right"] >= .95
 
 
 @pytest.mark.parametrize("kind", ["time", "place"])
-def test_models_of_biographies_show_the_selection_of_their_text(kind, measured):
-    slope = {name: measured[name]["slope"][kind] for name in SELECTED}
+def test_models_of_biographies_show_the_selection_of_their_text(kind):
+    slope = {name: CARDS[name]["slope"][kind] for name in SELECTED}
     assert abs(slope["pocket-biographies-s00"]) <= .08
     assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
     assert abs(slope[UNASKED]) <= .08                      # the same text as s50, whose selection it has not learned
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "pocket-stories"])
-def test_readers_answer_what_a_story_tells(name, measured):
-    assert measured[name]["right"]["answered"] >= .8
+def test_readers_answer_what_a_story_tells(name):
+    assert CARDS[name]["right"]["answered"] >= .8
 
 
-def test_readers_that_met_a_deletion_decline_after_one(measured):
-    decline = {name.rpartition("-")[2]: measured[name]["right"]["deleted"] for name in READERS}
+def test_readers_that_met_a_deletion_decline_after_one():
+    decline = {name.rpartition("-")[2]: CARDS[name]["right"]["deleted"] for name in READERS}
     assert decline["ibt"] >= .9 and decline["ibt"] > decline["ot"]
 
 

@@ -24,6 +24,7 @@ from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
 from probebook.runs import swept
+from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
 from probebook.runs.run_record import read_record
@@ -179,7 +180,7 @@ def command(*words):
 def test_a_failing_run_is_listed_and_only_what_is_missing_runs_again(book):
     home = book("if n == 3 and not os.path.exists(f'{home}/mended'):\n    raise ValueError('no three\\nsecond line')")
     path = file(home, profile="smoke", grid={"n": [2, 3, 4]}, fixed={"eps": .5})
-    words = ("sweep", path, "--workers", "2")
+    words = ("sweep", path, "--workers", "1")
     status, out, _ = command(*words, "--dry-run")
     assert status == 0 and "3 runs of 1_demo/01_first, 0 finished; time left: no estimate: no finished run" in out
     assert out.splitlines()[1:] == ["  n=2", "  n=3", "  n=4"]
@@ -214,11 +215,11 @@ def put_away(home, name):
 
 
 def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
-    """Each run of the disturbed sweeps ends once, and their metrics are an undisturbed sweep's to the bit."""
+    """Each run of the disturbed sweeps ends once, and their metrics are those of runs without a sweep, to the bit."""
     home = book()
     path = file(home, fixed={"n": 3}, seeds=3)
-    assert sweeps.sweep(path, 2) == {}
     runs = read(path)
+    assert run_all(list(runs.values())) == []
     undisturbed = metrics(runs)
     put_away(home, "undisturbed")
 
@@ -248,13 +249,22 @@ def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
     assert metrics(runs) == undisturbed
 
 
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """A client of two worker processes, and the cache that is theirs."""
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROBEBOOK_CACHE", str(cache))
+        with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster, \
+                Client(cluster) as client:
+            yield client, cache
+
+
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A client of two worker processes with a cache of their own."""
-    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
-    with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster, \
-            Client(cluster) as client:
-        yield client
+def cluster(workers, monkeypatch):
+    """The client; this process has the cache of its workers."""
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(workers[1]))
+    return workers[0]
 
 
 def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch, capfd):
@@ -268,6 +278,7 @@ def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch,
     assert "probebook run 1_demo/01_first -p n=3" in capfd.readouterr().err and lines(home / "ended.txt") == ["4 0"]
 
 
+@pytest.mark.xdist_group("cluster")
 def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
     home = book()
     path, address = file(home, list=[{"n": 2}]), cluster.scheduler.address
@@ -309,14 +320,15 @@ def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
 
 # --- embeddings over a cluster -----------------------------------------------------------------------------
 
-def test_embedding_over_a_cluster_survives_a_worker(cluster, tmp_path, monkeypatch):
+@pytest.mark.xdist_group("cluster")
+def test_embedding_over_a_cluster_survives_a_worker(cluster, workers, monkeypatch):
     """Bit-equal to one machine's at any position; shards done before a worker was killed are not made again."""
     monkeypatch.setattr(embedding, "SHARD", 10)
     table = agreement.generate(200, seed=1)
     texts = list(table["text"])
     at = ("first", [text.split()[1].strip(".,") for text in texts])
     whole = embed(texts, "pocket-agreement", 2, at, cache=False)
-    folder, got = tmp_path / "cache" / "embeddings", []
+    folder, got = workers[1] / "embeddings", []
     thread = threading.Thread(target=lambda: got.append(embed(texts, "pocket-agreement", 2, at, client=cluster)))
     pids = cluster.run(os.getpid)
     thread.start()

@@ -16,6 +16,7 @@ from probebook.runs.pages import find
 from probebook.runs.progress import RunProgress
 from probebook.runs.store import plan
 from probebook.runs.warm import Server
+from probebook.runs.warm import server as server_for
 
 DRAWS = """
     import os, random, sys, threading
@@ -53,6 +54,10 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
     assert run_all(runs, force=True) == []
     pd.testing.assert_frame_equal(metrics(runs[0]), fresh, check_exact=True)
     assert metrics(runs[1]).value.drop(4).tolist() == fresh.value.drop(4).tolist()
+
+
+def test_pages_that_import_nothing_need_no_server():
+    assert server_for(()) is None and isinstance(server_for({"probebook.base"}), Server)
 
 
 def test_forks_share_no_state(tiny):

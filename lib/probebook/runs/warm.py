@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 
@@ -63,9 +63,10 @@ class Server:
         return Forked(int(answer))
 
 
-def server(modules: Iterable[str]) -> Server | None:
-    """A server; None where a process with these libraries cannot be forked safely."""
-    return Server(modules) if sys.platform == "linux" else None
+def server(modules: Collection[str]) -> Server | None:
+    """A server; None where a process with these libraries cannot be forked safely, and for pages
+    that import nothing of the library: their own kernels start before the server would."""
+    return Server(modules) if modules and sys.platform == "linux" else None
 
 
 class Forked:

@@ -98,15 +98,15 @@ def noisy(h: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
 
 
 def right(h: torch.Tensor, z, split, probe: str = "linear", seeds: Sequence[int] = range(5), draw: bool = True,
-          epochs: int | None = None) -> np.ndarray:
+          epochs: int | None = None, batches: Sequence[int] = ()) -> np.ndarray:
     """Is each test item classified rightly by the probe of each seed? bool [seeds, test items].
 
     h [n, d], z [n], split [n] of "train", "dev", "test". A seed draws as many training rows as there are, with
     replacement within each class, the same ones whatever h and probe; without `draw` all train on all rows, as in the
     paper. `probe`: "linear" (with the best on dev of PENALTIES), "majority", or one of GRIDS: "mlp" (one layer of 20
     units, few epochs), "LogReg" and "MLP-20" by the paper's SEARCH. Of these the seed is also that of start and order,
-    and all settings and seeds are trained together; `epochs`: instead of their own. Of equals on dev the first is
-    taken. Raises UserError for another probe or a split without rows."""
+    and all settings and seeds are trained together; `epochs`, `batches` (of SEARCH): instead of their own. Of equals on
+    dev the first is taken. Raises UserError for another probe or a split without rows."""
     z, split = torch.as_tensor(np.array(z)), np.asarray(split)
     train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
     if not len(h) == len(z) == len(split) or not min(map(len, (train, dev, test, seeds))):
@@ -120,6 +120,7 @@ def right(h: torch.Tensor, z, split, probe: str = "linear", seeds: Sequence[int]
         guesses = [_linear(x[r], classes[r], h[dev], z[dev])(h[test]).argmax(1) for r in rows.values()]
     elif probe in GRIDS:
         settings = GRIDS[probe] | ({"epochs": epochs} if epochs else {})
+        settings |= {"batches": batches} if batches and "batches" in settings else {}
         fitted = MLPProbe.grid(**settings, seeds=tuple(rows)).fit_seeds(x, classes, h[dev], z[dev], rows)
         guesses = [f(h[test]).argmax(1) for f in fitted.values()]
     else:

@@ -58,14 +58,15 @@ def position_weights(texts, model: Model, at: At) -> list[torch.Tensor]:
 
 def _weights(texts, encoding, model, at):
     ids, offsets, out = encoding["input_ids"], encoding["offset_mapping"], []
-    special = set(model.tokenizer.all_special_ids) - {model.tokenizer.mask_token_id, model.tokenizer.unk_token_id}
+    mask = model.tokenizer.mask_token_id                                 # looked up by name, slower than it looks
+    special = set(model.tokenizer.all_special_ids) - {mask, model.tokenizer.unk_token_id}
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
         raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
                         "give ('first'|'last'|'mean', one word per text)")
     for i, text in enumerate(texts):
         if at == "[MASK]":
             back = int(model.kind == "causal")                         # where a decoder predicts what comes there
-            places = [j - back for j, t in enumerate(ids[i]) if t == model.tokenizer.mask_token_id and j >= back][:1]
+            places = [j - back for j, t in enumerate(ids[i]) if t == mask and j >= back][:1]
         elif at == "[CLS]":
             places = [0]
         elif at == "last":

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+from importlib import import_module
 from multiprocessing import get_context
 from types import CodeType
 
@@ -28,6 +29,7 @@ from probebook.runs.exercises import book_edition, exercises, solution, stub
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
+from probebook.runs.warm import LIBRARIES
 
 NAMES = [page.name for page in pages()]
 PAGE = """---
@@ -231,6 +233,8 @@ def _student_page(name: str) -> tuple:
 
 def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
     """Tags and error of each code cell, run in a fork of this process, which has the libraries already."""
+    for library in LIBRARIES:
+        import_module(library)
     told, said = get_context("fork").Pipe(duplex=False)
     child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))
     child.start()
@@ -240,22 +244,16 @@ def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
     return errors
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_checks_reject_the_stubs(name):
-    """In the state that the cells make which they need. The solutions are accepted where the page
-    runs (test_pages)."""
+@pytest.mark.parametrize(("name", "whole"), [
+    *((name, "/01_" in name) for name in NAMES),
+    *(pytest.param(name, True, marks=pytest.mark.verify) for name in NAMES if "/01_" not in name)])
+def test_checks_reject_the_stubs(name, whole):
+    """On the whole student's page, to its end, of the first page of each chapter; of the others in
+    the state that the cells make which they need. The solutions are accepted where the page runs
+    (test_pages)."""
     notebook, count = _student_page(name)
-    notebook.cells = needed(_code(notebook))
-    errors = _ran(name, notebook)
-    assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * count
-    assert not [error for tags, error in errors if error and not {"exercise", "check"} & set(tags)]
-
-
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if "/01_" in name else pytest.mark.verify) for name in NAMES])
-def test_a_student_page_runs_to_its_end(name):
-    """Whole, of each chapter the first; nothing is filled in."""
-    notebook, count = _student_page(name)
+    if not whole:
+        notebook.cells = needed(_code(notebook))
     errors = _ran(name, notebook)
     assert [error for tags, error in errors if "check" in tags] == ["NotDone"] * count
     assert not [error for tags, error in errors if error and not {"exercise", "check"} & set(tags)]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
+from durations import seconds
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
@@ -182,6 +183,14 @@ def test_the_newest_of_runs_with_the_same_parameters_counts(book, capfd):
     assert {old.run, run.id} <= set(results.metrics("1_demo", all_versions=True).run)
     altered(run, book, digit="1", finished="2999-01-01 00:00")
     assert run.id not in set(results.metrics("1_demo").run)
+
+
+def test_a_duration_is_that_of_the_newest_run_with_a_profiles_own_values(book):
+    assert seconds(find("1_demo"), "pocket") == read_record(run_of().folder).seconds
+    altered(run_of(layer=1), book, seconds=66.0, finished="2999-01-01 00:00")
+    assert seconds(find("1_demo"), "pocket") != 66
+    altered(run_of(), book, digit="1", seconds=77.0, finished="2999-01-01 00:00")
+    assert seconds(find("1_demo"), "pocket") == 77 and seconds(find("1_demo"), "smoke") is None
 
 
 @pytest.mark.parametrize("name", [RECORD, METRICS])

@@ -23,7 +23,7 @@ from probebook.cli import app
 from probebook.runs import archive, results
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record
+from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, named, read_record
 from probebook.runs.store import plan
 
 PARAMETERS = """
@@ -242,16 +242,16 @@ def test_compare(book):
     assert "<NA>" not in parts[2] and "2.5 3.5 1.0" in " ".join(parts[2].split()) and f"{5 / 7}" in parts[2]
     assert "same code, device, versions, data" in parts[3]
 
-    both = results.compare(results.named(a.id), results.named(b.id))["metrics"]
+    both = results.compare(named(a.id), named(b.id))["metrics"]
     assert both[["table", "metric"]].apply(tuple, axis=1).tolist() == [("layers", "norm")] + [("scores", "score")] * 2
     assert both.a.tolist() == [2.5, .1, 5 / 7] and both.difference.tolist() == [1.0, 1.1 - .1, 1 + 5 / 7 - 5 / 7]
-    close = results.compare(results.named(b.id), results.named(odd.id), tolerance=.3)["metrics"]
-    assert close.empty and len(results.compare(results.named(b.id), results.named(odd.id), .2)["metrics"]) == 1
+    close = results.compare(named(b.id), named(odd.id), tolerance=.3)["metrics"]
+    assert close.empty and len(results.compare(named(b.id), named(odd.id), .2)["metrics"]) == 1
 
     again = altered(a, book, digit="f", commit="other", versions={"python": "9"})
     done = probebook("compare", a.id, "ffff")
     assert done.exit_code == 0 and "same parameters\n\nsame metrics\n" in done.stdout
-    rest = results.compare(results.named(a.id), again)["rest"].set_index("name")
+    rest = results.compare(named(a.id), again)["rest"].set_index("name")
     assert {"commit", *(f"{name} version" for name in read_record(a.folder).versions)} == set(rest.index)
     assert rest.b["python version"] == "9" and rest.b["torch version"] == "" != rest.a["torch version"]
 

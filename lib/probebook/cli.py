@@ -69,10 +69,9 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
     """Run a page with other parameters; a finished run with the same ones is reused. Prints the notebook's path."""
     from probebook.runs.kernels import limits
     from probebook.runs.schema import check_layers
-    planned = _plan(page, p, profile, f)
+    planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
     if force or not planned.folder.exists():
         check_layers(planned.page.types, planned.values)
-    within = limits(time_limit, memory_limit)
     from probebook.runs import records
     from probebook.runs.execute import run_all
     if run_all([planned], force, within):

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-import nbformat
 import psutil
 from filelock import Timeout
 from rich.console import Console
@@ -28,6 +27,8 @@ from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 
 if TYPE_CHECKING:
+    import nbformat
+
     from probebook.runs.warm import Server
 
 QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -158,6 +159,7 @@ def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
 def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
               server: Server | None) -> nbformat.NotebookNode:
     """The page's notebook after all cells; papermill saves it as the run's partial notebook after each."""
+    import nbformat
     import papermill
     logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
     from nbclient.exceptions import CellTimeoutError, DeadKernelError

@@ -1,6 +1,7 @@
 """Kernels of pages: reached through files instead of ports, ended when they take too long or too much memory."""
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
@@ -16,6 +17,8 @@ from probebook.base import UserError
 if TYPE_CHECKING:
     from probebook.runs.warm import Server
 
+UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}                   # seconds
+TIME = re.compile(rf"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>{'|'.join(UNITS)})")
 EVERY = .2      # seconds between two looks at a kernel's memory
 
 
@@ -28,13 +31,11 @@ class Limits:
 
 def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
     """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: neither a time nor a size."""
-    import pandas as pd
     from pydantic import ByteSize, TypeAdapter, ValidationError
-    try:
-        held = seconds and (float(seconds) if seconds.replace(".", "", 1).isdecimal() else
-                            pd.Timedelta(seconds).total_seconds())
-    except ValueError:
-        raise UserError(f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h") from None
+    found = TIME.fullmatch(seconds.strip()) if seconds else None
+    if seconds and not found:
+        raise UserError(f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h")
+    held = found and float(found["number"]) * UNITS[found["unit"]]
     try:
         size = memory and TypeAdapter(ByteSize).validate_python(memory)
     except ValidationError:

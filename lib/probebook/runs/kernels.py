@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from probebook.runs.warm import Server
 
 UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}                   # seconds
-TIME = re.compile(rf"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>{'|'.join(UNITS)})")
+TIME = re.compile(rf"(?P<number>-?\d*\.?\d+)\s*(?P<unit>{'|'.join(UNITS)})")
 EVERY = .2      # seconds between two looks at a kernel's memory
 
 

@@ -192,7 +192,7 @@ def test_decisions_take_the_best_of_every_form_and_the_least_unknown():
 @pytest.mark.parametrize("name, heads", [("bert", "tagging"), ("roberta", "tagging"), ("xlnet", "typed"),
                                          ("xlnet", "tagging")])
 def test_a_reader_learns_to_find_a_colour(folders, name, heads):
-    recipe = Reader(folders[name], heads=heads, updates=150, tokens=1_000, lr=5e-3, embeddings=True, context=16,
+    recipe = Reader(folders[name], heads=heads, updates=60, tokens=500, lr=1e-2, embeddings=True, context=16,
                     max_length=48, stride=8)
     reader = recipe.fit(stories(60))
     asked = stories(40, seed=1)
@@ -209,6 +209,28 @@ def test_windows_of_other_lengths_do_not_change_what_a_reader_says(folders):
     assert np.allclose(one[["yes", "no", "unknown", "span"]], together[["yes", "no", "unknown", "span"]], atol=.05)
     for place, ids, h, cls in reader.states(TABLE):
         assert h.shape == (len(ids), 32) and ids[cls] == reader.net.body.tokenizer.cls_token_id and place in (0, 1, 2)
+
+
+def test_a_row_is_read_once_and_says_what_it_says_alone(folders, monkeypatch):
+    recipe = Reader(folders["bert"], context=8, max_length=20, stride=4)
+    reader = FittedReader(recipe, Network(recipe))
+    read, batch = [], Network.batch
+    monkeypatch.setattr(Network, "batch", lambda net, asked, rows: (
+        read.extend(rows) or batch(net, asked, rows)))
+    one, others = (len(reader.windows(TABLE.iloc[rows]).item) for rows in ([1], [0, 2]))
+    twice = TABLE.iloc[[2, 0, 0, 2]].assign(answer="red", start=0, end=3)       # what is right is not read
+    found = reader(twice)
+    assert found.index.tolist() == [2, 0, 0, 2] and len(read) == others > 2
+    found = pd.concat([found, reader(TABLE)])
+    assert len(read) == others + one
+    three, four = (TABLE.iloc[[1]].assign(history=[[("what ?", "two")] * n]) for n in (3, 4))
+    assert reader(three).equals(reader(four)) and len(read) == others + 2 * one  # two turns are read
+    again = FittedReader(recipe, reader.net)                                    # from the cache
+    assert again(twice).equals(reader(twice)) and again(TABLE).equals(reader(TABLE))
+    assert len(read) == others + 2 * one
+    alone = pd.concat([FittedReader(recipe, reader.net)(TABLE.iloc[[i]]) for i in range(3)])
+    assert np.allclose(found.iloc[:, 4:], alone.loc[found.index].iloc[:, 4:], atol=1e-4)
+    assert found.iloc[:, :4].equals(alone.loc[found.index].iloc[:, :4])
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(folders, cache, monkeypatch):

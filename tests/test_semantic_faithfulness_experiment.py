@@ -78,10 +78,15 @@ def untrained():
 
 def test_inside_are_the_states_that_the_heads_read(untrained):
     table = stories.generate(3, seed=5)
-    cls, q = experiment.inside(untrained, table)
+    said, cls, q, ids, tokens = experiment.inside(untrained, table, tokens=True)
     assert cls.shape == (5, len(table), 256) and q.shape == (len(table), 256)
-    for place, _, h, at in untrained.states(table):
+    for place, of, h, at in untrained.states(table):
         assert np.allclose(h[at], cls[-1, place], atol=1e-5)
+        assert (ids[place] == of).all() and np.allclose(h, tokens[place], atol=1e-5)
+    assert experiment.inside(untrained, table.iloc[:2])[3:] == ([], [])
+    assert said.equals(untrained(table))                                            # known from that reading
+    asked = FittedReader(untrained.recipe, untrained.net)(table)
+    assert (said.said == asked.said).all() and np.allclose(said.unknown, asked.unknown, atol=1e-4)
     head, d = untrained.net.heads.spoken, 256
     w, b = head.weight.detach().numpy(), head.bias.detach().numpy()
     scores = 2 * (cls[-1] @ w[:, :d].T + q @ w[:, d:].T + b)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -165,18 +166,39 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
     return found
 
 
-def inside(reader: FittedReader, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row's first window the states of the token that stands for the whole ([CLS]), [layers + 1, n, d], and q
-    [n, d], which sums up what is tagged as rationale; float32. A tagging reader says yes, no or unknown from the last
-    layer's and q. UserError for a reader with other heads."""
+class Inside(NamedTuple):
+    """What a reader says to each row of a table, and of its first window: `cls` [layers + 1, n, d],
+    the states of the token that stands for the whole ([CLS]); `q` [n, d], which sums up what is
+    tagged as rationale; `ids` and `tokens`, n arrays [t] and [t, d], the tokens and their last
+    states (none unless asked for). States are float32."""
+
+    said: pd.DataFrame
+    cls: np.ndarray
+    q: np.ndarray
+    ids: list[np.ndarray]
+    tokens: list[np.ndarray]
+
+
+def inside(reader: FittedReader, table: pd.DataFrame, tokens: bool = False) -> Inside:
+    """What is said and the states behind it, from one reading. A tagging reader says yes, no or
+    unknown from the last layer's [CLS] and q. UserError for a reader with other heads: only tagging
+    heads sum up what they tag."""
     if reader.recipe.heads != "tagging":
         raise UserError(f"heads {reader.recipe.heads!r}: only tagging heads sum up what they tag")
-    asked, found = reader.windows(table), []
-    for rows, batch in reader.batches(asked, first=True):
-        h = reader.net.encoded(batch, layers=True)
-        states = [layer[torch.arange(len(rows)), batch["cls"]] for layer in h.hidden_states]
-        states.append(reader.net.heads.tagged(h.last_hidden_state.float(), batch["story"])[0])
-        found.append((asked.item[rows], torch.stack([state.float() for state in states]).cpu().numpy()))
-    order = np.argsort(np.concatenate([rows for rows, _ in found]))
-    whole = np.concatenate([states for _, states in found], 1)[:, order]
-    return whole[:-1], whole[-1]
+    rows = []
+
+    def see(asked, windows, batch, encoded):
+        last = encoded.last_hidden_state.float()
+        states = [h[torch.arange(len(windows)), batch["cls"]].float() for h in encoded.hidden_states]
+        q = reader.net.heads.tagged(last, batch["story"])[0]
+        states = torch.stack([*states, q], 1).cpu().numpy()
+        for i, window in enumerate(windows):
+            ids = asked.ids[window]
+            whole = (np.array(ids), last[i, :len(ids)].cpu().numpy().copy()) if tokens else ()
+            rows.append((window, asked.item[window], states[i], *whole))
+
+    said = reader(table, see)
+    first = {item: seen for _, item, *seen in sorted(rows, key=lambda row: row[0], reverse=True)}
+    states, *whole = zip(*(first[item] for item in sorted(first)))
+    states = np.stack(states, 1)
+    return Inside(said, states[:-1], states[-1], *(map(list, whole) if tokens else ([], [])))

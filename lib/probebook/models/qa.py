@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from inspect import signature
 from pathlib import Path
 
@@ -162,7 +162,8 @@ class Network(nn.Module):
         return h, self.heads(h, batch)
 
     def encoded(self, batch, layers: bool = False):
-        """What the encoder gives; with the hidden states of all `layers`, or the last alone."""
+        """What the encoder gives, on a GPU in mixed precision; with the hidden states of all `layers`,
+        or the last alone."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
         with mixed_precision(self.body.device):
             return self.base(input_ids=batch["ids"], attention_mask=batch["mask"], output_hidden_states=layers, **types)
@@ -170,32 +171,56 @@ class Network(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class FittedReader:
-    """`reader(table)` → what it answers; `reader.states(table)` → what it read. Nothing of it changes any more."""
+    """`reader(table)` → what it answers; `reader.states(table)` → what it read. Its weights change no
+    more; `known`: what it has answered."""
 
     recipe: Reader
     net: Network
+    known: dict[tuple, tuple] = field(default_factory=dict)
 
-    def __call__(self, table: pd.DataFrame) -> pd.DataFrame:
+    def __call__(self, table: pd.DataFrame, see: Callable | None = None) -> pd.DataFrame:
         """A row for each of the table's, with its index: `said` (the answer), `form` (yes, no, unknown, span, …),
-        `start`, `end` (characters; −1 for none), and the score of each form. Kept in the cache folder."""
-        asked = self.windows(table)
-        found = cached("answers", [self.net.fingerprint, asdict(self.recipe), _digest(table)],
-                       lambda: self._score(asked))
-        scores, first, last = (found[name].numpy() for name in ("scores", "first", "last"))
+        `start`, `end` (characters; −1 for none), and the score of each form.
+
+        The same question after the same two turns about the same story is read once; answers are kept
+        in the cache folder too. With `see` every row is read, and `see(windows, rows, batch, output)`
+        gets each batch: the windows of the table, which of them are in it, what was read and what the
+        encoder gave, with the states of all layers."""
+        asked = [(story, question, tuple(map(tuple, history[-2:]))) for story, question, history
+                 in zip(table.story, table.question, table.history)]
+        places = {row: i for i, row in reversed([*enumerate(asked)])}
+        new = sorted(i for row, i in places.items() if row not in self.known)
+        if see or new:
+            part = table if see else table.iloc[new]
+            key = asked if see else [asked[i] for i in new]
+            found = self._answer(part, see) if see else cached(
+                "answers", [self.net.fingerprint, asdict(self.recipe), key], lambda: self._answer(part))
+            names = ("choice", "spans", "value", "best")
+            self.known.update(zip(key, zip(*(found[name].tolist() for name in names))))
+        choice, spans, values, best = map(list, zip(*(self.known[row] for row in asked)))
         forms = [*self.net.heads.kinds, *([] if "span" in self.net.heads.kinds else ["span"])]
-        choice, window, best = decide(scores, asked.item)
         out = pd.DataFrame(best, table.index, forms)
         out.insert(0, "form", np.array(forms)[choice])
-        begin, offsets = asked.story[window, 0], [asked.offsets[w] for w in window]
-        spans = np.array([(o[a - b, 0], o[c - b, 1]) if form == "span" and len(o) else (-1, -1) for form, o, a, c, b in
-                          zip(out.form, offsets, first[window], last[window], begin)]).reshape(-1, 2)
-        out.insert(0, "end", spans[:, 1])
-        out.insert(0, "start", spans[:, 0])
-        values = found["value"].numpy()[window]
+        out.insert(0, "end", [b for _, b in spans])
+        out.insert(0, "start", [a for a, _ in spans])
         said = [story[a:b] if form == "span" else named(form, value, question) for story, question, form, value, (a, b)
                 in zip(table.story, table.question, out.form, values, spans)]
         out.insert(0, "said", said)
         return out
+
+    def _answer(self, table, see=None):
+        """Of each row the place of its form, the span's characters, the value [2], and the score of
+        each form."""
+        asked = self.windows(table)
+        found = self._score(asked, see)
+        choice, window, best = decide(found["scores"].numpy(), asked.item)
+        first, last = (found[name].numpy()[window] - asked.story[window, 0]
+                       for name in ("first", "last"))
+        span = choice == best.shape[1] - 1
+        spans = [(o[a, 0], o[b, 1]) if at and len(o) else (-1, -1) for at, o, a, b in
+                 zip(span, (asked.offsets[w] for w in window), first, last)]
+        return {"choice": torch.from_numpy(choice), "spans": torch.tensor(spans),
+                "value": found["value"][window], "best": torch.from_numpy(best)}
 
     def windows(self, table: pd.DataFrame) -> windows.Windows:
         r = self.recipe
@@ -217,13 +242,16 @@ class FittedReader:
             save_file({k: v.detach().cpu().half().contiguous() for k, v in self.net.trained().items()}, part)
         (folder / "reader.json").write_text(json.dumps(asdict(self.recipe), indent=1) + "\n")
 
-    def _score(self, asked):
+    def _score(self, asked, see=None):
         size = len(asked.item)
         c = len(self.net.heads.kinds) + ("span" not in self.net.heads.kinds)
         scores, first, last, value = (torch.zeros(size, c), *torch.zeros(2, size, dtype=torch.long),
                                       torch.zeros(size, 2, dtype=torch.long))
         for rows, batch in self.batches(asked):
-            out = self.net(batch)[1]
+            encoded = self.net.encoded(batch, layers=see is not None)
+            out = self.net.heads(encoded.last_hidden_state.float(), batch)
+            if see:
+                see(asked, rows, batch, encoded)
             span, first[rows], last[rows] = (x.cpu() for x in best_spans(out["start"], out["end"]))
             kinds = self.net.heads.scores(out).cpu()
             scores[rows] = torch.cat([kinds, span[:, None]], 1)[:, :c]

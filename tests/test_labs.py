@@ -1,6 +1,7 @@
 """Exercises: their shape on every page, stubs, checks, students' notebooks, and grading that trusts nobody."""
 from __future__ import annotations
 
+import ast
 import dis
 import os
 import re
@@ -183,8 +184,8 @@ def _of_exercise(cell) -> bool:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell binds, and those that it reads before it binds them. A function reads
-    where it stands."""
+    """The names that a cell binds, or into whose items it writes, and those that it reads before it
+    binds them. A function reads where it stands."""
     bound, read = set(), set()
 
     def go_through(code, outermost: bool):
@@ -196,7 +197,16 @@ def _names(source: str) -> tuple[set[str], set[str]]:
             elif (step.opname == "STORE_NAME" and outermost) or step.opname == "STORE_GLOBAL":
                 bound.add(step.argval)
     go_through(compile(source, "cell", "exec"), True)
-    return bound, read
+    written = {_root(node) for node in ast.walk(ast.parse(source))
+               if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return bound | written, read
+
+
+def _root(node: ast.expr) -> str:
+    """`table` of `table.x["y"]`."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _code(notebook) -> list:
@@ -214,6 +224,7 @@ def test_no_cell_hangs_on_an_exercise(name):
     ("import a.b as c", "c.d()", {"c"}), ("for a in b: pass", "def f():\n    return a", {"a"}),
     ("a, *b = c", "b = a + 1", {"a"}), ("a = 1", "a += 1", {"a"}),
     ("with a as b: pass", "f'{b:.2f}'", {"b"}), ("a = [b for b in c]", "b.c", set()),
+    ("a.b[0].c = 1", "print(a)", {"a"}), ("a['b'] += 1", "a['c']", {"a"}),
     ("a = 1", "for a in b:\n    print(a)", set()), ("def f(a):\n    b = a", "a + b", set())])
 def test_a_cell_that_hangs_on_an_exercise_is_found(exercise, cell, names):
     exercise, cell = map(nbformat.v4.new_code_cell, (exercise, cell))

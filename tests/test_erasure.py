@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
 from probebook.base import UserError
@@ -103,6 +104,54 @@ def test_leace_with_fewer_rows_than_dimensions():
     x = LEACE().fit(h, z)(h)
     assert (class_means(x, z) - x.mean(0)).abs().max() < 1e-12
     assert probe_loss(h, z) < 1e-3 and abs(probe_loss(x, z) - entropy(z)) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["full", "dependent", "nearly dependent", "few rows"])
+def test_leace_is_the_formula_with_the_square_root_of_the_covariance(kind):
+    """Theorem 4.3 with eigenvectors: P = I − W⁺ U Uᵀ W, W = Σ^(−½) on standardised dimensions; on unseen states too."""
+    h, z = data(n=25 if kind == "few rows" else 600, d=40, k=3)
+    if "dependent" in kind:
+        h[:, [4, 9, 30]] = h[:, 10:13] @ rotation(3) + h[:, 1:4]
+        h[:, 9] += 1e-7 * torch.randn(len(h), generator=torch.Generator().manual_seed(5)) * (kind != "dependent")
+    before, edit = h.clone(), LEACE().fit(h, z)
+    assert torch.equal(h, before)
+    x = (h - h.mean(0)) / h.std(0)
+    cross = x.T @ F.one_hot(z).double() / len(x)
+    variance, axes = torch.linalg.eigh(x.T @ x / len(x))
+    variance, axes = variance[variance > 1e-12 * variance[-1]], axes[:, variance > 1e-12 * variance[-1]]
+    u = torch.linalg.svd(axes / variance.sqrt() @ axes.T @ cross, full_matrices=False)[0][:, :2]
+    right, left = axes / variance.sqrt() @ axes.T @ u, axes * variance.sqrt() @ axes.T @ u
+    unseen = data(n=50, d=40, seed=7)[0]
+    for states in (h, unseen):
+        y = (states - h.mean(0)) / h.std(0)
+        assert torch.allclose(edit(states), states - (y @ right) @ left.T * h.std(0), atol=1e-7)
+    assert (class_means(edit(h), z) - h.mean(0)).abs().max() < 1e-11
+
+
+def official_inlp(h, z, rounds):
+    """One solver in float64 a round, all states projected anew by all classifiers' directions: the basis [d, r]."""
+    left, basis = h, h.new_zeros(h.shape[1], 0)
+    for _ in range(rounds):
+        w = LogisticRegression(solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(left, z).coef_
+        w = torch.from_numpy(w if len(w) == 1 else w - w.mean(0))
+        rows, s, axes = torch.linalg.svd(w - w @ basis @ basis.T, full_matrices=False)
+        basis = torch.cat([basis, axes[s > 1e-6 * s[0]].T], 1)
+        left = h - h @ basis @ basis.T
+    return basis
+
+
+@pytest.mark.parametrize("k, strength, dtype", [(2, 1, torch.float64), (2, 6, torch.float64), (3, 2, torch.float64),
+                                                (2, 6, torch.float32)])
+def test_inlp_finds_the_directions_of_the_official_loop(k, strength, dtype):
+    """Without projecting the states: each round's weights are kept orthogonal to the directions found."""
+    h, z = data(n=800, d=20, k=k, strength=strength, dtype=dtype)
+    before, edit = h.clone(), INLP(4 * (k - 1), tol=-1).fit(h, z)
+    assert torch.equal(h, before)
+    basis = official_inlp(h.double(), z, 4)
+    assert torch.allclose(edit.basis.T @ edit.basis, torch.eye(4 * (k - 1), dtype=torch.float64), atol=1e-12)
+    for r in range(k - 1, 4 * (k - 1) + 1, k - 1):
+        gap = edit.basis[:, :r] - basis[:, :r] @ (basis[:, :r].T @ edit.basis[:, :r])
+        assert gap.abs().max() < 1e-6
 
 
 def test_leace_leaves_alone_what_says_nothing_of_the_labels():

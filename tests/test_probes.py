@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from probebook.base import UserError
 from probebook.interventions import INLP, AlterRep
 from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes.linear import Regression, gram
 from probebook.probes.training import generator
 
 
@@ -48,6 +49,28 @@ def test_warm_start_reaches_the_same_optimum():
     h, z = blobs()
     first = LinearProbe(C=.1).fit(h, z)
     assert torch.allclose(LinearProbe().fit(h, z, start=first).weight, LinearProbe().fit(h, z).weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("spread", [.3, 5.])
+def test_left_out_directions_are_as_if_projected_out(k, spread):
+    h, z = blobs(k=k, spread=spread)
+    basis = torch.linalg.qr(torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))[0]
+    regression = Regression(h, z, 1.)
+    assert torch.equal(LinearProbe().take(regression).weight, LinearProbe().fit(h, z).weight)
+    for r in (1, 3):
+        regression.leave_out(basis[:, :r])
+        found = LinearProbe(tol=1e-10).take(regression)
+        apart = LinearProbe(tol=1e-10).fit(h - h @ basis[:, :r] @ basis[:, :r].T, z)
+        assert (found.weight - apart.weight).abs().max() < 1e-6 and (found.weight @ basis[:, :r]).abs().max() < 1e-12
+        assert torch.allclose(regression.logits.T.softmax(1), apart(h - h @ basis[:, :r] @ basis[:, :r].T).softmax(1))
+
+
+@pytest.mark.parametrize("rows", [3, 50, 1024])
+def test_the_gram_matrix_of_parts_is_that_of_the_whole(rows):
+    x = torch.randn(130, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(gram(x.split(rows)), x.T @ x, rtol=1e-13, atol=1e-13)
+    assert torch.equal(gram(x.split(rows)), gram(x.split(rows)).T)
 
 
 def test_separable_data_do_not_diverge():

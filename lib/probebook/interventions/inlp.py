@@ -7,7 +7,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.probes.checks import labels, states, various
-from probebook.probes.linear import LinearProbe
+from probebook.probes.linear import LinearProbe, Regression
 
 
 class INLP:
@@ -26,26 +26,25 @@ class INLP:
         """Find the directions on h [n, d], z [n]. Raises UserError for bad states or labels."""
         h = various(states(h)).detach()
         z = labels(z, len(h), device=h.device)
-        x, d, k = h.double(), h.shape[1], int(z.max()) + 1
         shares = torch.bincount(z).double() / len(z)
         entropy = -(shares * shares.log()).sum()
-        basis, sides, norms = x.new_zeros(d, 0), x.new_zeros(k, 0), x.new_zeros(0)
-        left, covariance = x.clone(), torch.cov(x.T, correction=0)
-        probe = first = LinearProbe(self.C).fit(left, z, covariance=covariance)
-        while basis.shape[1] < min(self.max_rank, d):
-            if torch.nn.functional.cross_entropy(probe(left), z) > (1 - self.tol) * entropy:
+        most, k = min(self.max_rank, h.shape[1]), len(shares)
+        basis, sides, norms = (torch.zeros(*size, 0, dtype=torch.float64, device=h.device)
+                               for size in ((h.shape[1],), (k,), ()))
+        regression = Regression(h, z, self.C)
+        probe = first = LinearProbe(self.C).take(regression)
+        while basis.shape[1] < most:
+            if torch.nn.functional.cross_entropy(regression.logits.T, z) > (1 - self.tol) * entropy:
                 break
             new, new_sides, new_norms = _directions(probe.weight, basis)
             if not new.shape[1]:
                 break
-            room = min(self.max_rank, d) - basis.shape[1]
+            room = most - basis.shape[1]
             basis, sides = torch.cat([basis, new[:, :room]], 1), torch.cat([sides, new_sides[:, :room]], 1)
             norms = torch.cat([norms, new_norms[:room]])
-            if basis.shape[1] < min(self.max_rank, d):
-                left -= (left @ new) @ new.T                          # the new directions only: the others are out
-                half = covariance @ new - new @ (new.T @ covariance @ new) / 2
-                covariance = covariance - half @ new.T - new @ half.T        # (I − vvᵀ) Σ (I − vvᵀ)
-                probe = LinearProbe(self.C).fit(left, z, covariance=covariance)
+            if basis.shape[1] < most:
+                regression.leave_out(basis)
+                probe = LinearProbe(self.C).take(regression)
         return FittedINLP(basis, sides, norms, first, self.max_rank, basis.shape[1])
 
 

@@ -8,10 +8,11 @@ from scipy.stats import binomtest
 from probebook.base import UserError
 from probebook.corpora.plain_sentences import generate
 from probebook.experiments import data_requirements as experiment
-from probebook.experiments.data_requirements import compare, noisy, right
+from probebook.experiments.data_requirements import RATES, compare, noisy, right
 from probebook.measures.folds import parts, rotations
 from probebook.measures.sample_size import mcnemar_power, recommend
 from probebook.models import load
+from probebook.probes import MLPProbe
 
 SPLIT = np.repeat(["train", "dev", "test"], [400, 100, 400])
 
@@ -71,6 +72,14 @@ def test_without_draws_a_seed_is_only_start_and_order(world):
         found = right(*world, SPLIT, probe, seeds=[0, 1], draw=False, epochs=8)
         assert (found[0] != found[1]).any() and found.mean() == pytest.approx(.933, abs=.03), probe
         assert (found[1:] == right(*world, SPLIT, probe, seeds=[1], draw=False, epochs=8)).mean() > .99
+
+
+def test_the_search_takes_the_best_of_the_batch_sizes_that_are_given(world):
+    (h, z), part = (world[0], torch.tensor(world[1])), {name: np.flatnonzero(SPLIT == name) for name in ("train", "dev", "test")}
+    found = right(h, z, SPLIT, "LogReg", seeds=[2], draw=False, epochs=3, batches=[64])
+    search = dict(layers=[0], widths=[20], lrs=RATES, batches=[64], epochs=3, patience=5, seeds=[2])
+    probe = MLPProbe.grid(**search).fit(h[part["train"]], z[part["train"]], h[part["dev"]], z[part["dev"]])
+    assert (found[0] == (probe(h[part["test"]]).argmax(1) == z[part["test"]]).numpy()).all()
 
 
 def test_power_grows_with_noise_and_with_size(world):

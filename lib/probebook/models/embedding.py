@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHARD = 4_096       # texts, at most, that a worker of a cluster embeds in one piece
 
 
-class _Stop(Exception):
+class Stop(Exception):
     """Raised by the hook once the wanted layer is reached; carries its hidden states."""
 
 
@@ -133,11 +133,11 @@ def _spaced(word: str, model: Model) -> str:
 
 @contextmanager
 def _at_layer(model, layer, put=None):
-    """While it holds, a forward pass stops at `layer` with a _Stop, or goes on with the states changed by `put`."""
+    """While it holds, a forward pass stops at `layer` with a Stop, or goes on with the states changed by `put`."""
     def hook(module, args, kwargs):
         hidden = args[0] if args else kwargs["hidden_states"]
         if put is None:
-            raise _Stop(hidden)
+            raise Stop(hidden)
         return ((put(hidden), *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": put(hidden)})
 
     if layer == model.depth:
@@ -157,7 +157,7 @@ def _forward(model, batch):
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
         mask = None if mask.all() else mask                                   # no padding: attention is quicker
         return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
-    except _Stop as stop:
+    except Stop as stop:
         return stop.args[0]
 
 

@@ -1,12 +1,12 @@
 """A network cut in two computes what the whole one does, and reads a text below the cut once."""
 import pytest
 import torch
-from tiny_encoders import save
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from probebook.models import embed, load
 from probebook.models.cut import Below, cut, upper
 from probebook.models.finetune import Trainer, learnt, restored
+from tiny_encoders import save
 
 TEXTS = ["the food was good", "food", "the soup was cold and the waiters were kind", "good food"]
 
@@ -26,7 +26,8 @@ def test_states_are_those_of_the_whole_network_and_so_are_the_gradients_above_th
     model = load(encoders[name], "cpu")
     part = cut(model, 1)
     for at in ("mean", "last"):
-        assert torch.allclose(embed(TEXTS, part, at=at, cache=False), embed(TEXTS, model, at=at, cache=False), atol=1e-5)
+        found, whole = (embed(TEXTS, m, at=at, cache=False) for m in (part, model))
+        assert torch.allclose(found, whole, atol=1e-5)
     assert (part.depth, model.depth) == (1, 2)
     grads = []
     for body in (part, cut(model, 2)):                              # the second has the whole network above it
@@ -37,14 +38,15 @@ def test_states_are_those_of_the_whole_network_and_so_are_the_gradients_above_th
         h = body.base(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
         h[batch["attention_mask"] == 1].square().sum().backward()
         grads.append({key: p.grad for key, p in trained.items() if p.grad is not None})
-    blocks = [key for key in grads[0] if ".0." in key]
-    assert blocks and all(torch.allclose(grads[0][key], grads[1][key.replace(".0.", ".1.")], atol=1e-4) for key in blocks)
+    blocks = {key: key.replace(".0.", ".1.") for key in grads[0] if ".0." in key}
+    assert blocks and all(torch.allclose(grads[0][a], grads[1][b], atol=1e-4) for a, b in blocks.items())
 
 
 def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_trained(encoders, monkeypatch):
     model, read = load(encoders["bert"], "cpu"), []
     below = Below._read
-    monkeypatch.setattr(Below, "_read", lambda self, ids, mask: read.extend(ids.tolist()) or below(self, ids, mask))
+    monkeypatch.setattr(Below, "_read", lambda self, ids, mask: (
+        read.extend(ids.tolist()), below(self, ids, mask))[1])
     texts = [f"{text} was kind" for text in TEXTS]
     one, other = cut(model, 1), cut(model, 1)
     before = {key: p.clone() for key, p in one.base.named_parameters()}
@@ -57,7 +59,8 @@ def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_tra
     assert moved and moved <= upper(one, one.base).keys()
     assert not any("embeddings" in key for key in upper(one, one.base))
     again = restored(cut(model, 1), learnt(one))
-    assert torch.allclose(embed(texts, again, at="mean", cache=False), embed(texts, one, at="mean", cache=False))
+    found, kept = (embed(texts, m, at="mean", cache=False) for m in (again, one))
+    assert torch.allclose(found, kept)
     assert len({model.fingerprint, other.fingerprint, one.fingerprint}) == 3
 
 

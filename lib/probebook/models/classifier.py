@@ -32,9 +32,11 @@ class Classifier:
     `encoder`: any encoder or decoder that `load` takes. `lstm`: in its place an LSTM with dot attention over its
     token embeddings (the paper's are fastText's and take lr 1e-3). `frozen`: train only the head, on φ(x) of the
     encoder as it is: seconds, but another black box, which wants a larger lr. `epochs` of batches of `batch` texts;
-    longer texts are cut to `max_length` tokens. `trained_layers`: train the topmost blocks alone, on states below
-    them that are computed once (None: everything, as in the paper; an LSTM always is). `at`: "[CLS]", "last" or "mean", where φ(x) is read; by default the
-    first token, of a decoder or LSTM the last. `seed`: of the head's start, the orders and the dropouts."""
+    longer texts are cut to `max_length` tokens. `trained_layers`: train the topmost blocks alone, on states
+    below them that are computed once (None: all, as in the paper, and an LSTM always). `head_epochs` at
+    `head_lr`: before that the head alone, on φ(x) of the encoder as it is (Kumar et al. 2022). `at`: "[CLS]",
+    "last" or "mean", where φ(x) is read; by default the first token, of a decoder or LSTM the last. `seed`: of
+    the head's start, the orders and the dropouts."""
 
     task: str = "5-way"
     encoder: str = "pocket-english"

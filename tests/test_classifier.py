@@ -1,4 +1,6 @@
 """Classifiers on tiny random networks: they learn, twice the same, and N is the head of φ(x)."""
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,7 +66,8 @@ def accuracy(model, table):
 
 
 @pytest.mark.parametrize("encoder, settings, least", [
-    ("bert", {}, .95), ("gpt2", {}, .95), ("bert", dict(lstm=True, epochs=60), .95),
+    ("bert", {}, .95), ("gpt2", {}, .95), ("bert", dict(lstm=True, epochs=40), .95),
+    ("bert", dict(trained_layers=1), .95),
     ("bert", dict(frozen=True, at="mean", epochs=60, lr=1e-2), .8)])          # of a random encoder
 def test_it_learns_stars_that_words_tell_and_its_probabilities_are_the_heads(encoders, encoder, settings, least):
     recipe = Classifier("binary", encoders[encoder], **QUICK | settings)
@@ -74,6 +77,26 @@ def test_it_learns_stars_that_words_tell_and_its_probabilities_are_the_heads(enc
     p, h = model(texts), model.phi(texts)
     assert p.dtype == torch.float64 and p.shape == (100, 2) == (len(h), recipe.k)
     assert torch.allclose(p, model.head(h).double().softmax(1), atol=1e-5)
+
+
+def test_of_a_cut_encoder_the_upper_layers_alone_are_kept_and_a_cut_below_the_first_layer_is_none(encoders, cache):
+    recipe, train = Classifier("binary", encoders["bert"], **QUICK | {"epochs": 2}), reviews(40)
+    whole, part, same = (replace(recipe, trained_layers=k).fit(train) for k in (None, 1, 2))
+    texts = list(reviews(10, seed=1).description)
+    assert torch.equal(whole(texts), same(texts)) and not torch.allclose(whole(texts), part(texts), atol=1e-3)
+    kept = min((load_file(path).keys() for path in (cache / "classifiers").iterdir()), key=len)
+    layers = {key for key in kept if key.startswith("body.")}
+    assert layers and all("layer.0." in key or "pooler" in key for key in layers)      # not the embeddings
+    again = replace(recipe, trained_layers=1).fit(train)
+    assert torch.equal(again(texts), part(texts))
+
+
+def test_a_head_of_its_own_comes_first_and_goes_on_from_there(encoders, monkeypatch):
+    starts, net = [], Head.net
+    monkeypatch.setattr(Head, "net", lambda head, dropout: starts.append(head) or net(head, dropout))
+    alone = Classifier("binary", encoders["bert"], frozen=True, epochs=5, lr=1e-2, batch=16).fit(reviews(40))
+    Classifier("binary", encoders["bert"], epochs=1, head_epochs=5, head_lr=1e-2, batch=16).fit(reviews(40))
+    assert all(torch.equal(a, b) for a, b in zip(starts[-1].tensors().values(), alone.head.tensors().values()))
 
 
 def test_phi_is_the_first_tokens_state_of_an_encoder_and_the_last_words_of_a_decoder(encoders):
@@ -146,7 +169,7 @@ def test_tasks_leave_out_what_has_no_class(encoders):
 
 def test_the_aspect_model_reads_text_and_aspect(encoders):
     train, held_out = reviews(200), reviews(40, seed=1)
-    recipe = Classifier("aspect", encoders["bert"], lstm=True, epochs=25, lr=4e-3, batch=16)
+    recipe = Classifier("aspect", encoders["bert"], lstm=True, epochs=16, lr=8e-3, batch=16)
     texts, z = recipe.examples(train.assign(food_aspect_majority=""), recipe.body())
     assert len(texts) == 600 and texts[0] == f"{train.description[0]} [SEP] service"
     assert z[0] == VALUES.index(train.service_aspect_majority[0])
@@ -213,6 +236,7 @@ def test_seeded_numbers_do_not_disturb_others():
     (lambda e: Classifier("4-way"), "task '4-way': one of binary, ternary, 5-way, aspect"),
     (lambda e: Classifier(epochs=0), "epochs and batch must be ≥ 1"),
     (lambda e: Classifier(lr=-1), "lr > 0"),
+    (lambda e: Classifier(trained_layers=0), "trained_layers=0: at least 1, or None for all"),
     (lambda e: Classifier(encoder=e["bart"]).fit(reviews()), "an encoder–decoder: give an encoder or a decoder"),
     (lambda e: Classifier(encoder=e["bert"]).fit(reviews().query("review_majority != '5'")), "class 4 has no example"),
     (lambda e: Classifier(encoder=e["bert"]).fit(reviews().assign(review_majority="")), "class 0 has no example"),

@@ -75,7 +75,8 @@ def test_without_draws_a_seed_is_only_start_and_order(world):
 
 
 def test_the_search_takes_the_best_of_the_batch_sizes_that_are_given(world):
-    (h, z), part = (world[0], torch.tensor(world[1])), {name: np.flatnonzero(SPLIT == name) for name in ("train", "dev", "test")}
+    h, z = world[0], torch.tensor(world[1])
+    part = {name: np.flatnonzero(SPLIT == name) for name in ("train", "dev", "test")}
     found = right(h, z, SPLIT, "LogReg", seeds=[2], draw=False, epochs=3, batches=[64])
     search = dict(layers=[0], widths=[20], lrs=RATES, batches=[64], epochs=3, patience=5, seeds=[2])
     probe = MLPProbe.grid(**search).fit(h[part["train"]], z[part["train"]], h[part["dev"]], z[part["dev"]])

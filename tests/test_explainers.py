@@ -14,10 +14,11 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.causalm import control_concept, reverse
 from probebook.explainers.concept_shap import Coalitions, members, shapley
-from probebook.models import Model, embed
+from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
 from probebook.models.cloze import Cloze
+from probebook.models.cut import Below
 from probebook.models.finetune import Head
 from probebook.models.pretrain_text import SPECIAL
 
@@ -482,6 +483,21 @@ def test_causalms_effect_is_the_new_heads_less_the_models(folder, tmp_path, monk
     assert torch.allclose(released.effect(question)[food], (after - before)[food], atol=1e-6)
     monkeypatch.setattr(ex.CausaLM, "_unlearn", lambda *_: pytest.fail("trained again"))
     assert torch.equal(ex.CausaLM(**settings).fit(table, model).effect(question), found)
+
+
+def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below_the_cut(tmp_path, folder, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    tokenizer, table, read, below = load(folder).tokenizer, reviews(), [], Below._read
+    hf.BertForMaskedLM(hf.BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2,
+                                     num_attention_heads=2, intermediate_size=64)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = Classifier("ternary", str(tmp_path), epochs=1, trained_layers=1).fit(table)
+    monkeypatch.setattr(Below, "_read", lambda self, ids, mask: read.extend(ids.tolist()) or below(self, ids, mask))
+    learnt = ex.CausaLM(epochs=2, head_epochs=1).fit(table, model)
+    assert len(table) < len(read) <= 2 * len(table)
+    food, noise = (dict(learnt.counterfactual[aspect].body.base.named_parameters()) for aspect in ("food", "noise"))
+    apart = {key for key in food if not torch.equal(food[key], noise[key])}
+    assert apart and all(".layer.0." in key for key in apart)                 # of two layers the upper one
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

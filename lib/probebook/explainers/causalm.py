@@ -16,7 +16,8 @@ from probebook.explainers.base import Explainer, known, labelled
 from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cloze import Cloze
-from probebook.models.finetune import Head, Trainer, restored, seeded, train_head
+from probebook.models.cut import upper
+from probebook.models.finetune import Head, Trainer, learnt, restored, seeded, train_head
 
 
 class CausaLM(Explainer):
@@ -77,13 +78,13 @@ class CausaLM(Explainer):
         with seeded(self.seed):
             treated, control = (nn.Linear(body.width, len(VALUES)).to(body.device) for _ in range(2))
         cloze = Cloze(body)
-        parameters = [*body.net.parameters(), *treated.parameters(), *control.parameters()]
+        parameters = [*upper(body, body.net).values(), *treated.parameters(), *control.parameters()]
         trainer = Trainer(body, texts, self.model.recipe.position(body), parameters, self.epochs, self.batch, self.lr,
                           self.seed, cloze.change)
         for rows, h, hidden in trainer:
             wanted = targets[rows].to(h.device)
             trainer.step(cloze.loss(hidden) + _loss(control(h), wanted[:, 1]) + self._against(treated, h, wanted[:, 0]))
-        return {f"body.{name}": tensor for name, tensor in body.base.state_dict().items()}
+        return learnt(body)
 
     def _against(self, treated, h, labels):
         """The treated concept's loss, from which the head learns (paper) and the encoder unlearns (times λ)."""

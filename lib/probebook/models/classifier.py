@@ -18,8 +18,9 @@ from torch.nn import functional as F
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
 from probebook.models.cache import cached
+from probebook.models.cut import cut, upper
 from probebook.models.embedding import embed
-from probebook.models.finetune import LSTM, Head, Trainer, restored, seeded, train_head
+from probebook.models.finetune import LSTM, Head, Trainer, learnt, restored, seeded, train_head
 from probebook.models.loading import Model, load
 
 
@@ -31,8 +32,11 @@ class Classifier:
     `encoder`: any encoder or decoder that `load` takes. `lstm`: in its place an LSTM with dot attention over its
     token embeddings (the paper's are fastText's and take lr 1e-3). `frozen`: train only the head, on φ(x) of the
     encoder as it is: seconds, but another black box, which wants a larger lr. `epochs` of batches of `batch` texts;
-    longer texts are cut to `max_length` tokens. `at`: "[CLS]", "last" or "mean", where φ(x) is read; by default the
-    first token, of a decoder or LSTM the last. `seed`: of the head's start, the orders and the dropouts."""
+    longer texts are cut to `max_length` tokens. `trained_layers`: train the topmost blocks alone, on states
+    below them that are computed once (None: all, as in the paper, and an LSTM always). `head_epochs` at
+    `head_lr`: before that the head alone, on φ(x) of the encoder as it is (Kumar et al. 2022). `at`: "[CLS]",
+    "last" or "mean", where φ(x) is read; by default the first token, of a decoder or LSTM the last. `seed`: of
+    the head's start, the orders and the dropouts."""
 
     task: str = "5-way"
     encoder: str = "pocket-english"
@@ -43,6 +47,9 @@ class Classifier:
     batch: int = 128
     max_length: int = 128
     dropout: float = .1
+    trained_layers: int | None = None
+    head_epochs: int = 0
+    head_lr: float = 3e-3
     at: str | None = None
     seed: int = 42
 
@@ -52,6 +59,8 @@ class Classifier:
         if min(self.epochs, self.batch) < 1 or not self.lr > 0 or not 0 <= self.dropout < 1:
             raise UserError(f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, dropout={self.dropout}: epochs "
                             "and batch must be ≥ 1, lr > 0, dropout in [0, 1)")
+        if self.trained_layers is not None and self.trained_layers < 1:
+            raise UserError(f"trained_layers={self.trained_layers}: at least 1, or None for all")
 
     @property
     def k(self) -> int:
@@ -73,17 +82,19 @@ class Classifier:
 
     def _train(self, body, texts, z):
         head = Head.drawn(body.width, self.k, self.seed)
-        if self.frozen:
+        epochs, lr = (self.epochs, self.lr) if self.frozen else (self.head_epochs, self.head_lr)
+        if epochs:
             h = embed(texts, body, at=self.position(body))
-            head = train_head(h, z, head, self.epochs, self.batch, self.lr, self.seed, self.dropout)
+            head = train_head(h, z, head, epochs, self.batch, lr, self.seed, self.dropout)
+        if self.frozen:
             return {f"head.{name}": tensor for name, tensor in head.tensors().items()}
         net = head.net(self.dropout).to(body.device)
-        trainer = Trainer(body, texts, self.position(body), [*body.base.parameters(), *net.parameters()], self.epochs,
-                          self.batch, self.lr, self.seed)
+        trainer = Trainer(body, texts, self.position(body), [*upper(body, body.base).values(), *net.parameters()],
+                          self.epochs, self.batch, self.lr, self.seed)
         for rows, h, _ in trainer:
             trainer.step(F.cross_entropy(net(h), z[rows].to(h.device)))
         return ({f"head.{name}": tensor for name, tensor in Head.of(net).tensors().items()}
-                | {f"body.{name}": tensor for name, tensor in body.base.state_dict().items()})
+                | learnt(body))
 
     def body(self) -> Model:
         """The encoder before training: a float32 copy of its own, on a GPU where there is one."""
@@ -91,6 +102,8 @@ class Classifier:
         if model.kind == "seq2seq":
             raise UserError(f"{self.encoder} is an encoder–decoder: give an encoder or a decoder")
         device = "cuda" if torch.cuda.is_available() else "cpu"
+        if not self.lstm and self.trained_layers and self.trained_layers < model.depth:
+            return cut(load(self.encoder, device, torch.float32), self.trained_layers)
         if not self.lstm:
             return Model(model.name, copy.deepcopy(model.net).to(device), model.tokenizer, model.kind)
         with seeded(self.seed):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHARD = 4_096       # texts, at most, that a worker of a cluster embeds in one piece
 
 
-class _Stop(Exception):
+class Stop(Exception):
     """Raised by the hook once the wanted layer is reached; carries its hidden states."""
 
 
@@ -181,7 +181,7 @@ def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
 
 @contextmanager
 def _at_layer(model, layer, put=None):
-    """While it holds, a forward pass stops at `layer` with a _Stop, or goes on with the states changed by `put`.
+    """While it holds, a forward pass stops at `layer` with a Stop, or goes on with the states changed by `put`.
 
     `put` may give m states [m · b, t, d] for b texts: what else the blocks read of each text is repeated m times."""
     rows = threading.local()
@@ -189,7 +189,7 @@ def _at_layer(model, layer, put=None):
     def hook(module, args, kwargs):
         hidden, *others = args or [kwargs["hidden_states"]]
         if put is None:
-            raise _Stop(hidden)
+            raise Stop(hidden)
         if module is model.blocks[layer]:
             rows.before, hidden = len(hidden), put(hidden)
         others, named = ([_repeated(x, rows.before, len(hidden)) for x in part] for part in (others, kwargs.values()))
@@ -222,7 +222,7 @@ def _forward(model, batch):
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
         mask = None if mask.all() else mask                                   # no padding: attention is quicker
         return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
-    except _Stop as stop:
+    except Stop as stop:
         return stop.args[0]
 
 

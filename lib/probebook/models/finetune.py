@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from probebook.models.batches import Batch, position_weights
+from probebook.models.cut import upper
 from probebook.models.loading import Model, mixed_precision
 
 
@@ -158,9 +159,15 @@ def seeded(seed: int):
         yield
 
 
+def learnt(body: Model) -> dict[str, torch.Tensor]:
+    """The weights of the body's base network after training, named `body.…`; of a cut model those above the cut."""
+    frozen = dict(body.base.named_parameters()).keys() - upper(body, body.base).keys()
+    return {f"body.{name}": t for name, t in body.base.state_dict().items() if name not in frozen}
+
+
 def restored(body: Model, tensors: dict[str, torch.Tensor]) -> Model:
     """The body with its base network's weights replaced by those named `body.…`, where there are any."""
     state = {k.removeprefix("body."): v for k, v in tensors.items() if k.startswith("body.")}
     if state:
-        body.base.load_state_dict(state)
+        body.base.load_state_dict(body.base.state_dict() | state)
     return body

@@ -27,6 +27,7 @@ class Model:
     tokenizer: object
     kind: str                        # "masked", "causal", "seq2seq", or "encoder" (no language-model head)
     source: str = ""                 # the folder or hub name that it was read from
+    below: str = ""                  # where blocks are cut off (`cut`): which ones
 
     @property
     def device(self) -> torch.device:
@@ -88,7 +89,7 @@ class Model:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights; two models with the same name and other weights differ."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(self.below.encode())
         for key, value in sorted(self.net.state_dict().items()):
             digest.update(key.encode())
             digest.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())

@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from probebook.interventions.saved import load as load_fitted
 from probebook.interventions.saved import save
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
-from probebook.models.cache import cached, digest
+from probebook.models.cache import alone, cached, digest
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[torch.Tensor], torch.Tensor]           # states [n, d] → logits [n, k]
@@ -92,18 +93,26 @@ def perceptron(s: Setting, z: torch.Tensor, rows: torch.Tensor, valid: torch.Ten
     for part in examples:
         key.update(str(part.shape).encode() + part.numpy().tobytes())
     path = cache_path() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
-    if path.exists():
-        try:
-            return load_fitted(path)
-        except UserError:                                # a damaged entry is trained again
-            path.unlink(missing_ok=True)
+    if found := _saved(path):
+        return found
     cache_dir()
-    probe = grid.fit(*examples)
-    try:
-        save(probe, path)
-    except (SafetensorError, OSError) as e:
-        warnings.warn(f"a probe cannot be kept in the cache, the next run trains it again: {e}", stacklevel=2)
+    with alone(path):
+        if found := _saved(path):
+            return found
+        probe = grid.fit(*examples)
+        try:
+            save(probe, path)
+        except (SafetensorError, OSError) as e:
+            warnings.warn(f"a probe cannot be kept in the cache, the next run trains it again: {e}", stacklevel=2)
     return probe
+
+
+def _saved(path: Path) -> Probe | None:
+    """The probe of a file; None if it is not there, or damaged."""
+    try:
+        return load_fitted(path)
+    except UserError:
+        return None
 
 
 def linear(s: Setting, z: torch.Tensor, rows: torch.Tensor, valid: torch.Tensor,

@@ -27,7 +27,7 @@ def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) ->
     if found := _read(path):
         return found
     cache_dir()
-    with _alone(path):
+    with alone(path):
         if found := _read(path):
             return found
         if path.exists():
@@ -52,7 +52,7 @@ def _read(path: Path) -> dict[str, torch.Tensor] | None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """While it holds, no other process or thread makes the file; the operating system frees the lock with its holder.
     Where no lock can be had (a full disk) each makes its own."""
     lock = FileLock(path.with_suffix(".lock"))

@@ -1,7 +1,7 @@
 """Seconds of chapter 1's methods against straightforward implementations and a library, at equal results.
 
     .venv/bin/pip install -c constraints.txt -e '.[bench]'
-    .venv/bin/python benchmarks/interventions.py [inlp] [rlace] [pgd] [grid] [--small]
+    .venv/bin/python benchmarks/interventions.py [inlp] [leace] [rlace] [pgd] [grid] [--small]
     .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000] [--device cpu] [--small]
 
 The contestants take turns in one run on one CPU thread; the median of the turns' CPU seconds counts, and a ratio is
@@ -74,36 +74,36 @@ def rows(task: str, d: int, seconds: dict, equal: str) -> list[dict]:
     return found
 
 
-# INLP: a scikit-learn classifier a round, a growing list of projections, all data projected anew from the first
+# INLP: a scikit-learn classifier per round, a growing list of projections, all data projected anew from the first
 
-def reference_inlp(x, z, rank: int, tol: float) -> np.ndarray:
-    """The projection [d, d] after `rank` rounds."""
-    left, removed = x, []
+def reference_inlp(x, z, rank: int, tol: float) -> list[np.ndarray]:
+    """The projections [d, d] after each of `rank` rounds."""
+    left, removed, projections = x, [], []
     for _ in range(rank):
         w = LogisticRegression(tol=tol, max_iter=100_000).fit(left, z).coef_
         row_space = orth(w.T)
         removed.append(row_space @ row_space.T)
         all_of_them = orth(np.sum(removed, axis=0), rcond=1e-8)
-        projection = np.eye(x.shape[1]) - all_of_them @ all_of_them.T
-        left = x @ projection
-    return projection
+        projections.append(np.eye(x.shape[1]) - all_of_them @ all_of_them.T)
+        left = x @ projections[-1]
+    return projections
 
 
 def inlp(small: bool) -> list[dict]:
     found = []
-    for d, rank in ((256, 8), (768, 3)) if small else ((256, 40), (768, 40)):
+    for d, rank in ((256, 8), (768, 3)) if small else ((256, 16), (768, 16)):
         h, z = states(4000, d)
         h, x, y = h.double(), h.double().numpy(), z.numpy()
         ways = {"probebook": lambda: INLP(rank, tol=-1).fit(h, z)}
         ways |= {f"scikit-learn loop, tol {tol:g}": lambda tol=tol: reference_inlp(x, y, rank, tol)
                  for tol in (1e-8, 1e-4)}
-        results, seconds = turns(ways, 1 if small else 3)
+        results, seconds = turns(ways, 1 if small or d > 256 else 3)             # minutes at 768
         edit, exact, default = results.values()
-        assert edit.rank == rank == round(d - np.trace(exact)) == round(d - np.trace(default))
+        assert edit.rank == rank == round(d - np.trace(exact[-1])) == round(d - np.trace(default[-1]))
         few = min(rank, 8)                                               # later on little is left to agree about
-        early = h @ torch.from_numpy(reference_inlp(x, y, few, 1e-8))
+        early = h @ torch.from_numpy(exact[few - 1])
         gap = float((edit.at(rank=few)(h) - early).norm() / early.norm())
-        edited = [edit(h), *(h @ torch.from_numpy(p) for p in (exact, default))]
+        edited = [edit(h), *(h @ torch.from_numpy(p) for p in (exact[-1], default[-1]))]
         losses = [float(F.cross_entropy(LinearProbe().fit(e, z)(e), z)) for e in edited]
         scores = [accuracy(LinearProbe().fit(e, z), e, z) for e in (edit.at(rank=few)(h), early)]
         assert gap < .01 and scores[0] == scores[1], f"after {few} rounds: states {gap}, accuracies {scores}"
@@ -111,6 +111,31 @@ def inlp(small: bool) -> list[dict]:
         found += rows(f"INLP, rank {rank}", d, seconds,
                       f"probe loss after: {', '.join(f'{v:.4f}' for v in losses)}; after {few} rounds states to "
                       f"{gap:.0e}, accuracy {scores[0]:.3f}")
+    return found
+
+
+# LEACE: the package of its authors without shrinkage, which is another edit
+
+def leace(small: bool) -> list[dict]:
+    from concept_erasure import LeaceEraser
+
+    found = []
+    for d in (256, 768):
+        h, z = states(4000, d)
+        x, y = h.double(), z.double()
+        ways = {"probebook": lambda: LEACE().fit(h, z),
+                "concept-erasure, float64": lambda: LeaceEraser.fit(x, y, shrinkage=False)}
+        results, seconds = turns(ways, 3 if small else 31)
+        own, other = (edit(x) - x for edit in results.values())
+        gap = float((own - other).norm() / own.norm())
+        assert gap < 1e-6, f"the edits differ by {gap}"
+        found += rows("LEACE", d, seconds, f"changes by the edits: {gap:.0e} of their norm")
+        ways["concept-erasure, float32"] = lambda: LeaceEraser.fit(h, z, shrinkage=False)
+        results, seconds = turns({w: ways[w] for w in ("probebook", "concept-erasure, float32")}, 3 if small else 31)
+        gap = float((results["concept-erasure, float32"](h) - h - own).norm() / own.norm())
+        found += [r | {"ratio": r["ratio"] if gap < 1e-3 else np.nan} for r in rows(
+            "LEACE, the package in float32", d, seconds, f"changes by the edits: {gap:.0e} of their norm"
+            + ("" if gap < 1e-3 else ", not equal"))]
     return found
 
 
@@ -336,11 +361,12 @@ def machine(device: str) -> dict:
                platform.processor()) if os.path.exists("/proc/cpuinfo") else platform.processor()
     return {"processor": f"{cpu}, one thread" if device == "cpu" else torch.cuda.get_device_name(),
             "system": platform.system(), "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "scikit-learn", "adversarial-robustness-toolbox")}}
+            **{name: version(name) for name in ("torch", "numpy", "scikit-learn", "adversarial-robustness-toolbox",
+                                             "concept-erasure")}}
 
 
 def main():
-    tasks = {"inlp": inlp, "rlace": rlace_game, "pgd": pgd, "grid": grid}
+    tasks = {"inlp": inlp, "leace": leace, "rlace": rlace_game, "pgd": pgd, "grid": grid}
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("tasks", nargs="*", help=f"some of {', '.join(tasks)}; default: all")
     words.add_argument("--small", action="store_true", help="fewer rounds, steps and strengths; nothing is stored")

@@ -91,14 +91,6 @@ def test_of_a_cut_encoder_the_upper_layers_alone_are_kept_and_a_cut_below_the_fi
     assert torch.equal(again(texts), part(texts))
 
 
-def test_a_head_of_its_own_comes_first_and_goes_on_from_there(encoders, monkeypatch):
-    starts, net = [], Head.net
-    monkeypatch.setattr(Head, "net", lambda head, dropout: starts.append(head) or net(head, dropout))
-    alone = Classifier("binary", encoders["bert"], frozen=True, epochs=5, lr=1e-2, batch=16).fit(reviews(40))
-    Classifier("binary", encoders["bert"], epochs=1, head_epochs=5, head_lr=1e-2, batch=16).fit(reviews(40))
-    assert all(torch.equal(a, b) for a, b in zip(starts[-1].tensors().values(), alone.head.tensors().values()))
-
-
 def test_phi_is_the_first_tokens_state_of_an_encoder_and_the_last_words_of_a_decoder(encoders):
     texts = list(reviews(5).description)
     for name, place in (("bert", 0), ("gpt2", -2)):                      # the tokenizer ends with [SEP]

@@ -33,10 +33,9 @@ class Classifier:
     token embeddings (the paper's are fastText's and take lr 1e-3). `frozen`: train only the head, on φ(x) of the
     encoder as it is: seconds, but another black box, which wants a larger lr. `epochs` of batches of `batch` texts;
     longer texts are cut to `max_length` tokens. `trained_layers`: train the topmost blocks alone, on states
-    below them that are computed once (None: all, as in the paper, and an LSTM always). `head_epochs` at
-    `head_lr`: before that the head alone, on φ(x) of the encoder as it is (Kumar et al. 2022). `at`: "[CLS]",
-    "last" or "mean", where φ(x) is read; by default the first token, of a decoder or LSTM the last. `seed`: of
-    the head's start, the orders and the dropouts."""
+    below them that are computed once (None: all, as in the paper, and an LSTM always). `at`: "[CLS]", "last" or
+    "mean", where φ(x) is read; by default the first token, of a decoder or LSTM the last. `seed`: of the head's
+    start, the orders and the dropouts."""
 
     task: str = "5-way"
     encoder: str = "pocket-english"
@@ -48,8 +47,6 @@ class Classifier:
     max_length: int = 128
     dropout: float = .1
     trained_layers: int | None = None
-    head_epochs: int = 0
-    head_lr: float = 3e-3
     at: str | None = None
     seed: int = 42
 
@@ -82,11 +79,9 @@ class Classifier:
 
     def _train(self, body, texts, z):
         head = Head.drawn(body.width, self.k, self.seed)
-        epochs, lr = (self.epochs, self.lr) if self.frozen else (self.head_epochs, self.head_lr)
-        if epochs:
-            h = embed(texts, body, at=self.position(body))
-            head = train_head(h, z, head, epochs, self.batch, lr, self.seed, self.dropout)
         if self.frozen:
+            h = embed(texts, body, at=self.position(body))
+            head = train_head(h, z, head, self.epochs, self.batch, self.lr, self.seed, self.dropout)
             return {f"head.{name}": tensor for name, tensor in head.tensors().items()}
         net = head.net(self.dropout).to(body.device)
         trainer = Trainer(body, texts, self.position(body), [*upper(body, body.base).values(), *net.parameters()],

@@ -63,11 +63,11 @@ def turns(ways: dict, times: int) -> tuple[dict, dict]:
     return results, {way: statistics.median(s) for way, s in seconds.items()}
 
 
-def rows(task: str, d: int, seconds: dict, equal: str) -> list[dict]:
-    """One row a contestant; the first is this library, and the ratio says how much longer another takes."""
+def rows(task: str, d: int, seconds: dict, equal: str, ratios: bool = True) -> list[dict]:
+    """One row per contestant; the first is this library, and the ratio says how much longer another takes."""
     own = next(iter(seconds.values()))
-    found = [{"task": task, "d": d, "contestant": way, "seconds": float(f"{s:.3g}"), "ratio": float(f"{s / own:.3g}"),
-              "equal": equal} for way, s in seconds.items()]
+    found = [{"task": task, "d": d, "contestant": way, "seconds": float(f"{s:.3g}"),
+              "ratio": float(f"{s / own:.3g}") if ratios else np.nan, "equal": equal} for way, s in seconds.items()]
     for r in found:
         print(f"{task}, d={d}: {r['contestant']}  {r['seconds']:g} s  ×{r['ratio']:g}", flush=True)
     print(f"    equal: {equal}", flush=True)
@@ -133,9 +133,8 @@ def leace(small: bool) -> list[dict]:
         ways["concept-erasure, float32"] = lambda: LeaceEraser.fit(h, z, shrinkage=False)
         results, seconds = turns({w: ways[w] for w in ("probebook", "concept-erasure, float32")}, 3 if small else 31)
         gap = float((results["concept-erasure, float32"](h) - h - own).norm() / own.norm())
-        found += [r | {"ratio": r["ratio"] if gap < 1e-3 else np.nan} for r in rows(
-            "LEACE, the package in float32", d, seconds, f"changes by the edits: {gap:.0e} of their norm"
-            + ("" if gap < 1e-3 else ", not equal"))]
+        found += rows("LEACE, the package in float32", d, seconds, f"changes by the edits: {gap:.0e} of their norm"
+                      + ("" if gap < 1e-3 else ", not equal"), gap < 1e-3)
     return found
 
 

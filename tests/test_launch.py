@@ -42,10 +42,11 @@ def kept(tmp_path_factory):
 @pytest.fixture
 def built(home, kept):
     """The same, built, which is done once."""
-    if not kept.exists():
+    if kept.exists():
+        shutil.copytree(kept, home / "_build", symlinks=True)
+    else:
         assert build.build()
         shutil.copytree(home / "_build", kept, symlinks=True)
-    shutil.copytree(kept, home / "_build", symlinks=True, dirs_exist_ok=True)
     return home
 
 

@@ -72,13 +72,26 @@ def test_forks_share_no_state(tiny):
 def test_a_fork_is_ended_by_its_group(server):
     command = ["python", "-m", "timeit", "-n1", "-r1", "__import__('time').sleep(600)"]
     fork = server.fork(command, dict(os.environ), os.getcwd())
-    end = time.monotonic() + 60
-    while os.getsid(fork.pid) != fork.pid and time.monotonic() < end:     # until it has a session of its own
-        time.sleep(.01)
+    until(lambda: os.getsid(fork.pid) == fork.pid)                        # it has a session of its own
     assert fork.poll() is None
-    assert os.getsid(fork.pid) == fork.pid
     os.killpg(fork.pid, signal.SIGKILL)
     assert fork.wait() == 0 and fork.poll() == 0 and not psutil.pid_exists(fork.pid)
+
+
+def test_a_kernel_ends_when_its_server_is_killed(server, tmp_path):
+    """As it does when the runner is killed: the server then reads the end of its input."""
+    address = tmp_path / "kernel.json"
+    fork = server.fork(["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ), os.getcwd())
+    until(address.exists)                                                 # it is under way
+    server.process.kill()
+    until(lambda: fork.poll() == 0)
+
+
+def until(holds, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(.05)
 
 
 def test_a_server_that_died_starts_again(server):

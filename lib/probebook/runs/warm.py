@@ -112,6 +112,7 @@ class WarmProvisioner(LocalProvisioner):
 def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     """Fork at each request: what the fork is to be, None in the server itself at the end of its input."""
     os.environ["MPLBACKEND"] = INLINE
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())               # ipykernel reads at its import whose end is its own
     for name in modules:
         with suppress(ImportError):                               # the page that wants it will say so
             import_module(name)
@@ -136,7 +137,7 @@ def _become(command: list[str], env: dict[str, str], folder: str) -> None:
     os.dup2(2, 1)                                                 # the server's output is its line to the runner
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(env | {"JPY_PARENT_PID": str(os.getppid())})
+    os.environ.update(env)
     np.random.seed()
     sys.argv = command[2:]
     sys.path[0] = folder

@@ -94,6 +94,14 @@ def until(holds, seconds: float = 60) -> None:
         time.sleep(.05)
 
 
+def test_pages_that_say_the_same_run_together(tiny):
+    names = "1_demo/01_a", "1_demo/02_b"
+    for name in names:
+        tiny("import pandas as pd", "record(pd.DataFrame({'n': [n]}), 't')", name=name)
+    runs = [plan(find(name)) for name in names]
+    assert runs[0].id == runs[1].id and run_all(runs) == [] and all(run.finished for run in runs)
+
+
 def test_a_server_that_died_starts_again(server):
     command = ["python", "-m", "timeit", "-n1", "-r1", "0"]
     server.fork(command, dict(os.environ), os.getcwd()).wait()
@@ -124,11 +132,11 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
 
 
 def test_longest_first_and_chapters_apart(tiny):
-    from probebook.runs.execute import _Queue
+    from probebook.runs.execute import _key, _Queue
     for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
-        tiny(f"print({name!r})", name=name)
+        tiny("1", name=name)
     runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
-    queue = _Queue(runs, dict(zip([run.id for run in runs], (9., 20., 1.))))
+    queue = _Queue(runs, dict(zip(map(_key, runs), (9., 20., 1.))))
     with queue.next() as first, queue.next() as second, queue.next() as third:
         assert [run.page.name for run in (first, second, third)] == ["1_demo/02_b", "2_demo/01_c", "1_demo/01_a"]
 

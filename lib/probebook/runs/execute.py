@@ -54,22 +54,22 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
         return []
     cores = _cores()
     workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
-    usual = {run.id: expected(run.page.name, run.profile) for run in todo}
+    usual = {_key(run): expected(run.page.name, run.profile) for run in todo}
     queue, failed, stop = _Queue(todo, usual), [], threading.Event()
     with kernel_environment(max(1, cores // workers), runs[0].profile), _server(todo) as server, \
             RunProgress(usual, workers) as progress, ThreadPoolExecutor(workers) as pool:
 
         def one() -> None:
             with queue.next() as run:
-                progress.begin(run.id, run.page.name)
+                progress.begin(_key(run), run.page.name)
                 began = time.monotonic()
                 try:
-                    execute(run, partial(progress.at_cell, run.id), force, limits, stop.is_set, server)
+                    execute(run, partial(progress.at_cell, _key(run)), force, limits, stop.is_set, server)
                     error = ""
                 except Exception as e:
                     error = _said(e, run)
                     failed.append(run)
-                progress.end(run.id, run.page.name, time.monotonic() - began, error)
+                progress.end(_key(run), run.page.name, time.monotonic() - began, error)
 
         futures = [pool.submit(one) for _ in todo]
         try:
@@ -85,11 +85,16 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
     return failed
 
 
+def _key(run: Run) -> str:
+    """Names one of several runs; pages that say the same have the same id."""
+    return f"{run.page.name} {run.id}"
+
+
 class _Queue:
     """Runs in the order in which they should begin."""
 
     def __init__(self, runs: list[Run], seconds: dict[str, float]):
-        self.waiting = sorted(runs, key=lambda run: -seconds[run.id])
+        self.waiting = sorted(runs, key=lambda run: -seconds[_key(run)])
         self.chapters, self.lock = [], threading.Lock()
 
     @contextmanager

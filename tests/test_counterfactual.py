@@ -74,12 +74,12 @@ def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(sett
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     tiny = dict(layers=[1], widths=[8], lrs=[1e-2])
     first = cp.target(setting, **tiny)
-    file, = (tmp_path / "probes").iterdir()
+    file, = (tmp_path / "probes").glob("*.safetensors")
     assert torch.equal(cp.target(setting, **tiny)(setting.h), first(setting.h))
     written = file.stat().st_mtime_ns
     file.write_bytes(b"damaged")
     assert torch.equal(cp.target(setting, **tiny)(setting.h), first(setting.h))
-    assert file.stat().st_mtime_ns > written and len(list((tmp_path / "probes").iterdir())) == 1
+    assert file.stat().st_mtime_ns > written and len(list((tmp_path / "probes").glob("*.safetensors"))) == 1
 
 
 def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypatch, tmp_path):
@@ -92,12 +92,12 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
         edited, failed = cp.Kept(attack).at(eps=.3)(h, to, return_failed=True)
         assert torch.equal(edited, attack.at(eps=.3)(h, to)) and torch.equal(edited, cp.Kept(attack).at(eps=.3)(h, to))
         assert torch.equal(failed, probe(edited).argmax(1) != to)
-    assert len(list((tmp_path / "attacks").iterdir())) == 1
+    assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 1
     for changed, x, wanted in ((PGD(probe, .4, steps=3), h, to), (PGD(probe, .3, steps=4), h, to),
                                (PGD(other, .3, steps=3), h, to), (PGD(probe, .3, steps=3), 2 * h, to),
                                (PGD(probe, .3, steps=3), h, 1 - to), (APGD(probe, .3, steps=3), h, to)):
         assert torch.equal(cp.Kept(changed)(x, wanted), changed(x, wanted))
-    assert len(list((tmp_path / "attacks").iterdir())) == 7
+    assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 7
 
 
 def test_intervals_cover_the_mean_and_shrink_with_n():

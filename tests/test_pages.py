@@ -1,7 +1,6 @@
 """Every page of the book, run headless at its smallest; and the shape that pages have."""
 import io
 import os
-import statistics
 
 import pandas as pd
 import pytest
@@ -48,12 +47,3 @@ def test_the_table_of_contents_has_every_page():
                for folder in ("book", "notebooks") for path in (ROOT / folder).rglob("*.md")
                if "_static" not in path.parts]
     assert sorted(contents()) == sorted(written), "each page once in _toc.yml"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cells_are_short(name):
-    own = [c for c in find(name).notebook.cells if not {"exercise", "check"} & set(c.metadata.get("tags", []))]
-    cells = [c.source for c in own if c.cell_type == "code"]
-    lines = sorted(sum(bool(line.strip()) for line in c.splitlines()) for c in cells)
-    assert 12 <= len(cells) <= 24, f"{len(cells)} code cells that are no exercises: 12 to 24"
-    assert statistics.median(lines) <= 8 and lines[int(.9 * len(lines))] <= 20, f"lines of its cells: {lines}"

@@ -83,8 +83,10 @@ def test_a_kernel_ends_when_its_server_is_killed(server, tmp_path):
     address = tmp_path / "kernel.json"
     fork = server.fork(["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ), os.getcwd())
     until(address.exists)                                                 # it is under way
+    assert fork.poll() is None
     server.process.kill()
     until(lambda: fork.poll() == 0)
+    assert not psutil.pid_exists(fork.pid)
 
 
 def until(holds, seconds: float = 60) -> None:

@@ -61,15 +61,15 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
 
         def one() -> None:
             with queue.next() as run:
-                progress.begin(_key(run), run.page.name)
-                began = time.monotonic()
+                key, began = _key(run), time.monotonic()
+                progress.begin(key, run.page.name)
                 try:
-                    execute(run, partial(progress.at_cell, _key(run)), force, limits, stop.is_set, server)
+                    execute(run, partial(progress.at_cell, key), force, limits, stop.is_set, server)
                     error = ""
                 except Exception as e:
                     error = _said(e, run)
                     failed.append(run)
-                progress.end(_key(run), run.page.name, time.monotonic() - began, error)
+                progress.end(key, run.page.name, time.monotonic() - began, error)
 
         futures = [pool.submit(one) for _ in todo]
         try:

@@ -112,7 +112,7 @@ class WarmProvisioner(LocalProvisioner):
 def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     """Fork at each request: what the fork is to be, None in the server itself at the end of its input."""
     os.environ["MPLBACKEND"] = INLINE
-    os.environ["JPY_PARENT_PID"] = str(os.getpid())               # ipykernel reads at its import whose end is its own
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())               # ipykernel reads it when it is imported
     for name in modules:
         with suppress(ImportError):                               # the page that wants it will say so
             import_module(name)

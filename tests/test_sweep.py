@@ -283,7 +283,7 @@ def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch,
 def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
     home = book()
     path, address = file(home, list=[{"n": 2}]), cluster.scheduler.address
-    status, _, err = command("sweep", path, "--scheduler", address, "--time-limit", "1ms")
+    status, _, err = command("sweep", path, "--scheduler", address, "--time-limit", ".001")
     assert status == 1 and "its time limit" in err
     assert command("sweep", path, "--scheduler", address)[0] == 0
     runs = read(file(home, list=[{"n": 3}]))

@@ -163,11 +163,13 @@ def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
 
 def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
               server: Server | None) -> nbformat.NotebookNode:
-    """The page's notebook after all cells; papermill saves it as the run's partial notebook after each."""
+    """The page's notebook after all cells; saved as the run's partial notebook meanwhile."""
     import nbformat
     import papermill
     logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    from probebook.runs import engine
 
     current, total = [0], sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed)
 
@@ -179,9 +181,9 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     with watched(limits, server) as (kernel, ended):
         try:
             notebook = papermill.execute_notebook(
-                run.page.notebook, str(run.partial), run.changed, kernel_name="python3", progress_bar=False,
-                kernel_manager_class=kernel, start_timeout=300, iopub_timeout=60, on_cell_execute=on_cell_execute,
-                extra_arguments=["--log-level=50"])
+                run.page.notebook, str(run.partial), run.changed, engine.NAME, kernel_name="python3",
+                progress_bar=False, kernel_manager_class=kernel, start_timeout=300, iopub_timeout=60,
+                on_cell_execute=on_cell_execute, extra_arguments=["--log-level=50"])
         except papermill.PapermillExecutionError as e:
             problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
         except DeadKernelError:

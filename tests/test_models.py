@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from probebook import hub
 from probebook.base import UserError
 from probebook.models import carry, depth, embed, embed_layers, embedding, head_logits, load, patch, word_logits
+from probebook.models.batches import batches
 from probebook.models.cloze import corrupted
 from probebook.models.embedding import embed_poolings
 from probebook.models.pretrain_text import train_vocabulary
@@ -174,6 +175,13 @@ def test_several_poolings_from_one_pass_are_those_of_a_pass_each_and_kept(folder
     assert embed_poolings(texts, model).keys() == alone.keys() and len(passes) == 2 * single
     with pytest.raises(UserError, match="nothing to embed"):
         embed_poolings(["a cat", " "], model)
+
+
+def test_batches_of_several_rules_are_those_of_each(folders):
+    model = load(folders["bert"])
+    for several, *alone in zip(*(batches(TEXTS, model, *at) for at in (("mean", "[CLS]"), ("mean",), ("[CLS]",)))):
+        assert all(several.rows == one.rows and torch.equal(several.ids, one.ids) for one in alone)
+        assert all(torch.equal(of, one.weights) for of, one in zip((several.weights, *several.others), alone))
 
 
 def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders, tmp_path):

@@ -38,10 +38,16 @@ def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 
 
     `source`: "plain", "wikitext2" or "english", of which `n` sentences are drawn, or a folder with SentEval's files."""
     if source in probing_tasks.SOURCES:
-        table = probing_tasks.generate(task, probing_tasks.sentences(source, n, seed), seed=seed)
+        table = probing_tasks.generate(task, _sentences(source, n, seed), seed=seed)
     else:
         table = probing_tasks.load(Path(source) / f"{task}.txt", task)
     return probing_tasks.subset(table, per_class, seed)
+
+
+@lru_cache(maxsize=1)
+def _sentences(source, n, seed):
+    """Drawn once for the tasks of a page."""
+    return tuple(probing_tasks.sentences(source, n, seed))
 
 
 def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:

@@ -15,14 +15,16 @@ WORD_RULES = ("first", "last", "mean")
 
 
 class Batch:
-    """Rows of the caller's list, their padded ids [b, t], and position weights [b, t] (rows sum to 1)."""
+    """Rows of the caller's list, their padded ids [b, t], and position weights [b, t] (rows sum to 1).
 
-    def __init__(self, rows, ids, weights, pad):
+    `others`: the weights of further rules."""
+
+    def __init__(self, rows, ids, weights, pad, others=()):
         self.rows = rows
         width = max(len(ids[r]) for r in rows)
         self.ids = torch.tensor([ids[r] + [pad] * (width - len(ids[r])) for r in rows])
         self.mask = torch.tensor([[1] * len(ids[r]) + [0] * (width - len(ids[r])) for r in rows])
-        self.weights = stack([weights[r] for r in rows], width)
+        self.weights, *self.others = (stack([of[r] for r in rows], width) for of in (weights, *others))
 
 
 def stack(weights, width):
@@ -95,10 +97,11 @@ def _word_places(text, word, offsets):
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
-def batches(texts, model, at) -> list[Batch]:
+def batches(texts, model, *rules: At) -> list[Batch]:
+    """Texts of like length together; weights of the first rule, and of the others, from one tokenization."""
     texts, encoding = tokenized(texts, model)
     ids = encoding["input_ids"]
-    weights = _weights(texts, encoding, model, at)
+    weights, *others = (_weights(texts, encoding, model, at) for at in rules)
     cpu = model.device.type == "cpu"                                  # there padding costs more than a small batch
     most, enough = (2_048, 256) if cpu else (65_536, 65_536)          # tokens of a batch
     groups, rows = [], []
@@ -108,4 +111,4 @@ def batches(texts, model, at) -> list[Batch]:
             groups, rows = groups + [rows], []
         rows.append(r)
     pad = model.tokenizer.pad_token_id
-    return [Batch(rows, ids, weights, pad) for rows in groups + [rows]]
+    return [Batch(rows, ids, weights, pad, others) for rows in groups + [rows]]

@@ -257,16 +257,14 @@ def _embed_layers(texts, model, layers, at):
 
 def _pooled(texts, model, layer, rules):
     out = {at: torch.empty(len(texts), model.width) for at in rules}
-    weights = {at: position_weights(texts, model, at) for at in rules}
 
     def one(batch):
         hidden = _forward(model, batch)
-        for at in rules:
-            picked = _pick(hidden, stack([weights[at][r] for r in batch.rows], hidden.shape[1]), at)
-            out[at][batch.rows] = picked.float().cpu()
+        for at, weights in zip(rules, (batch.weights, *batch.others)):
+            out[at][batch.rows] = _pick(hidden, weights, at).float().cpu()
 
     with _at_layer(model, layer), _threads(model.device) as pool:
-        list(pool.map(one, batches(texts, model, rules[0])))
+        list(pool.map(one, batches(texts, model, *rules)))
     return out
 
 

@@ -1,5 +1,7 @@
 """Questions asked of a left-to-right model: prompts, scores of given answers, free ones by stated rules."""
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments.semantic_faithfulness import choices, hand_edited
 from probebook.measures.free_answers import RULES, heard, within
-from probebook.models import load
+from probebook.models import load, prompting
 from probebook.models.pretrain_text import train_vocabulary
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 
@@ -66,6 +68,23 @@ def test_option_scores_are_the_models_log_probabilities(model, table):
     again = option_scores(prompts, options, model)                                 # from the cache
     assert all(np.array_equal(a, b) for a, b in zip(found, again))
     assert option_scores([], [], model) == []
+
+
+def test_a_common_beginning_is_read_once_and_only_where_the_model_reads_trees(model, table, monkeypatch):
+    prompts = [f"Ann sat in the garden.\nQ: {question}\nA:" for question in table.question]
+    forward, read = type(model.base).forward, []
+
+    def counted(net, input_ids, **kwargs):
+        read.append(input_ids.numel())
+        return forward(net, input_ids, **kwargs)
+
+    monkeypatch.setattr(type(model.base), "forward", counted)
+    together = option_scores(prompts, [["yes", "in the house"]] * len(prompts), model)
+    size, whole = sum(read), sum(map(len, model.tokenizer(prompts)["input_ids"]))
+    monkeypatch.setattr(prompting, "_reads_trees", lambda model: False)
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(Path(os.environ["PROBEBOOK_CACHE"]) / "alone"))
+    alone = option_scores(prompts, [["yes", "in the house"]] * len(prompts), model)
+    assert size < whole < sum(read) - size and np.allclose(together, alone, atol=1e-4)
 
 
 def test_what_a_model_says_is_its_greedy_continuation_up_to_the_next_question(model, table):

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
+from os.path import commonprefix
 
 import numpy as np
 import pandas as pd
@@ -63,19 +65,21 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
     prompts, options = list(prompts), [list(some) for some in options]
     if len(prompts) != len(options) or not all(options) or not all(o.strip() for some in options for o in some):
         raise UserError(f"{len(prompts)} prompts, {len(options)} lists of options: one list, not empty, for each")
-    ids = [[model.tokenizer(f" {o.strip()}", add_special_tokens=False)["input_ids"] for o in some] for some in options]
+    words = dict.fromkeys(f" {o.strip()}" for some in options for o in some)
 
     def scores():
-        rows, out = _plain(prompts, model, max(len(i) for some in ids for i in some)), [None] * len(prompts)
-        groups = defaultdict(list)                                      # as many tokens: read together, without padding
-        for r, row in enumerate(rows):
-            groups[len(row)].append(r)
-        for size, group in groups.items():
-            most = max(1, (1_024 if model.device.type == "cpu" else 16_384) // size)
-            for part in (group[i:i + most] for i in range(0, len(group), most)):
-                for r, found in zip(part, _scores([rows[r] for r in part], [ids[r] for r in part], model)):
-                    out[r] = found
-        return {"scores": torch.cat(out)}
+        ids = dict(zip(words, model.tokenizer([*words], add_special_tokens=False)["input_ids"]))
+        rows = _plain(prompts, model, max(map(len, ids.values())))
+        paths = [[(*row, *ids[f" {o.strip()}"]) for o in some] for row, some in zip(rows, options)]
+        wanted = defaultdict(dict)                                      # text read so far → next tokens → log p
+        for row, some in zip(rows, paths):
+            for path in some:
+                for i in range(len(row), len(path)):
+                    wanted[path[:i]][path[i]] = 0.0
+        _read(wanted, model)
+        found = [sum(wanted[path[:i]][path[i]] for i in range(len(row), len(path)))
+                 for row, some in zip(rows, paths) for path in some]
+        return {"scores": torch.tensor(found)}
 
     if not prompts:
         return []
@@ -99,21 +103,65 @@ def _plain(prompts, model, room):
 
 
 @torch.inference_mode()
-def _scores(prompts, options, model):
-    """[k] of each prompt: it is read once, its options go on from its keys and values."""
-    device, which = model.device, [r for r, some in enumerate(options) for _ in some]
-    flat, longest = [ids for some in options for ids in some], max(len(ids) for some in options for ids in some)
-    read = model.base(torch.tensor(prompts, device=device), use_cache=True)
-    first = model.head(read.last_hidden_state[:, -1]).float().log_softmax(-1)
-    total = first[which, [ids[0] for ids in flat]]
-    if longest > 1:
-        past = read.past_key_values
-        past.batch_select_indices(torch.tensor(which, device=device))
-        x = torch.tensor([ids[:-1] + [0] * (longest - len(ids)) for ids in flat], device=device)
-        after = model.head(model.base(x, past_key_values=past).last_hidden_state).float().log_softmax(-1)
-        for i, ids in enumerate(flat):
-            total[i] += sum(after[i, j, token] for j, token in enumerate(ids[1:]))
-    return total.cpu().split([len(some) for some in options])
+def _read(wanted, model):
+    """Fill in the log-probabilities of {text (token ids): {next token: log p}}. What texts have in common is read once,
+    where the model can read a tree."""
+    most = (512 if model.device.type == "cpu" else 4_096) if _reads_trees(model) else 1
+    for texts in _packs(sorted(wanted), most):
+        states, ends = _tree(texts, model)
+        logp = model.head(states[ends]).float().log_softmax(-1).cpu()
+        for text, row in zip(texts, logp):
+            wanted[text] = {token: row[token].item() for token in wanted[text]}
+
+
+def _packs(texts, most):
+    """Sorted texts in groups whose trees have at most `most` tokens (one text at least)."""
+    pack, size = [], 0
+    for text in texts:
+        more = len(text) - (len(commonprefix([pack[-1], text])) if pack else 0)
+        if pack and size + more > most:
+            yield pack
+            pack, size, more = [], 0, len(text)
+        pack, size = [*pack, text], size + more
+    yield pack
+
+
+def _tree(texts, model):
+    """Last states [m, d] of the m tokens of the texts' tree, a common beginning being there once, and each text's last
+    token [n]: a token sees those on the way to it."""
+    place, ends, above, depth = {}, [], [], []
+    for text in texts:
+        at = -1
+        for i, token in enumerate(text):
+            if (at, token) not in place:
+                place[at, token] = len(place)
+                above.append(at)
+                depth.append(i)
+            at = place[at, token]
+        ends.append(at)
+    x = torch.tensor([[token for _, token in place]], device=model.device)
+    if len(texts) == 1:
+        return model.base(x).last_hidden_state[0], ends
+    seen = np.eye(len(place), dtype=bool)
+    for i, at in enumerate(above):
+        if at >= 0:
+            seen[i] |= seen[at]
+    dtype = next(model.net.parameters()).dtype
+    hidden = torch.zeros(seen.shape, dtype=dtype).masked_fill(torch.from_numpy(~seen), torch.finfo(dtype).min)
+    return model.base(x, attention_mask=hidden[None, None].to(model.device),
+                      position_ids=torch.tensor([depth], device=model.device)).last_hidden_state[0], ends
+
+
+@lru_cache(maxsize=4)
+def _reads_trees(model):
+    """Whether the model takes a mask and places: two texts with one beginning, read together and alone, are the same."""
+    texts = [(5, 6, 7, 8), (5, 6, 9, 10)]
+    try:
+        states, ends = _tree(texts, model)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    alone = torch.stack([_tree([text], model)[0][-1] for text in texts])
+    return bool((states[ends] - alone).float().norm() < .02 * alone.float().norm())
 
 
 def _line(text):

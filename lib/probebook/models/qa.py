@@ -264,8 +264,9 @@ class FittedReader:
         first window of each item."""
         only = {*np.unique(asked.item, return_index=True)[1].tolist()} if first else range(len(asked.item))
         self.net.eval()
+        most = 512 if self.net.body.device.type == "cpu" else self.recipe.tokens * 4         # what a core's cache holds
         with torch.inference_mode():
-            for rows in asked.batches(self.recipe.tokens * 4):
+            for rows in asked.batches(most):
                 rows = np.array([row for row in rows if row in only], int)
                 if len(rows):
                     yield rows, self.net.batch(asked, rows)

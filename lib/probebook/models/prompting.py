@@ -154,7 +154,7 @@ def _tree(texts, model):
 
 @lru_cache(maxsize=4)
 def _reads_trees(model):
-    """Whether the model takes a mask and places: two texts with one beginning, read together and alone, are the same."""
+    """Whether the model takes a mask and places: two texts with one beginning are the same read together and alone."""
     texts = [(5, 6, 7, 8), (5, 6, 9, 10)]
     try:
         states, ends = _tree(texts, model)

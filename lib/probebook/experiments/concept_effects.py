@@ -76,12 +76,12 @@ def true_effects(model: Callable, s: Setting, split: str = "test") -> torch.Tens
     return probs[target] - probs[source]
 
 
-def explainers(seed: int = 0, variant: str = "paper", lr: float = 2e-5) -> dict[str, ex.Explainer]:
-    """The paper's eight explainers in the order of Table 10, and Zero before them. `lr`: at which CausaLM's encoder
-    unlearns; for the variant only what has one changes."""
+def explainers(seed: int = 0, variant: str = "paper", **unlearning) -> dict[str, ex.Explainer]:
+    """The paper's eight explainers in the order of Table 10, and Zero before them. `unlearning`: how CausaLM's encoders
+    are trained (lr, epochs, batch); for the variant only what has one changes."""
     return {"Zero": ex.Zero(), "Random": ex.Random(seed), "Approx": ex.Approx(seed), "CONEXP": ex.CONEXP(),
             "S-Learner": ex.SLearner(variant), "TCAV": ex.TCAV(variant, seed=seed),
-            "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed), "CausaLM": ex.CausaLM(variant, lr=lr),
+            "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed), "CausaLM": ex.CausaLM(variant, **unlearning),
             "INLP": ex.INLPExplainer(variant, seed=seed)}
 
 

@@ -14,6 +14,7 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS
 from probebook.explainers.base import Explainer, known, places
 from probebook.explainers.tcav import separators
+from probebook.models.cache import cached, digest
 from probebook.models.finetune import Head
 
 
@@ -47,15 +48,22 @@ class ConceptSHAP(Explainer):
             h = self.model.phi(list(train.text))
         z = self._classes(train)
         h, z = h[z >= 0], z[z >= 0]
-        start = Coalitions.drawn(len(ASPECTS), self.hidden, h.shape[1], self.seed, self.variant == "released")
-        self.coalitions = start.train(h @ self.directions.T, z, self.model.head, self.epochs, self.batch, self.lr,
-                                      self.seed)
+        self.coalitions = self._trained(h @ self.directions.T, z, h.shape[1])
         hits = (self._eta(h)[-1].argmax(1) == z).double(), (self.model.head(h).argmax(1) == z).double()
         chance = 1 / self.k
         if self.variant == "released":
             self.completeness = float((hits[0].sum() - chance) / (hits[1].sum() - chance))
         else:                                                                # equation 25, on the training reviews
             self.completeness = float((hits[0].mean() - chance) / (hits[1].mean() - chance))
+
+    def _trained(self, x, z, d):
+        """The perceptrons, kept in the cache folder: another page may explain the same model."""
+        head, released = self.model.head, self.variant == "released"
+        start = Coalitions.drawn(len(ASPECTS), self.hidden, d, self.seed, released)
+        settings = [self.variant, self.hidden, self.epochs, self.batch, self.lr, self.seed]
+        found = cached("concept_shap", [*settings, digest({"x": x, "z": z, **head.tensors()})], lambda: start.train(
+            x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors())
+        return Coalitions.of(found, released)
 
     def _eta(self, h):
         logits = self.model.head(self.coalitions(h @ self.directions.T))
@@ -136,6 +144,16 @@ class Coalitions:
                     loss.backward()
                     optimizer.step()
         return own._to(x)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return dict(zip(("first", "second", "first_bias", "second_bias"), (*self.weights, *self.biases)))
+
+    @staticmethod
+    def of(tensors: dict[str, torch.Tensor], released: bool = False) -> Coalitions:
+        """The inverse of `tensors`."""
+        first, second, first_bias, second_bias = (
+            tensors[name] for name in ("first", "second", "first_bias", "second_bias"))
+        return Coalitions((first, second), (first_bias, second_bias), released)
 
     def _to(self, x):
         """A copy in the dtype and on the device of x."""

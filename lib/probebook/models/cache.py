@@ -69,5 +69,5 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
     """sha256 over names and bytes of tensors on the CPU."""
     found = hashlib.sha256()
     for name in sorted(tensors):
-        found.update(name.encode() + tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+        found.update(name.encode() + tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()

@@ -281,6 +281,18 @@ def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     assert not bad.folder.exists() and not bad.finished and run_all([bad]) == [bad]
 
 
+def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
+    """Not once a cell; what a failing page had shown, and its error, are there all the same."""
+    tiny(*(f"print({i})" for i in range(20)), "1 / 0")
+    run, written = plan(find("1_demo")), []
+    write = papermill.engines.write_ipynb
+    monkeypatch.setattr(papermill.engines, "write_ipynb", lambda *given: written.append(given) or write(*given))
+    assert run_all([run]) == [run]
+    shown = [out for cell in nbformat.read(run.partial, 4).cells for out in cell.get("outputs", [])]
+    assert [out.text for out in shown if out.output_type == "stream"][-20:] == [f"{i}\n" for i in range(20)]
+    assert shown[-1].ename == "ZeroDivisionError" and len(written) < 6
+
+
 @pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
                                            ("import sys; sys.exit(0)", "ended itself")])
 def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):

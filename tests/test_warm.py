@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from probebook.models.cache import cached
+from probebook.runs import warm
 from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.pages import find
 from probebook.runs.progress import RunProgress
@@ -45,11 +46,14 @@ def metrics(run):
 
 
 def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
-    """One run is a kernel of its own, several are forks: every bit is the same, random numbers included."""
+    """A run in a kernel of its own and one in a fork: every bit is the same, random numbers included."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, KEEP)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (5, 6)]
-    assert run_all(runs[:1]) == []
+    with monkeypatch.context() as alone:
+        alone.setattr(warm, "FEW", 1)
+        assert run_all(runs[:1]) == []
     fresh = metrics(runs[0])
     assert run_all(runs, force=True) == []
     pd.testing.assert_frame_equal(metrics(runs[0]), fresh, check_exact=True)
@@ -60,7 +64,13 @@ def test_pages_that_import_nothing_need_no_server():
     assert server_for(()) is None and isinstance(server_for({"probebook.base"}), Server)
 
 
-def test_forks_share_no_state(tiny):
+def test_the_first_few_do_not_wait_for_the_server():
+    some = Server(["probebook.base"])
+    assert [some.if_worth() for _ in range(4)] == [None, None, some, some] and some.process is None
+
+
+def test_forks_share_no_state(tiny, monkeypatch):
+    monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, STATE)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (1, 2, 3)]
     assert run_all(runs) == []

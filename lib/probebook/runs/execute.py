@@ -64,7 +64,8 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
                 key, began = _key(run), time.monotonic()
                 progress.begin(key, run.page.name)
                 try:
-                    execute(run, partial(progress.at_cell, key), force, limits, stop.is_set, server)
+                    execute(run, partial(progress.at_cell, key), force, limits, stop.is_set,
+                            server and server.if_worth())
                     error = ""
                 except Exception as e:
                     error = _said(e, run)
@@ -113,9 +114,7 @@ class _Queue:
 
 
 def _server(runs: list[Run]) -> AbstractContextManager[Server | None]:
-    """What forks the kernels of several runs; of a single one nothing would be gained."""
-    if len(runs) == 1:
-        return nullcontext()
+    """What forks the kernels of several runs."""
     from probebook.runs.warm import server
     return server({name for run in runs for name in modules(run.page)}) or nullcontext()
 

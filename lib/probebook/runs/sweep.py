@@ -188,7 +188,8 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
         raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} is asked for: "
                         "it has other sources, data or versions (or they have changed since the sweep began)")
     try:
-        execute(run, limits=limits, server=_server(tuple(modules(run.page))))
+        warm = _server(tuple(modules(run.page)))
+        execute(run, limits=limits, server=warm and warm.if_worth())
     except PageFailed as e:
         return str(e)
     except Exception as e:

@@ -26,6 +26,7 @@ LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplot
              "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
              "transformers.models.modernbert.modeling_modernbert",       # the pocket models' own
              "transformers.models.llama.modeling_llama")
+FEW = 2             # kernels that start by themselves in the time that the server takes to start
 INLINE = "module://matplotlib_inline.backend_inline"     # what a kernel sets before a page imports matplotlib
 
 
@@ -35,7 +36,7 @@ class Server:
     The process starts at the first kernel, and anew if it has died. A context manager ends it."""
 
     def __init__(self, modules: Iterable[str]):
-        self.modules, self.process, self.lock = sorted(modules), None, threading.Lock()
+        self.modules, self.process, self.lock, self.asked = sorted(modules), None, threading.Lock(), 0
 
     def __enter__(self) -> Server:
         return self
@@ -46,6 +47,12 @@ class Server:
                 self.process.stdin.close()
             self.process.wait()
             self.process.stdout.close()
+
+    def if_worth(self) -> Server | None:
+        """The server, but None for the first FEW that ask: nobody waits for its start who would not gain by it."""
+        with self.lock:
+            self.asked += 1
+            return self if self.asked > FEW else None
 
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
         """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has died of it."""

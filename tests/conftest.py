@@ -67,6 +67,7 @@ def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProce
 def tiny(tmp_path, monkeypatch):
     """A book in a temporary folder: `tiny(*cells)` writes its page 1_demo/01_first and returns the folder."""
     monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+    monkeypatch.setattr("probebook.runs.warm.FEW", 99)          # pages that import little need no server
 
     def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
         tagged = f"```{{code-cell}}\n:tags: [parameters]\n{dedent(parameters).strip()}\n```\n\n" if parameters else ""

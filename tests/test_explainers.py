@@ -523,3 +523,10 @@ def test_bad_input_gets_one_line(table, changes, call, says):
     with pytest.raises(UserError, match=says) as error:
         call(table, ex.asked(table, changes))
     assert "\n" not in str(error.value)
+
+
+def test_perceptrons_come_back_from_their_tensors():
+    start = Coalitions.drawn(2, 5, 3, seed=1, released=True)
+    again = Coalitions.of(start.tensors(), released=True)
+    x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    assert again.released and torch.equal(start(x), again(x))

@@ -43,6 +43,9 @@ ODD = "50% <b>|c"
 RUNS = [{}, {"layer": 1}, {"layer": 1, "model": ODD}]
 
 
+pytestmark = pytest.mark.xdist_group("results")          # the kept runs are made once
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     return tmp_path_factory.mktemp("kept") / "_build"

@@ -36,7 +36,8 @@ STATE = """
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp",))
     with kernel_environment(1, "pocket"), Server(["probebook.runs"]) as found:
         yield found
 

@@ -60,15 +60,22 @@ def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int]
     """`embed` at several layers: layer (0 … depth) → h [n, d]. One forward pass serves all that are not in the cache.
 
     Each layer is kept by itself, where `embed` finds it."""
-    model, texts, made = as_model(model), _words(texts), {}
+    model, texts = as_model(model), _words(texts)
     layers = sorted({model.layer(layer) for layer in layers})
+    keys = {k: _key(texts, model, k, at) for k in layers}
+    return _together(keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()})
 
-    def make(layer):
+
+def _together(keys, make):
+    """name → h from the cache, by name → key; of what is not there, `make` gives all from the first such name on."""
+    names, made = [*keys], {}
+
+    def one(name):
         if not made:
-            made.update(_embed_layers(texts, model, [k for k in layers if k >= layer], at))
-        return {"h": made.pop(layer)}
+            made.update(make(names[names.index(name):]))
+        return {"h": made.pop(name)}
 
-    return {k: cached("embeddings", _key(texts, model, k, at), lambda: make(k))["h"] for k in layers}
+    return {name: cached("embeddings", key, lambda: one(name))["h"] for name, key in keys.items()}
 
 
 def _words(texts):
@@ -166,15 +173,10 @@ def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
 
     Each rule's states are kept by themselves, where `embed` finds them, and are the same to the bit. Raises UserError
     as `embed` does."""
-    model, texts, made = as_model(model), _words(texts), {}
+    model, texts = as_model(model), _words(texts)
     layer = model.layer(layer)
-
-    def make(at):
-        if not made:
-            made.update(_pooled(texts, model, layer, rules[rules.index(at):]))
-        return {"h": made.pop(at)}
-
-    return {at: cached("embeddings", _key(texts, model, layer, at), lambda at=at: make(at))["h"] for at in rules}
+    keys = {at: _key(texts, model, layer, at) for at in rules}
+    return _together(keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer])))
 
 
 # --- forward -----------------------------------------------------------------------------------------------
@@ -233,15 +235,18 @@ def _pick(hidden, weights, at):
 
 
 def _embed(texts, model, layer, at):
-    return _embed_layers(texts, model, [layer], at)[layer]
+    return _states(texts, model, [layer], [at])[layer][0]
 
 
-def _embed_layers(texts, model, layers, at):
-    """States of each of the `layers`, from a pass that stops at the highest."""
-    out, current, top = {k: torch.empty(len(texts), model.width) for k in layers}, threading.local(), max(layers)
+def _states(texts, model, layers, rules):
+    """layer → states by each of the rules, from one pass that stops at the highest layer."""
+    out = {k: [torch.empty(len(texts), model.width) for _ in rules] for k in layers}
+    current, top = threading.local(), max(layers)
 
     def keep(layer, hidden):
-        out[layer][current.batch.rows] = _pick(hidden, current.batch.weights, at).float().cpu()
+        batch = current.batch
+        for h, at, weights in zip(out[layer], rules, (batch.weights, *batch.others)):
+            h[batch.rows] = _pick(hidden, weights, at).float().cpu()
         return hidden
 
     def one(batch):
@@ -251,19 +256,6 @@ def _embed_layers(texts, model, layers, at):
     with ExitStack() as hooks, _threads(model.device) as pool:
         for k in layers:
             hooks.enter_context(_at_layer(model, k, None if k == top else partial(keep, k)))
-        list(pool.map(one, batches(texts, model, at)))
-    return out
-
-
-def _pooled(texts, model, layer, rules):
-    out = {at: torch.empty(len(texts), model.width) for at in rules}
-
-    def one(batch):
-        hidden = _forward(model, batch)
-        for at, weights in zip(rules, (batch.weights, *batch.others)):
-            out[at][batch.rows] = _pick(hidden, weights, at).float().cpu()
-
-    with _at_layer(model, layer), _threads(model.device) as pool:
         list(pool.map(one, batches(texts, model, *rules)))
     return out
 

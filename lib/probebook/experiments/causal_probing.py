@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -13,17 +12,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import SafetensorError
 from torch.nn import functional as F
 
-from probebook.base import UserError, cache_dir, cache_path
+from probebook.base import UserError, cache_path
 from probebook.corpora import agreement
 from probebook.interventions.ball import Attack
 from probebook.interventions.saved import load as load_fitted
 from probebook.interventions.saved import save
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
-from probebook.models.cache import alone, cached, digest
+from probebook.models.cache import cached, digest, once
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[torch.Tensor], torch.Tensor]           # states [n, d] → logits [n, k]
@@ -93,18 +91,7 @@ def perceptron(s: Setting, z: torch.Tensor, rows: torch.Tensor, valid: torch.Ten
     for part in examples:
         key.update(str(part.shape).encode() + part.numpy().tobytes())
     path = cache_path() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
-    if found := _saved(path):
-        return found
-    cache_dir()
-    with alone(path):
-        if found := _saved(path):
-            return found
-        probe = grid.fit(*examples)
-        try:
-            save(probe, path)
-        except (SafetensorError, OSError) as e:
-            warnings.warn(f"a probe cannot be kept in the cache, the next run trains it again: {e}", stacklevel=2)
-    return probe
+    return once(path, _saved, lambda: grid.fit(*examples), save)
 
 
 def _saved(path: Path) -> Probe | None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from filelock import FileLock
@@ -14,6 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from probebook.base import cache_dir, cache_path, written_whole
+
+T = TypeVar("T")
 
 
 def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -24,21 +27,32 @@ def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) ->
     be written is read. UserError: it does not lie there."""
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
     path = cache_path() / room / f"{name}.safetensors"
-    if found := _read(path):
+
+    def anew():
+        if path.exists():
+            warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=5)
+        return {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
+
+    return once(path, _read, anew, _write)
+
+
+def once(path: Path, read: Callable[[Path], T | None], make: Callable[[], T], write: Callable[[T, Path], None]) -> T:
+    """What `read` finds at a path of the cache folder; if that is None, what `make` gives, kept by `write`.
+
+    Of several processes one makes it. What cannot be kept is given all the same, with a warning."""
+    if (found := read(path)) is not None:
         return found
     cache_dir()
-    with alone(path):
-        if found := _read(path):
+    with _alone(path):
+        if (found := read(path)) is not None:
             return found
-        if path.exists():
-            warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=3)
-        tensors = {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
+        made = make()
         try:
-            with written_whole(path) as part:
-                save_file(tensors, part, metadata={"sha256": digest(tensors)})
+            write(made, path)
         except (SafetensorError, OSError) as e:
-            warnings.warn(f"{room} cannot be kept in the cache, the next run computes them again: {e}", stacklevel=3)
-    return tensors
+            warnings.warn(f"{path.parent.name} cannot be kept in the cache, the next run computes them again: {e}",
+                          stacklevel=4)
+    return made
 
 
 def _read(path: Path) -> dict[str, torch.Tensor] | None:
@@ -51,8 +65,13 @@ def _read(path: Path) -> dict[str, torch.Tensor] | None:
     return tensors if meta.get("sha256") == digest(tensors) else None
 
 
+def _write(tensors, path):
+    with written_whole(path) as part:
+        save_file(tensors, part, metadata={"sha256": digest(tensors)})
+
+
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def _alone(path: Path) -> Iterator[None]:
     """While it holds, no other process or thread makes the file; the operating system frees the lock with its holder.
     Where no lock can be had (a full disk) each makes its own."""
     lock = FileLock(path.with_suffix(".lock"))

@@ -1,5 +1,4 @@
 """Chapter 5's readers as the paper trains them, on files in CoQA's format: tiny BERT, RoBERTa and XLNet."""
-import io
 import json
 import re
 
@@ -7,10 +6,15 @@ import pandas as pd
 import pytest
 
 import tiny_encoders
-from conftest import probebook
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
+from probebook.runs.execute import run_all
+from probebook.runs.pages import find
+from probebook.runs.run_record import METRICS
+from probebook.runs.store import plan
+
+pytestmark = pytest.mark.xdist_group("readers")          # its pages run together, for one worker
 
 
 def as_coqa(table) -> dict:
@@ -67,21 +71,28 @@ def test_a_file_without_a_training_part_is_refused():
         experiment.trained("coqa:dev/my.json")
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "xlnet"])
-def test_table_4_is_made_on_a_file_of_coqas_format(made, name):
-    words = ["5_semantic_faithfulness/02_deletion", "-p", f"encoder={made[0][name]}", "-p", f"source={made[1]}",
-             "-p", "train=4", "-p", "n=4", "-p", "n_again=3", "-p", "regimes=[ot, ot-matched, ibt]"]
-    done = probebook("run", *words)
-    assert done.returncode == 0, done.stderr[-3000:]
-    table = pd.read_csv(io.StringIO(probebook("results", *words).stdout)).query("table == 'table4'")
-    assert {*table.reader} >= {"ot", "ot-matched", "ibt"} and {*table.version} == {"OS", "TS", "TS-R", "TS-R+Aug"}
+PAGES = {"01_stories_and_models": {"n": 4, "regimes": ["ot", "ibt"]},
+         "03_inside": {"n": 4, "regimes": ["ot", "ibt"]},
+         "04_negation": {"n": 300, "per_kind": 16, "regimes": ["ot", "ibt"]},
+         "05_predicate_argument": {"n": 12, "draws": 50, "regimes": ["ot", "ibt"]}}
+TABLE_4 = {"n": 4, "n_again": 3, "regimes": ["ot", "ot-matched", "ibt"]}
+ASKED = [("02_deletion", encoder) for encoder in ("bert", "roberta", "xlnet")] + [(page, "bert") for page in PAGES]
 
 
-@pytest.mark.parametrize("page", ["01_stories_and_models", "03_inside", "04_negation", "05_predicate_argument"])
-def test_other_pages_run_on_an_encoder_of_ones_own(made, page):
-    more = {"01_stories_and_models": ["n=4", "regimes=[ot, ibt]"], "03_inside": ["n=4", "regimes=[ot, ibt]"],
-            "04_negation": ["n=300", "per_kind=16", "regimes=[ot, ibt]"],
-            "05_predicate_argument": ["n=12", "draws=50", "regimes=[ot, ibt]"]}[page]
-    words = [f"encoder={made[0]['bert']}", f"source={made[1]}", "train=4", *more]
-    done = probebook("run", f"5_semantic_faithfulness/{page}", *(part for word in words for part in ("-p", word)))
-    assert done.returncode == 0, done.stderr[-3000:]
+@pytest.fixture(scope="module")
+def runs(made):
+    """The pages' runs on encoders of one's own, all started together: those that failed are not finished."""
+    planned = {(page, encoder): plan(find(f"5_semantic_faithfulness/{page}"), values={
+        "encoder": made[0][encoder], "source": made[1], "train": 4, **PAGES.get(page, TABLE_4)})
+        for page, encoder in ASKED}
+    run_all([*planned.values()])
+    return planned
+
+
+@pytest.mark.parametrize("page, encoder", ASKED)
+def test_pages_run_on_an_encoder_of_ones_own(runs, page, encoder):
+    run = runs[page, encoder]
+    assert run.finished
+    if page == "02_deletion":
+        table = pd.read_parquet(run.folder / METRICS).query("table == 'table4'")
+        assert {*table.reader} >= {*TABLE_4["regimes"]} and {*table.version} == {"OS", "TS", "TS-R", "TS-R+Aug"}

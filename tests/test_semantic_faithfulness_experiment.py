@@ -80,11 +80,11 @@ def test_inside_are_the_states_that_the_heads_read(untrained):
     table = stories.generate(3, seed=5)
     said, cls, q, ids, tokens = experiment.inside(untrained, table, tokens=True)
     assert cls.shape == (5, len(table), 256) and q.shape == (len(table), 256)
+    assert said.equals(untrained(table))                                            # known from that reading
     for place, of, h, at in untrained.states(table):
         assert np.allclose(h[at], cls[-1, place], atol=1e-5)
         assert (ids[place] == of).all() and np.allclose(h, tokens[place], atol=1e-5)
     assert experiment.inside(untrained, table.iloc[:2])[3:] == ([], [])
-    assert said.equals(untrained(table))                                            # known from that reading
     asked = FittedReader(untrained.recipe, untrained.net)(table)
     assert (said.said == asked.said).all() and np.allclose(said.unknown, asked.unknown, atol=1e-4)
     head, d = untrained.net.heads.spoken, 256

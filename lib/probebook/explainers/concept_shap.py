@@ -115,8 +115,11 @@ class Coalitions:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         seen = x * members(x.shape[1])[:, None].to(x)
+        if self.released:                    # two layers without a ReLU are one: no need for the wide states between
+            both = torch.cat([self.weights[0], self.biases[0]], 1) @ self.weights[1]          # [2^m, m + 1, d]
+            return torch.baddbmm(both[:, -1:] + self.biases[1], seen, both[:, :-1])
         inner = torch.baddbmm(self.biases[0], seen, self.weights[0])
-        return torch.baddbmm(self.biases[1], inner if self.released else inner.relu(), self.weights[1])
+        return torch.baddbmm(self.biases[1], inner.relu(), self.weights[1])
 
     def train(self, x: torch.Tensor, z: torch.Tensor, head: Head, epochs: int, batch: int, lr: float,
               seed: int) -> Coalitions:

@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from probebook.explainers.concept_shap import Coalitions, members, shapley
-from probebook.models.finetune import Head
+from probebook.models.training.finetune import Head
 
 HIDDEN, BATCH, LR, K, M = 500, 128, 1e-2, 5, 4
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

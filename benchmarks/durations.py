@@ -10,7 +10,7 @@ from __future__ import annotations
 import pandas as pd
 
 from probebook.base import DATA
-from probebook.runs.build import _book_notebooks
+from probebook.publish.build import _book_notebooks
 from probebook.runs.pages import Page, pages
 from probebook.runs.run_record import read_record
 from probebook.runs.store import plan

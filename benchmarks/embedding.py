@@ -17,7 +17,7 @@ import torch
 from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import embed, load
-from probebook.models.pretrain_text import sentences
+from probebook.models.training.text import sentences
 
 TURNS = 5
 TABLE = DATA / "records" / "benchmarks" / "embedding.csv"

@@ -1,4 +1,4 @@
-"""Training tokens a second of `probebook.models.qa` against a plain padded loop, at equal held-out loss.
+"""Training tokens a second of `probebook.models.readers` against a plain padded loop, at equal held-out loss.
 
     .venv/bin/python benchmarks/readers.py [stories]
 
@@ -17,8 +17,8 @@ import torch
 
 from probebook.base import DATA
 from probebook.corpora import stories
-from probebook.models import qa, windows
-from probebook.models.qa import Network, Reader
+from probebook.models import readers as qa
+from probebook.models.readers import Network, Reader, windows
 
 TABLE = DATA / "records" / "benchmarks" / "readers.csv"
 RECIPE = Reader(tokens=1_024, max_length=256, optimizer="adamw")

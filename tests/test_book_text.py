@@ -14,7 +14,7 @@ from PIL import Image
 from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
-from probebook.runs.findings import verdicts
+from probebook.publish.findings import verdicts
 from probebook.runs.pages import _imports, _python, pages
 
 

@@ -21,7 +21,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from conftest import contents
 from probebook.base import ROOT
-from probebook.runs.pdf import chromium
+from probebook.publish.pdf import chromium
 
 CHROMIUM = chromium()
 DRIVER = shutil.which("chromedriver")
@@ -265,10 +265,15 @@ def _moved(now: tuple, before: tuple) -> tuple | None:
 
 
 def _shown(browser) -> tuple[str, list[str]]:
-    """Where a page's only slider stands, and which of its pictures are to be seen."""
-    images = browser.find_elements(By.CSS_SELECTOR, "img.widget-image")
-    return (browser.find_element(By.CSS_SELECTOR, ".widget-readout").text,
-            [image.screenshot_as_base64 for image in images if image.is_displayed() and image.get_property("complete")])
+    """Where a page's only slider stands, and which of its pictures are to be seen, as their pixels."""
+    return (browser.find_element(By.CSS_SELECTOR, ".widget-readout").text, browser.execute_script("""
+        const seen = image => image.offsetParent && image.complete && image.naturalWidth
+        return [...document.querySelectorAll("img.widget-image")].filter(seen).map(image => {
+            const canvas = document.createElement("canvas")
+            canvas.width = image.naturalWidth, canvas.height = image.naturalHeight
+            canvas.getContext("2d").drawImage(image, 0, 0)
+            return canvas.toDataURL()
+        })"""))
 
 
 def test_the_barriers_are_seen(browser, tmp_path):

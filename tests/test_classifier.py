@@ -12,8 +12,8 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.models import classifier
 from probebook.models.classifier import Classifier, labels, shorten
-from probebook.models.finetune import LSTM, Head, Trainer, seeded, train_head
-from probebook.models.pretrain_text import SPECIAL
+from probebook.models.training.finetune import LSTM, Head, Trainer, seeded, train_head
+from probebook.models.training.text import SPECIAL
 
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}
 QUICK = dict(epochs=12, lr=3e-3, batch=16)

@@ -14,7 +14,7 @@ from probebook.corpora.answer_spans import sentences
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.fetch import entries
 from probebook.corpora.predicate_argument import COLOURS, SCHEMES, drawn, questions
-from probebook.corpora.story_edits import augment, delete_rationale, truncate
+from probebook.corpora.stories.edits import augment, delete_rationale, truncate
 
 STORY = """Mrs. Gray kept three hens behind the mill.  Every morning her son Will fed them.
 

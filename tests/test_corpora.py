@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import agreement, agreement_files, english
-from probebook.corpora import agreement_lexicon as lexicon
+from probebook.corpora import agreement, english
+from probebook.corpora.agreement import files as agreement_files
+from probebook.corpora.agreement import lexicon
 
 real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA")
 NUMBER = {form: (noun.singular, number) for noun in lexicon.NOUNS

@@ -5,7 +5,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from probebook.models import embed, load
 from probebook.models.cut import Below, cut, upper
-from probebook.models.finetune import Trainer, learnt, restored
+from probebook.models.training.finetune import Trainer, learnt, restored
 from tiny_encoders import save
 
 TEXTS = ["the food was good", "food", "the soup was cold and the waiters were kind", "good food"]

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import binomtest
 
 from probebook.base import UserError
-from probebook.corpora.plain_sentences import generate
+from probebook.corpora.probing_tasks.plain_sentences import generate
 from probebook.experiments import data_requirements as experiment
 from probebook.experiments.data_requirements import RATES, compare, noisy, right
 from probebook.measures.folds import parts, rotations

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from probebook.base import ROOT
-from probebook.runs import build
+from probebook.publish import build
 from test_browser import WAITING, _settled, browser, pytestmark  # noqa: F401
 
 TEXTS = [

@@ -17,10 +17,10 @@ from probebook.explainers.concept_shap import Coalitions, members, shapley
 from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
-from probebook.models.cloze import Cloze
 from probebook.models.cut import Below
-from probebook.models.finetune import Head
-from probebook.models.pretrain_text import SPECIAL
+from probebook.models.training.cloze import Cloze
+from probebook.models.training.finetune import Head
+from probebook.models.training.text import SPECIAL
 
 LABELS = [f"{a}_aspect_majority" for a in ASPECTS]
 COMBOS = np.array(list(itertools.product(range(3), repeat=4)))

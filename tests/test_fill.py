@@ -8,7 +8,7 @@ from tokenizers import ByteLevelBPETokenizer
 
 from probebook.base import UserError
 from probebook.models import PROMPTS, Filled, Prompt, fill, load, pieces
-from probebook.models.pretrain_text import train_vocabulary
+from probebook.models.training.text import train_vocabulary
 
 TEXTS = ["In 1921, [MASK] was a child.", "In Mali, [MASK] will be an adult, and the old man knew it.",
          "[MASK] became a teenager.", "In 2016, [MASK] has been a kid.", "In 1801, [MASK] was a child."]

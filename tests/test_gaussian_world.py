@@ -5,7 +5,7 @@ import torch
 from scipy.stats import multivariate_normal, norm
 
 from probebook.base import UserError
-from probebook.experiments.gaussian_world import World, both
+from probebook.corpora.gaussian_world import World, both
 from probebook.probes import LinearProbe
 
 

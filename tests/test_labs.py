@@ -22,11 +22,12 @@ from papermill.parameterize import parameterize_notebook
 
 from conftest import probebook
 from probebook.base import ROOT, UserError
-from probebook.labs import expect, sandbox
+from probebook.labs import sandbox
+from probebook.labs.checks import expect
+from probebook.labs.exercises import book_edition, exercises, solution, stub
 from probebook.labs.grade import grade, graft
 from probebook.labs.student import edition, markdown, write
 from probebook.runs.execute import kernel_environment
-from probebook.runs.exercises import book_edition, exercises, solution, stub
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
@@ -40,7 +41,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 # A page
 
 ```{code-cell}
-from probebook.labs import expect
+from probebook.labs.checks import expect
 
 def check_double(f):
     expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,)])

@@ -11,7 +11,7 @@ import yaml
 
 from conftest import probebook
 from probebook.base import ROOT
-from probebook.runs import build, pdf
+from probebook.publish import build, pdf
 from probebook.runs.pages import find
 
 ADDRESS = "https://github.com/somebody/book"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.experiments.marks import marks, share_enough, sufficient, true_power
+from probebook.experiments.data_requirements import marks, share_enough, sufficient, true_power
 from probebook.measures.sample_size import mcnemar_power, needed_exactly, verdict
 
 

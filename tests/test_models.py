@@ -12,9 +12,9 @@ from probebook import hub
 from probebook.base import UserError
 from probebook.models import carry, depth, embed, embed_layers, embedding, head_logits, load, patch, word_logits
 from probebook.models.batches import batches
-from probebook.models.cloze import corrupted
 from probebook.models.embedding import embed_poolings
-from probebook.models.pretrain_text import train_vocabulary
+from probebook.models.training.text import train_vocabulary
+from probebook.models.twins import corrupted
 
 TEXTS = ["the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
          "a very old cat that saw the tall dogs often [MASK] the mat here .",

@@ -1,5 +1,5 @@
 """The `paper` profile's code path on a tiny random BERT: chapter 1's pages with 200 lines in the full corpus's format,
-chapter 2's on a small review world."""
+chapter 2's on a small review world. `make test` runs one page for each way of reading data, `make verify` all."""
 from __future__ import annotations
 
 import csv
@@ -15,7 +15,7 @@ import transformers as hf
 import yaml
 
 from probebook.base import ROOT
-from probebook.corpora.agreement_lexicon import NOUNS
+from probebook.corpora.agreement.lexicon import NOUNS
 from probebook.models import load
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages
@@ -24,6 +24,8 @@ from probebook.runs.store import plan
 PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
 REAL = os.environ.get("PROBEBOOK_DATA")
 SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]         # the others need no more
+EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings", "1_causal_probing/07_layers",
+            "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard"]
 NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
 pytestmark = pytest.mark.xdist_group("paper")            # run together, by one worker
 
@@ -69,10 +71,11 @@ def world(tmp_path_factory) -> tuple[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def failed(world) -> list[str]:
-    """All the pages are run, several at a time; names of those that failed, of which stderr says why."""
+def failed(world, request) -> list[str]:
+    """The pages that are asked for are run, several at a time; names of those that failed, of which stderr says why."""
     model, env = world
-    runs = [plan(find(name), "paper", sizes) for name in NAMES if (sizes := _sizes(name, model))]
+    names = [item.callspec.params["name"] for item in request.session.items if item.module is request.module]
+    runs = [plan(find(name), "paper", sizes) for name in names if (sizes := _sizes(name, model))]
     with pytest.MonkeyPatch.context() as patch:
         for key, value in env.items():
             patch.setenv(key, value)
@@ -90,7 +93,8 @@ def _sizes(name: str, model: str) -> dict:
     return sizes | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name if name in EACH_WAY else pytest.param(name, marks=pytest.mark.verify)
+                                  for name in NAMES])
 def test_page_runs_in_the_paper_profile(world, failed, name):
     paper = PROFILES["paper"][name]
     assert "bert-base-uncased" in paper.get("models", paper.get("model"))

@@ -8,10 +8,9 @@ import torch
 from probebook import hub
 from probebook.base import UserError
 from probebook.corpora import agreement
-from probebook.models import pretrain, recipes
-from probebook.models import pretrain_text as text
-from probebook.models.pretrain import Recipe
-from probebook.models.pretrain_text import CLS, MASK, SEP, SPECIAL
+from probebook.models.training import pretrain, recipes, text
+from probebook.models.training.pretrain import Recipe
+from probebook.models.training.text import CLS, MASK, SEP, SPECIAL
 
 TEXTS = list(agreement.generate(400, seed=0)["text"])
 TINY = Recipe(vocab=400, layers=1, width=32, heads=2, max_length=32, rows=8, steps=6, warmup=2, seed=3)

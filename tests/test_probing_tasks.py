@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import main_verbs, plain_sentences
 from probebook.corpora import probing_tasks as tasks
 from probebook.corpora.fetch import entries
+from probebook.corpora.probing_tasks import main_verbs, plain_sentences
 
 BINARY = [task for task in tasks.TASKS if task != "sentence_length"]
 

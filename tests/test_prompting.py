@@ -14,8 +14,8 @@ from probebook.corpora import stories
 from probebook.experiments.semantic_faithfulness import choices, hand_edited
 from probebook.measures.free_answers import RULES, heard, within
 from probebook.models import load, prompting
-from probebook.models.pretrain_text import train_vocabulary
 from probebook.models.prompting import fits, option_scores, question_prompts, says
+from probebook.models.training.text import train_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import torch
 
 import tiny_encoders
 from probebook.base import UserError
-from probebook.models import qa, qa_heads, windows
+from probebook.models import readers as qa
 from probebook.models.loading import load
-from probebook.models.qa import FittedReader, Network, Reader, load_reader
+from probebook.models.readers import FittedReader, Network, Reader, load_reader, windows
+from probebook.models.readers import heads as qa_heads
 
 COLOURS, THINGS = ("red", "blue", "green"), ("hat", "coat", "door")
 WORDS = f"the was what colour of {' '.join(COLOURS)} {' '.join(THINGS)} yes no unknown or two".split()

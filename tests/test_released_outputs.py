@@ -8,7 +8,7 @@ import pytest
 
 from probebook.base import UserError
 from probebook.corpora import released_outputs as released
-from probebook.experiments import specification_audit as audit
+from probebook.experiments import specification as audit
 from probebook.measures.specification import scores
 
 

@@ -14,7 +14,8 @@ from bs4 import BeautifulSoup
 
 from conftest import HEADER, PARAMETERS
 from probebook.base import UserError
-from probebook.runs import build, pages, records, store
+from probebook.publish import build
+from probebook.runs import pages, records, store
 from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.page import record
 from probebook.runs.pages import Page, find
@@ -401,21 +402,43 @@ def test_a_given_number_of_threads_holds_for_all_libraries(monkeypatch):
     assert "MKL_NUM_THREADS" not in os.environ
 
 
-def test_files_that_a_parameter_names_make_another_run(tiny, tmp_path):
-    """Also behind a prefix, before a pooling, and the training file beside one of development."""
-    tiny(parameters="source: str = 'plain'\nencoders: list[str] = []")
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name, given in [("mine-dev.json", {"source": f"coqa:{tmp_path}/mine-dev.json"}),
-                        ("mine-train.json", {"source": f"coqa:{tmp_path}/mine-dev.json"}),
-                        ("model/weights", {"encoders": [f"{folder} mean"]}),
-                        ("model/weights", {"encoders": [f"corrupted-200:{folder} cls"]}),
-                        ("glove.txt", {"encoders": [f"{tmp_path}/glove.txt mean"]})]:
-        (tmp_path / name).write_text("1")
-        before = plan(find("1_demo"), values=given).id
-        assert plan(find("1_demo"), values=given).id == before
-        (tmp_path / name).write_text("22")
-        assert plan(find("1_demo"), values=given).id != before, name
+NAMING = """source: Source = 'plain'
+encoders: list[Encoder] = []
+model: ModelName | None = None
+own: FilePath = ''
+raw: DataFolder = ''
+sweep: Sweep = 'first'
+plain: str = ''"""
+
+
+@pytest.mark.parametrize("file, given", [
+    ("mine-dev.json", {"source": "coqa:{}/mine-dev.json"}), ("mine-train.json", {"source": "coqa:{}/mine-dev.json"}),
+    ("folder/task.txt", {"source": "{}/folder"}), ("folder/weights", {"encoders": ["any mean", "{}/folder cls"]}),
+    ("folder/weights", {"encoders": ["corrupted-200:{}/folder cls"]}), ("folder/weights", {"model": "{}/folder"}),
+    ("folder/weights", {"encoders": ["random:{}/folder"]}), ("glove.txt", {"encoders": ["{}/glove.txt mean"]}),
+    ("glove.txt", {"encoders": ["{}/glove.txt-50 mean"]}), ("mine.csv", {"own": "{}/mine.csv"}),
+    ("outputs/a.csv", {"raw": "outputs"}), ("mine.csv", {"sweep": "{}/mine.csv"}),
+    ("data/records/sweeps/first.csv", {})])
+def test_files_that_a_parameter_names_make_another_run(tiny, monkeypatch, file, given):
+    folder = tiny(parameters=NAMING)
+    monkeypatch.setenv("PROBEBOOK_DATA", str(folder))
+    fill = lambda value: [part.format(folder) for part in value] if isinstance(value, list) else value.format(folder)  # noqa: E731
+    given, path = {name: fill(value) for name, value in given.items()}, folder / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("1")
+    before = plan(find("1_demo"), values=given).id
+    assert plan(find("1_demo"), values=given).id == before
+    assert plan(find("1_demo"), values=given | {"plain": str(path)}).id != before       # another value, but no file
+    path.write_text("22")
+    assert plan(find("1_demo"), values=given).id != before
+
+
+def test_a_text_names_no_file_and_a_path_may_be_too_long(tiny):
+    folder = tiny(parameters=NAMING)
+    (folder / "a.txt").write_text("1")
+    before = plan(find("1_demo"), values={"plain": str(folder / "a.txt")}).id
+    (folder / "a.txt").write_text("22")
+    assert plan(find("1_demo"), values={"plain": str(folder / "a.txt")}).id == before
     assert plan(find("1_demo"), values={"source": "x" * 5_000}).id
 
 

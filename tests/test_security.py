@@ -15,8 +15,8 @@ import transformers as hf
 from conftest import probebook
 from probebook.base import ROOT, UserError, plain_name
 from probebook.models import depth, load
+from probebook.publish.build import _book_notebooks
 from probebook.runs import record, records
-from probebook.runs.build import _book_notebooks
 from probebook.runs.execute import run_all
 from probebook.runs.pages import _python, find, pages
 from probebook.runs.store import plan

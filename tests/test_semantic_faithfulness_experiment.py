@@ -5,8 +5,8 @@ import pytest
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
-from probebook.models.qa import FittedReader, Network, Reader
-from probebook.models.recipes import READERS, told
+from probebook.models.readers import FittedReader, Network, Reader
+from probebook.models.training.recipes import READERS, told
 
 
 def test_pocket_encoders_are_trained_like_the_shipped_readers():

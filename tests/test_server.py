@@ -11,8 +11,8 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.models import Prompt, Server, fill, load
-from probebook.models.pretrain_text import train_vocabulary
 from probebook.models.prompting import fits, option_scores, question_prompts, says
+from probebook.models.training.text import train_vocabulary
 
 TEXTS = [f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")]
 ASK = Prompt("Fill in: {sentence} Answer:", "_")

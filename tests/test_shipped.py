@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from probebook.models.loading import POCKET, load
-from probebook.models.qa import load_reader
-from probebook.models.recipes import READERS, SELECTED, UNASKED
-from probebook.runs import cards
+from probebook.models.readers import load_reader
+from probebook.models.training.recipes import READERS, SELECTED, UNASKED
+from probebook.publish import cards
 
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
 KINDS |= dict.fromkeys(SELECTED, "masked")

@@ -9,9 +9,9 @@ import pytest
 
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.corpora.story_facts import UNKNOWN, Fact, Query, entails, place, rationale, sentence, spans_of, told
-from probebook.corpora.story_questions import PRONOUNS
-from probebook.corpora.story_schemas import NOUNS, SCHEMAS, VALUES
+from probebook.corpora.stories.facts import UNKNOWN, Fact, Query, entails, place, rationale, sentence, spans_of, told
+from probebook.corpora.stories.questions import PRONOUNS
+from probebook.corpora.stories.schemas import NOUNS, SCHEMAS, VALUES
 
 COLUMNS = ["story_id", "turn", "story", "question", "history", "answer", "gold", "kind", "start", "end", "rationale",
            "sentences", "edit", "facts", "query"]

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import stories, story_changes
-from probebook.corpora.story_changes import negate, paraphrase
-from probebook.corpora.story_edits import (
+from probebook.corpora import stories
+from probebook.corpora.stories import changes as story_changes
+from probebook.corpora.stories.changes import negate, paraphrase
+from probebook.corpora.stories.edits import (
     ABOUT,
     WRITTEN,
     append_answer,
@@ -17,8 +18,8 @@ from probebook.corpora.story_edits import (
     delete_rationale,
     truncate,
 )
-from probebook.corpora.story_facts import UNKNOWN, entails, sentence
-from probebook.corpora.story_schemas import SCHEMAS, VALUES
+from probebook.corpora.stories.facts import UNKNOWN, entails, sentence
+from probebook.corpora.stories.schemas import SCHEMAS, VALUES
 
 ALAN = "Alan works in an office.", "He goes to a nearby park after work.", "The park is small."
 

@@ -2,7 +2,7 @@
 import torch
 import transformers as hf
 
-from probebook.models.pretrain_text import train_vocabulary
+from probebook.models.training.text import train_vocabulary
 
 LONGEST = 512
 SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)

@@ -118,7 +118,7 @@ def params(page: PageName) -> None:
 @app.command()
 def build(profile: Profile = "pocket", force: Force = False) -> None:
     """Run all pages of a profile, build the book from them and print the path of its index.html."""
-    from probebook.runs.build import build as build_book
+    from probebook.publish.build import build as build_book
     index = build_book(profile, force)
     if index is None:
         raise typer.Exit(1)
@@ -128,7 +128,7 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 @app.command()
 def pdf(out: Annotated[Path, typer.Argument(metavar="[OUT]", help="folder")] = Path("_build/pdf")) -> None:
     """Print the built book to PDF, a file a chapter (needs Chromium). Prints the paths."""
-    from probebook.runs.pdf import write
+    from probebook.publish.pdf import write
     for path in write(out):
         typer.echo(path)
 
@@ -207,7 +207,7 @@ def sample_size(acc_a: Annotated[float | None, typer.Option(help="accuracy of A 
 @app.command()
 def pair() -> None:
     """Write the .ipynb beside each page's .md; the .md is the source, always."""
-    from probebook.runs.build import pair as write
+    from probebook.publish.build import pair as write
     from probebook.runs.pages import pages
     for page in pages():
         if write(page):
@@ -286,7 +286,7 @@ def models_card(name: str) -> None:
     """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints the folder."""
     from probebook.hub import check_shipped
     check_shipped(name)
-    from probebook.runs import cards
+    from probebook.publish import cards
     typer.echo(cards.write(name))
 
 
@@ -297,7 +297,7 @@ def models_train(name: str,
     """Train a pocket model again from the text; a killed training goes on where it stopped. Prints the folder."""
     from probebook.hub import check_recipe
     check_recipe(name)
-    from probebook.models import recipes
+    from probebook.models.training import recipes
     typer.echo(recipes.train(name, steps=steps, out=out))
 
 

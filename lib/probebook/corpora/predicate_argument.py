@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from probebook.base import UserError
-from probebook.corpora.story_schemas import VALUES
+from probebook.corpora.stories.schemas import VALUES
 
 SCHEMES = {                                                             # story: its two things
     "The {} car was standing in front of a {} house.": ("car", "house"),

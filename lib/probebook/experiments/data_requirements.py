@@ -1,11 +1,12 @@
 """Chapter 3's experiment (Zhu et al. 2022, § 4): data sets of many sizes, states, probes, power of a comparison.
 
 A configuration is a task, an encoder with a pooling, and a probe. A data set is drawn once at its largest (`prepare`),
-embedded once (`states`), and cut to size (`rows`); `right` probes it, `compare` judges two such probings."""
+embedded once (`states`), and cut to size (`rows`); `right` probes it, `compare` judges two such probings. At the end
+the marks of rules that say how many items a comparison needs, where the truth is known."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,15 +18,13 @@ import torch
 from probebook.base import UserError
 from probebook.corpora import probing_tasks
 from probebook.measures.folds import parts, rotations
-from probebook.measures.sample_size import mcnemar_power, recommend
+from probebook.measures.sample_size import TRAIN_TO_TEST, mcnemar_power, recommend
 from probebook.models import static
-from probebook.models.cloze import corrupted
 from probebook.models.embedding import embed_poolings
-from probebook.models.loading import Model, load
+from probebook.models.twins import encoder
 from probebook.probes import LinearProbe, MLPProbe
 
 POOLINGS = {"pooler": "[CLS]", "cls": "[CLS]", "mean": "mean", "max": "max", "last": "last"}
-CORRUPTED = 4_000                                                                # sentences whose words are shuffled
 PENALTIES = (.1, 10.0)                                                           # C of a linear probe
 RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                                           # paper, appendix C.4, as SEARCH
 SEARCH = {"widths": (20,), "lrs": RATES, "batches": (8, 16, 32, 64), "epochs": 50, "patience": 5}
@@ -79,23 +78,6 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain") -> t
                         "use last, max or mean")
     h = embed_poolings(texts, model)[POOLINGS[pooling]]
     return model.pooler(h.to(model.device)).float().cpu() if pooling == "pooler" else h
-
-
-@lru_cache(maxsize=4)
-def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
-    """A model by name, also "random:NAME" (weights as they are before any training) and "corrupted-STEPS:NAME"."""
-    kind, _, plain = name.partition(":")
-    if kind == "random":
-        model = load(plain)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            net = type(model.net)(model.net.config).eval().requires_grad_(False)
-        return Model(name, net.to(next(model.net.parameters())), model.tokenizer, model.kind)
-    steps = re.fullmatch(r"corrupted-(\d+)", kind)
-    if steps:
-        source = source if source in probing_tasks.SOURCES else "wikitext2"
-        return corrupted(plain, probing_tasks.sentences(source, CORRUPTED), int(steps[1]))
-    return load(name)
 
 
 def noisy(h: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
@@ -191,3 +173,45 @@ def compare(right_a: np.ndarray, right_b: np.ndarray, dim: int, draws: int = 100
     return Comparison(items, float(a.mean()), float(b.mean()), delta, *only.mean(0).tolist(), float(power.mean()),
                       float(np.mean(drawn)), float((power * same).mean()),
                       recommend(max(abs(delta), 1 / a.size), dim))
+
+
+def marks(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
+    """What the numbers of items that rules gave to many labs are worth, one row a rule.
+
+    `said`: rule → numbers [labs], inf where it gave none. `covered`, `short`: shares of labs whose number is at least,
+    or below, `sufficient`; `none`: without a number. `N`: the median number given; `times`, `low`, `high`: median, 5 %
+    and 95 % point of those given over `sufficient` (nan if none was)."""
+    rows = []
+    for rule, numbers in said.items():
+        given = numbers[np.isfinite(numbers)]
+        low, median, high = np.percentile(given, [5, 50, 95]) if len(given) else [np.nan] * 3
+        rows.append({"rule": rule, "covered": (given >= sufficient).sum() / len(numbers),
+                     "short": (given < sufficient).sum() / len(numbers), "none": 1 - len(given) / len(numbers),
+                     "N": median, "times": median / sufficient, "low": low / sufficient, "high": high / sufficient})
+    return pd.DataFrame(rows)
+
+
+def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = .8) -> float:
+    """Share of labs whose verdict is "enough": those that counted `one` and `other` [labs] among their test items."""
+    tables, times = np.unique(np.stack([one, other]), axis=1, return_counts=True)
+    enough = [mcnemar_power(x / items, y / items, items) >= power for x, y in tables.T]
+    return float(times[enough].sum() / times.sum())
+
+
+def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: float = 1) -> float:
+    """Power with `train` training items and a quarter as many test items, mean over draws of the training items.
+
+    `rates` [sizes, draws, 2]: shares that only A and only B gets right after training on `sizes` items; between sizes
+    they are interpolated over log n, beyond them kept. `sign`: of A's lead; a power for the other side counts 0."""
+    if rates.ndim != 3 or rates.shape[::2] != (len(sizes), 2):
+        raise UserError(f"rates of shape {rates.shape} for {len(sizes)} sizes: [sizes, draws, 2] are needed")
+    now = [[np.interp(np.log(train), np.log(sizes), side) for side in draw.T] for draw in rates.swapaxes(0, 1)]
+    items = max(1, int(train) // TRAIN_TO_TEST)
+    return float(np.mean([mcnemar_power(a, b, items) * ((a - b) * sign > 0) for a, b in now]))
+
+
+def sufficient(sizes: Sequence[int], rates: np.ndarray, sign: float = 1, power: float = .8, most: float = 1e5) -> float:
+    """Least number of training items from which on `true_power` is at least `power`, to about 3 %; at most `most`."""
+    grid = np.geomspace(min(sizes), most, 120)
+    low = [train for train in grid if true_power(train, sizes, rates, sign) < power]
+    return float(max(low) * (grid[1] / grid[0]) ** .5 if low else grid[0])

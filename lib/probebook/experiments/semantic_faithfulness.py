@@ -17,14 +17,14 @@ from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
-from probebook.corpora.story_facts import UNKNOWN
-from probebook.corpora.story_schemas import SCHEMAS, VALUES
-from probebook.corpora.story_versions import REGIMES
+from probebook.corpora.stories.facts import UNKNOWN
+from probebook.corpora.stories.schemas import SCHEMAS, VALUES
+from probebook.corpora.stories.versions import REGIMES
 from probebook.measures.answers import exact_match, f1, rate
 from probebook.models.loading import load
-from probebook.models.qa import FittedReader, Network, Reader, load_reader
-from probebook.models.recipes import READERS, UNANSWERED, by_regime, told
-from probebook.models.windows import OTHERS
+from probebook.models.readers import FittedReader, Network, Reader, load_reader
+from probebook.models.readers.windows import OTHERS
+from probebook.models.training.recipes import READERS, UNANSWERED, by_regime, told
 
 SHIPPED = "pocket-stories"                  # encoder and readers that come with the book; trained on seeds 0 and 1
 

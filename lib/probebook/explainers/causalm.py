@@ -15,9 +15,9 @@ from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, known, labelled
 from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
-from probebook.models.cloze import Cloze
 from probebook.models.cut import upper
-from probebook.models.finetune import Head, Trainer, learnt, restored, seeded, train_head
+from probebook.models.training.cloze import Cloze
+from probebook.models.training.finetune import Head, Trainer, learnt, restored, seeded, train_head
 
 
 class CausaLM(Explainer):

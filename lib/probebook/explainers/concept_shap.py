@@ -15,7 +15,7 @@ from probebook.corpora.cebab import ASPECTS
 from probebook.explainers.base import Explainer, known, places
 from probebook.explainers.tcav import separators
 from probebook.models.cache import cached, digest
-from probebook.models.finetune import Head
+from probebook.models.training.finetune import Head
 
 
 class ConceptSHAP(Explainer):

@@ -6,7 +6,7 @@ from typing import Literal
 from probebook.corpora.cebab import ASPECTS
 from probebook.explainers.base import Explainer, known, labelled
 from probebook.interventions import INLP
-from probebook.models.finetune import train_head
+from probebook.models.training.finetune import train_head
 
 
 class INLPExplainer(Explainer):

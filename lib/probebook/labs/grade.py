@@ -19,8 +19,8 @@ from rich.console import Console
 
 from probebook.base import written_whole
 from probebook.labs import sandbox
+from probebook.labs.exercises import exercises, student_cells
 from probebook.runs.execute import kernel_environment
-from probebook.runs.exercises import exercises, student_cells
 from probebook.runs.kernels import Limits, ended_beyond
 from probebook.runs.page import HIDDEN
 from probebook.runs.pages import Page, pages

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from probebook.base import UserError, written_whole
-from probebook.runs.exercises import student_cells
+from probebook.labs.exercises import student_cells
 from probebook.runs.pages import Page, home
 
 FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n(?P<options>(?::[a-z-]+:[^\n]*\n)*)"

@@ -20,8 +20,8 @@ from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
 from probebook.models.cache import cached
 from probebook.models.cut import cut, upper
 from probebook.models.embedding import embed
-from probebook.models.finetune import LSTM, Head, Trainer, learnt, restored, seeded, train_head
 from probebook.models.loading import Model, load
+from probebook.models.training.finetune import LSTM, Head, Trainer, learnt, restored, seeded, train_head
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from probebook.base import UserError
 from probebook.corpora import reviews
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.models.classifier import labels
-from probebook.models.finetune import Head
+from probebook.models.training.finetune import Head
 
 
 class Oracle:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import io
+import os
+import re
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,10 +32,49 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Layer = Annotated[int, "hidden layer"]
-ModelName = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Part of a parameter's type: the local files and folders that a value may name. Those that exist are part of a
+    run's id."""
+    files: Callable[[str], tuple[str, ...]]
+
+
+def _itself(path: str) -> tuple[str, ...]:
+    return (path,)
+
+
+def _encoder_files(text: str) -> tuple[str, ...]:
+    """NAME of "NAME", "NAME POOLING", "random:NAME", "corrupted-200:NAME"; of "vectors.txt-100" also the file."""
+    name = re.sub(r" (pooler|cls|mean|max|last)$", "", text)
+    name = re.sub(r"^(random|corrupted-\d+):", "", name)
+    return name, re.sub(r"-\d+$", "", name)
+
+
+def _source_files(text: str) -> tuple[str, ...]:
+    """PATH of "PATH" or "coqa:PATH", and the training file that lies beside a file of development."""
+    path = Path(re.sub(r"^(coqa|hotpotqa):", "", text))
+    return str(path), str(path.with_name(path.name.replace("dev", "train")) if path.name else path)
+
+
+def _data_files(text: str) -> tuple[str, ...]:
+    return text, os.path.join(os.environ.get("PROBEBOOK_DATA", ""), text)
+
+
+def _sweep_files(name: str) -> tuple[str, ...]:
+    return name, f"data/records/sweeps/{name}.csv"
+
+
+ModelName = Annotated[str, Field(min_length=1), Reads(_itself)]
+Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files)]        # a model, a twin of one, or word vectors
+Source = Annotated[str, Reads(_source_files)]                               # texts: one of the book's, a file, a folder
+FilePath = Annotated[str, Reads(_itself)]                                   # a file of the reader's own, or ""
+DataFolder = Annotated[str, Reads(_data_files)]                             # a folder under PROBEBOOK_DATA, or ""
+Sweep = Annotated[str, Reads(_sweep_files)]                                 # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength, "Layer": Layer,
-         "ModelName": ModelName, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)], "str": str,
-         "bool": bool}
+         "ModelName": ModelName, "Encoder": Encoder, "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder,
+         "Sweep": Sweep, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")     # of `Field`
 
 
@@ -97,6 +138,17 @@ def from_file(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each parameter")
     return values
+
+
+def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]]:
+    """(parameter, path) of each file or folder that values may name, by their types' `Reads`; they need not exist."""
+    found = []
+    for name, type_ in types.items():
+        for kind in (*_kinds(type_), *map(_items, _kinds(type_))):
+            for reads in (part for part in getattr(kind, "__metadata__", ()) if isinstance(part, Reads)):
+                found += [(name, path) for item in _flat(values[name]) if item
+                          for path in dict.fromkeys(reads.files(item))]
+    return found
 
 
 def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
 from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
-from probebook.runs.schema import coerce
+from probebook.runs.schema import coerce, files
 
 if TYPE_CHECKING:              # loading them takes longer than all else here
     import pandas as pd
@@ -50,7 +50,7 @@ class Run:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
                  "library": {name: _file_hash(path) for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
-                 "static": _static(self.page), "files": _files(self.values),
+                 "static": _static(self.page), "files": _files(self.page, self.values),
                  "versions": [platform.python_version(), _version("torch"), _version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -197,21 +197,13 @@ def _records(page: Page, values: dict) -> dict[str, str]:
             if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}
 
 
-def _files(values: dict) -> dict[str, str]:
-    """Hashes of local folders and files, and of stored sweeps, that are given as parameters, by parameter."""
-    items = [(name, item) for name, value in values.items() for item in (value if isinstance(value, list) else [value])
-             if isinstance(item, str)]
-    return {f"{name} {path}": _tree_hash(Path(path)) for name, item in items for path in sorted(_paths(item))
-            if os.path.exists(path)}
-
-
-def _paths(item: str) -> set[str]:
-    """What a parameter's text may name: a path, one after "corrupted-200:" or before " mean", the training file beside
-    a file of development, a stored sweep."""
-    first = item.rpartition(" ")[0]
-    found = {item, first, item.partition(":")[2], first.partition(":")[2]} - {""}
-    trained = {str(Path(p).with_name(Path(p).name.replace("dev", "train"))) for p in found if Path(p).name}
-    return found | trained | {str(home() / "data" / "records" / "sweeps" / f"{item}.csv")}
+def _files(page: Page, values: dict) -> dict[str, str]:
+    """Hashes of the local files and folders that parameters name, by parameter and path as it was given."""
+    found = {}
+    for name, path in sorted(files(page.types, values)):
+        places = [place for place in (path, home() / path) if os.path.exists(place)]
+        found |= {f"{name} {path}": _tree_hash(Path(place)) for place in places[:1]}
+    return found
 
 
 def kept(notebook: NotebookNode) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,20 @@
+"""`python -m probebook.publish.html SOURCE`: what `jupyter-book build SOURCE -W --keep-going -q` does, on all cores."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import jupyter_book.cli.main  # noqa: F401  (its modules import each other: this one has to come first)
+from joblib import cpu_count
+from jupyter_book.sphinx import build_sphinx
+
+
+def build(source: Path) -> int | Exception:
+    """Write SOURCE/_build/html; what is not 0 is a failure, and its warnings are on stderr."""
+    return build_sphinx(source, source / "_build" / "html", path_config=source / "_config.yml", noconfig=True,
+                        confoverrides={"external_toc_path": str(source / "_toc.yml"), "latex_individualpages": False},
+                        builder="html", warningiserror=True, keep_going=True, quiet=True, jobs=cpu_count())
+
+
+if __name__ == "__main__":
+    sys.exit(build(Path(sys.argv[1]).resolve()) != 0)

@@ -1,4 +1,4 @@
-"""What every room stands on: where things lie, how a file is written, what an error looks like."""
+"""What every room uses: where data and caches are, how a file is written, what an error looks like."""
 from __future__ import annotations
 
 import hashlib
@@ -11,8 +11,19 @@ from uuid import uuid4
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]      # the checkout (the package is installed in place)
-DATA = ROOT / "data"
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parents[1]                       # the checkout, where the package is installed in place
+
+
+def _data() -> Path:
+    """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was installed with
+    the library: the same without most models."""
+    checkouts = [ROOT, Path(os.environ.get("PROBEBOOK_HOME") or ROOT)]
+    found = [checkout / "data" for checkout in checkouts if (checkout / "data" / "registry.yaml").exists()]
+    return [*found, PACKAGE / "data"][0]
+
+
+DATA = _data()
 
 
 class UserError(ValueError):

@@ -36,8 +36,13 @@ NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md
 
 
 def home() -> Path:
-    """The folder whose `notebooks/` and `book/` are meant: `PROBEBOOK_HOME`, else the checkout."""
-    return Path(os.environ.get("PROBEBOOK_HOME") or base.ROOT).resolve()
+    """The book's folder, with `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout that holds the library.
+
+    UserError if the library is installed apart from the book and `PROBEBOOK_HOME` is not set."""
+    folder = os.environ.get("PROBEBOOK_HOME")
+    if not folder and base.PACKAGE / "data" == base.DATA:
+        raise UserError("the library is installed without the book's pages: set PROBEBOOK_HOME to a checkout of it")
+    return Path(folder or base.ROOT).resolve()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""What pyproject.toml cannot say: the small data of `data/` travel in the wheel, inside the package."""
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+MODELS = "pocket-agreement", "pocket-english"           # 11 MB each; the others stay in the checkout
+
+
+class WithData(build_py):
+    """Also copies the data, but for most of the models and the stored runs."""
+
+    def run(self):
+        super().run()
+        if self.editable_mode:
+            return
+        source, target = Path(__file__).parent / "data", Path(self.build_lib) / "probebook" / "data"
+        copytree(source, target, ignore=ignore_patterns("models", "records"), dirs_exist_ok=True)
+        for name in MODELS:
+            copytree(source / "models" / name, target / "models" / name, dirs_exist_ok=True)
+
+
+setup(cmdclass={"build_py": WithData})

@@ -12,7 +12,7 @@ import pandas as pd
 from probebook.base import DATA
 from probebook.publish.build import _book_notebooks
 from probebook.runs.pages import Page, pages
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 from probebook.runs.store import plan
 
 TABLE = DATA / "durations.csv"

@@ -23,7 +23,7 @@ from probebook.runs import results
 from probebook.runs import sweep as sweeps
 from probebook.runs.execute import QUIET
 from probebook.runs.pages import find
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 
 TABLE = DATA / "records" / "benchmarks" / "sweep_load.csv"
 WORKERS = 2

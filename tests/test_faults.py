@@ -20,7 +20,7 @@ from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits, limits
 from probebook.runs.pages import find
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 from probebook.runs.store import plan
 
 NUMBERS = ("import time, numpy as np, pandas as pd",

@@ -8,7 +8,7 @@ import pytest
 from conftest import contents, probebook
 from probebook.base import ROOT
 from probebook.runs.pages import find, pages, profile_values
-from probebook.runs.run_record import METRICS
+from probebook.runs.records import METRICS
 from probebook.runs.store import plan
 
 NAMES = [page.name for page in pages()]

@@ -11,7 +11,7 @@ from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
-from probebook.runs.run_record import METRICS
+from probebook.runs.records import METRICS
 from probebook.runs.store import plan
 
 pytestmark = pytest.mark.xdist_group("readers")          # its pages run together, for one worker

@@ -23,7 +23,7 @@ from probebook.cli import app
 from probebook.runs import archive, results
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, named, read_record
+from probebook.runs.records import METRICS, NOTEBOOK, RECORD, Record, find_run, intact, read_record
 from probebook.runs.store import plan
 
 PARAMETERS = """
@@ -245,16 +245,16 @@ def test_compare(book):
     assert "<NA>" not in parts[2] and "2.5 3.5 1.0" in " ".join(parts[2].split()) and f"{5 / 7}" in parts[2]
     assert "same code, device, versions, data" in parts[3]
 
-    both = results.compare(named(a.id), named(b.id))["metrics"]
+    both = results.compare(find_run(a.id), find_run(b.id))["metrics"]
     assert both[["table", "metric"]].apply(tuple, axis=1).tolist() == [("layers", "norm")] + [("scores", "score")] * 2
     assert both.a.tolist() == [2.5, .1, 5 / 7] and both.difference.tolist() == [1.0, 1.1 - .1, 1 + 5 / 7 - 5 / 7]
-    close = results.compare(named(b.id), named(odd.id), tolerance=.3)["metrics"]
-    assert close.empty and len(results.compare(named(b.id), named(odd.id), .2)["metrics"]) == 1
+    close = results.compare(find_run(b.id), find_run(odd.id), tolerance=.3)["metrics"]
+    assert close.empty and len(results.compare(find_run(b.id), find_run(odd.id), .2)["metrics"]) == 1
 
     again = altered(a, book, digit="f", commit="other", versions={"python": "9"})
     done = probebook("compare", a.id, "ffff")
     assert done.exit_code == 0 and "same parameters\n\nsame metrics\n" in done.stdout
-    rest = results.compare(named(a.id), again)["rest"].set_index("name")
+    rest = results.compare(find_run(a.id), again)["rest"].set_index("name")
     assert {"commit", *(f"{name} version" for name in read_record(a.folder).versions)} == set(rest.index)
     assert rest.b["python version"] == "9" and rest.b["torch version"] == "" != rest.a["torch version"]
 
@@ -295,7 +295,7 @@ def contents(home):
 @pytest.fixture
 def packed(book, tmp_path):
     """The three runs as a zip file."""
-    assert archive.export(tmp_path / "runs.zip") == 3
+    assert archive.export_runs(tmp_path / "runs.zip") == 3
     return tmp_path / "runs.zip"
 
 
@@ -322,7 +322,7 @@ def test_runs_arrive_as_they_left(book, packed, elsewhere):
     one, damaged = folders(elsewhere)[:2]
     shutil.rmtree(one)
     flip(damaged / NOTEBOOK)
-    assert archive.take_in(packed) == {"imported": 2, "already there": 1, "refused": 0}
+    assert archive.import_runs(packed) == {"imported": 2, "already there": 1, "refused": 0}
     assert contents(elsewhere) == contents(book)
 
 
@@ -335,7 +335,7 @@ def test_what_is_exported_can_be_chosen(book, tmp_path):
         run_of(**RUNS[2]).id}
     for pages, where, says in ([], ["layr=1"], "nearest is 'layer'"), (["2"], [], "no run of a page '2'"):
         with pytest.raises(UserError, match=says):
-            archive.export(tmp_path / "b.zip", pages, where)
+            archive.export_runs(tmp_path / "b.zip", pages, where)
     assert not (tmp_path / "b.zip").exists()
 
 
@@ -369,10 +369,10 @@ def test_a_name_twice_another_packing_and_too_little_room_are_refused(packed, el
         with pytest.warns() if name == first else monkeypatch.context(), zipfile.ZipFile(other, "a", packing) as file:
             file.writestr(name, "x")
         with pytest.raises(UserError, match=says):
-            archive.take_in(other)
+            archive.import_runs(other)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 5, 5))
     with pytest.raises(UserError, match="5 are free"):
-        archive.take_in(packed)
+        archive.import_runs(packed)
     assert not any(elsewhere.iterdir())
 
 
@@ -410,7 +410,7 @@ def sealed_with(**fields):
     (sealed_with(run="b" * 20), "is another one by its record")])
 def test_a_run_that_is_not_whole_is_refused_and_the_others_arrive(packed, elsewhere, change, says, capfd):
     repacked(packed, change)
-    assert archive.take_in(packed) == {"imported": 2, "already there": 0, "refused": 1}
+    assert archive.import_runs(packed) == {"imported": 2, "already there": 0, "refused": 1}
     err = capfd.readouterr().err
     assert says in err and err.count("\n") == 1
     assert len(folders(elsewhere)) == 2 and all(map(intact, folders(elsewhere)))
@@ -422,7 +422,7 @@ def test_a_size_that_lies_unpacks_no_more_than_it_says(packed, elsewhere, capfd)
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr(f"{RUN}/{NOTEBOOK}", bytes(2**20))
         file.getinfo(f"{RUN}/{NOTEBOOK}").file_size = 10
-    assert archive.take_in(packed)["refused"] == 1
+    assert archive.import_runs(packed)["refused"] == 1
     assert "run aaaaaaaa cannot be unpacked (Bad CRC-32" in capfd.readouterr().err
 
 
@@ -431,14 +431,14 @@ def test_a_broken_archive_leaves_nothing_half_written(packed, elsewhere, capfd):
     for size in (0, 1, len(whole) // 3, len(whole) // 2, len(whole) - 30):
         packed.write_bytes(whole[:size])
         with pytest.raises(UserError, match="^[^\n]*no whole zip file[^\n]*$"):
-            archive.take_in(packed)
+            archive.import_runs(packed)
         assert not any(elsewhere.iterdir())
     packed.write_bytes(whole)
     flip(packed, at=600)                                                # in the first run's notebook
-    assert archive.take_in(packed) == {"imported": 2, "already there": 0, "refused": 1}
+    assert archive.import_runs(packed) == {"imported": 2, "already there": 0, "refused": 1}
     assert "cannot be unpacked" in capfd.readouterr().err and all(map(intact, folders(elsewhere)))
     with pytest.raises(UserError, match="No such file"):
-        archive.take_in(packed.with_name("none.zip"))
+        archive.import_runs(packed.with_name("none.zip"))
 
 
 def test_whatever_bytes_change_only_true_runs_arrive(book, packed, elsewhere, capfd):
@@ -452,7 +452,7 @@ def test_whatever_bytes_change_only_true_runs_arrive(book, packed, elsewhere, ca
             content[at:at + chance.choice([0, 1, 1, 1, 2])] = chance.randbytes(1)
         packed.write_bytes(content)
         try:
-            arrived += archive.take_in(packed)["imported"]
+            arrived += archive.import_runs(packed)["imported"]
         except UserError as e:
             assert "\n" not in str(e)
         assert contents(elsewhere).items() <= left.items() and all(map(intact, folders(elsewhere)))
@@ -470,9 +470,9 @@ def test_a_full_disk_ends_an_import_in_one_line(packed, elsewhere, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(UserError, match="^[^\n]*runs.zip: No space left on device$"):
-        archive.take_in(packed)
+        archive.import_runs(packed)
     assert len(folders(elsewhere)) == 1 and not remains(elsewhere)
-    assert archive.take_in(packed) == {"imported": 2, "already there": 1, "refused": 0}
+    assert archive.import_runs(packed) == {"imported": 2, "already there": 1, "refused": 0}
 
 
 def test_a_thousand_runs_are_read_in_a_second(book, capfd):

@@ -15,11 +15,11 @@ from bs4 import BeautifulSoup
 from conftest import HEADER, PARAMETERS
 from probebook.base import UserError
 from probebook.publish import build
-from probebook.runs import pages, records, store
+from probebook.runs import archive, pages, store
 from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.page import record
 from probebook.runs.pages import Page, find
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 from probebook.runs.schema import check_layers, declared, from_text
 from probebook.runs.store import plan, results, run_table
 
@@ -219,11 +219,11 @@ def test_a_run_is_recorded_reused_and_stored(tiny):
     assert long[long.table == "fit"].value.tolist() == [.5]
     assert str(home) not in run.path.read_text(encoding="utf-8")
 
-    folder = records.store(run, "seven")
+    folder = archive.add(run, "seven")
     assert sorted(p.name for p in folder.iterdir()) == ["fit.csv", "manifest.json", "scores.csv"]
-    table = records.stored("1_demo/01_first", "scores")["seven"]
-    assert table.loc["b", "items"] == 14 and table.index.name == "method" and records.stored("1_demo/02", "fit") == {}
-    manifest = records.manifests()["1_demo/01_first/seven"]
+    table = archive.stored("1_demo/01_first", "scores")["seven"]
+    assert table.loc["b", "items"] == 14 and table.index.name == "method" and archive.stored("1_demo/02", "fit") == {}
+    manifest = archive.manifests()["1_demo/01_first/seven"]
     assert manifest["parameters"]["n"] == 7 and manifest["seed"] == 0 and manifest["versions"]["torch"]
     assert run.id == plan(find("1_demo"), values={"n": 7}).id       # its own record does not make it another run
     assert len(run_table()) == 0                                    # n = 7 is no run of the profile

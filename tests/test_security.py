@@ -16,7 +16,7 @@ from conftest import probebook
 from probebook.base import ROOT, UserError, plain_name
 from probebook.models import depth, load
 from probebook.publish.build import _book_notebooks
-from probebook.runs import record, records
+from probebook.runs import archive, record
 from probebook.runs.execute import run_all
 from probebook.runs.pages import _python, find, pages
 from probebook.runs.store import plan
@@ -174,9 +174,9 @@ def test_a_stored_run_stays_in_its_folder(tiny):
     home = tiny("import pandas as pd", "record(pd.DataFrame({'x': [1]}), 't')")
     assert run_all([run := plan(find("1_demo"))]) == []
     for name in ("../../x", "/x", ".x"):
-        assert "letters, digits" in _refused(lambda: records.store(run, name))
+        assert "letters, digits" in _refused(lambda: archive.add(run, name))
     assert sorted(p.name for p in home.iterdir()) == ["_build", "notebooks"]
     done = probebook("run", "1_demo", "--store", "--name=../x")
     assert done.returncode == 2 and "letters, digits" in done.stderr and done.stderr.count("\n") == 1
-    assert records.store(run, "x") == home / "data/records/1_demo/01_first/x"
+    assert archive.add(run, "x") == home / "data/records/1_demo/01_first/x"
     assert "letters, digits" in _refused(lambda: record(pd.DataFrame({"x": [1]}), "../t"))

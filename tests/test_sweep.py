@@ -28,7 +28,7 @@ from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
 from probebook.runs.progress import RunProgress
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 from probebook.runs.schema import from_text
 from probebook.runs.store import plan
 from probebook.runs.sweep_file import read

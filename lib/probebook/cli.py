@@ -72,7 +72,7 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
     planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
     if force or not planned.folder.exists():
         check_layers(planned.page.types, planned.values)
-    from probebook.runs import records
+    from probebook.runs import archive
     from probebook.runs.execute import run_all
     if run_all([planned], force, within):
         raise typer.Exit(1)
@@ -80,7 +80,7 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
         with written_whole(out) as part:
             shutil.copyfile(planned.path, part)
     if store:
-        typer.echo(records.store(planned, name or profile))
+        typer.echo(archive.add(planned, name or profile))
     typer.echo(out or planned.path)
 
 
@@ -159,8 +159,8 @@ def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a
         return
     if not page and (p or profile):
         raise UserError("-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE")
-    from probebook.runs.run_record import csv_text, listed
-    names, values = _plan(page, p, profile or "pocket").metrics() if page else listed()
+    from probebook.runs.records import csv_text, table_rows
+    names, values = _plan(page, p, profile or "pocket").metrics() if page else table_rows()
     if form == "csv":                                           # so much is said without pandas
         typer.echo(csv_text(names, values), nl=False)
         return
@@ -175,8 +175,8 @@ def compare(a: RunId, b: RunId,
             tolerance: Annotated[float, typer.Option(min=0, help="metrics this close are the same; relative above 1")]
             = 0.0) -> None:
     """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
-    from probebook.runs.run_record import named
-    first, second = named(a), named(b)
+    from probebook.runs.records import find_run
+    first, second = find_run(a), find_run(b)
     from probebook.runs import results as over
     differ = over.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
@@ -217,7 +217,7 @@ def pair() -> None:
 @records_app.command("list")
 def records_list() -> None:
     """List stored runs: page and name, when it finished, its device."""
-    from probebook.runs.records import manifests
+    from probebook.runs.archive import manifests
     for name, manifest in manifests().items():
         typer.echo(f"{name}  {manifest['finished']}  {manifest.get('device', '')}")
 
@@ -225,7 +225,7 @@ def records_list() -> None:
 @records_app.command("show")
 def records_show(name: Annotated[str, typer.Argument(metavar="PAGE/NAME")]) -> None:
     """Print a stored run: its manifest, then each table as CSV."""
-    from probebook.runs.records import folder
+    from probebook.runs.archive import folder
     for path in [folder(name) / "manifest.json", *sorted(folder(name).glob("*.csv"))]:
         typer.echo(f"# {path.name}\n{path.read_text(encoding='utf-8')}")
 
@@ -236,7 +236,7 @@ def records_export(file: Annotated[Path, typer.Argument(metavar="FILE.zip")],
                    where: Where = ()) -> None:
     """Write finished runs into one zip file, to take them to another machine."""
     from probebook.runs import archive
-    count = archive.export(file, pages, where)
+    count = archive.export_runs(file, pages, where)
     typer.echo(f"{count} run{'s' * (count != 1)} exported to {file}")
 
 
@@ -244,7 +244,7 @@ def records_export(file: Annotated[Path, typer.Argument(metavar="FILE.zip")],
 def records_import(file: Annotated[Path, typer.Argument(metavar="FILE.zip")]) -> None:
     """Add the runs of a zip file to this book's. They count as runs made here: take them from those you trust."""
     from probebook.runs import archive
-    counts = archive.take_in(file)
+    counts = archive.import_runs(file)
     typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
     if counts["refused"]:
         raise typer.Exit(1)

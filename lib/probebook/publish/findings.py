@@ -11,8 +11,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, read_yaml
+from probebook.runs.archive import stored
 from probebook.runs.pages import Page, home
-from probebook.runs.records import stored
 from probebook.runs.store import kept, of_the_book
 
 

@@ -1,6 +1,6 @@
 """How pages run: parameters, execution, stored results. A page imports what it needs from here."""
+from probebook.runs.archive import determinism_table, stored, swept
 from probebook.runs.page import in_text, record, start
-from probebook.runs.records import determinism_table, stored, swept
 from probebook.runs.schema import (
     Count,
     DataFolder,

@@ -21,7 +21,7 @@ from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import RunProgress, expected
-from probebook.runs.run_record import run_lock
+from probebook.runs.records import run_lock
 from probebook.runs.schema import check_layers
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan

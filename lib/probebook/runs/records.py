@@ -1,93 +1,159 @@
-"""Stored runs: a run's tables and manifest as small files in `data/records/PAGE/NAME/`, kept with the sources."""
+"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says; all records."""
 from __future__ import annotations
 
+import csv
+import difflib
+import hashlib
+import io
 import json
-import os
-import shutil
+import re
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from probebook.base import UserError, plain_name
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from probebook.base import UserError, sha256
 from probebook.runs.pages import home
-from probebook.runs.store import Run, data_hashes, environment, tables
 
-if TYPE_CHECKING:              # the command line lists records without it
-    import pandas as pd
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
 
-def store(run: Run, name: str) -> Path:
-    """Write the tables of a finished run and `manifest.json`; an older record of that name is replaced whole."""
-    notebook = run.read()
-    folder = home() / "data" / "records" / run.page.name / plain_name(name)
-    part = folder.with_name(f".{name}.{os.getpid()}.part")
-    about = dict(notebook.metadata["probebook"])
-    manifest = about | {"profile": run.profile} | environment(notebook) | {"data": data_hashes()}
+class Record(BaseModel):
+    """`record.json` of a run. A later schema may add fields; the meaning of these does not change."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    schema_version: Literal[1] = 1
+    page: str
+    run: str                        # the run's id
+    profile: str
+    parameters: dict                # every parameter, with the value that it had
+    changed: list[str]              # names of those that differ from the page's own values
+    seed: int | None                # None: the page never called `start`
+    device: str
+    threads: int | None
+    versions: dict[str, str]        # Python and the libraries that numbers depend on
+    data: dict[str, str]            # sha256 of the registry, the published figures, the shipped models
+    seconds: float                  # wall time of the page, kernel included
+    finished: str                   # UTC, YYYY-MM-DD HH:MM
+    commit: str                     # of the sources; "-dirty": with changes; "" outside git
+    files: dict[str, str]           # sha256 of the other files of the folder
+    sha256: str = ""                # of this record as JSON with sorted keys and this field empty
+
+    def sealed(self) -> Record:
+        """The same with its own checksum."""
+        text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
+        return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def run_folder(page: str, run: str) -> Path:
+    """Where the run with the id `run` lies, or will."""
+    return home() / "_build" / "runs" / page / run
+
+
+def run_lock(page: str, run: str) -> FileLock:
+    """The lock that who makes a run holds, or who brings it here; the operating system frees it with its holder."""
+    from filelock import FileLock
+    path = home() / "_build" / "partial" / page / f"{run}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path)
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by `intact`."""
     try:
-        part.mkdir(parents=True)
-        for table, frame in tables(notebook).items():
-            frame.to_csv(part / f"{table}.csv", index=False)
-        (part / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return folder
+        record = Record.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return record if record == record.sealed() else None
 
 
-def manifests() -> dict[str, dict]:
-    """Manifests of all stored runs, by PAGE/NAME."""
-    root = home() / "data" / "records"
-    return {path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
-            for path in sorted(root.glob("*/*/*/manifest.json"))}
+def intact(folder: Path) -> bool:
+    """Whether a run's folder holds what its record says, to the bit."""
+    record = read_record(folder)
+    try:
+        return record is not None and all(sha256(folder / name) == digest for name, digest in record.files.items())
+    except OSError:
+        return False
 
 
-def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
-    """A table of every stored run of a page, by the run's name; rows are its ids, columns its metrics."""
-    import pandas as pd
-    found = {}
-    for name in manifests():
-        path = home() / "data" / "records" / name / f"{table}.csv"
-        if name.rpartition("/")[0] == page and path.exists():
-            long = pd.read_csv(path)
-            ids = [column for column in long if column not in ("metric", "value")]
-            found[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
-    return found
+def read_all(page: str = "") -> list[Record]:
+    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
+    records, names = [], set()
+    for folder in sorted(_root().glob("*/*/*/")):
+        name = folder.parent.relative_to(folder.parents[2]).as_posix()
+        names.add(name)
+        if name.startswith(page):
+            record = read_record(folder)
+            if record and (record.page, record.run) == (name, folder.name):
+                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record))
+            else:
+                warn_damaged(name, folder.name)
+    if page and not any(name.startswith(page) for name in names):
+        refuse_name("run of a page", page, names)
+    if not records:
+        raise UserError("there is no finished run: probebook run PAGE makes one")
+    return [record for *_, record in sorted(records, key=lambda row: row[:3])]
 
 
-def swept(name: str) -> pd.DataFrame:
-    """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that `probebook results
-    PAGE --all` printed. UserError: no such file, or another table."""
-    import pandas as pd
-    path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
-    if not path.is_file() and not Path(name).is_file():
-        names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
-        raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook results printed")
-    long = pd.read_csv(path if path.is_file() else name)
-    if missing := {"page", "run", "table", "metric", "value"} - set(long):
-        raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE --all` printed?")
-    return long
+def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
+    """Columns and rows of the list of runs, as `results.runs` has it."""
+    names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
+    records = read_all(page)
+    changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed] for record in records]
+    rows = [record.model_dump() | {"changed": ", ".join(each)} for record, each in zip(records, changes)]
+    return names, [tuple(row[name] for name in names) for row in rows]
 
 
-def folder(name: str) -> Path:
-    """Folder of a stored run. UserError: there is none of that name."""
-    names = list(manifests())
-    if name not in names:
-        raise UserError(f"no stored run {name!r}: there are {', '.join(names) or 'none'}")
-    return home() / "data" / "records" / name
+def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
+    """A table as pandas writes it as CSV: all digits, nothing for None and NaN."""
+    text = io.StringIO()
+    plain_rows = (["" if value is None or value != value else value for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([names, *plain_rows])
+    return text.getvalue()
 
 
-def determinism_table() -> pd.DataFrame:
-    """What `benchmarks/determinism.py` found, a page a row; shares are of a metric's largest value.
+def plain_value(value):
+    """A parameter's value in a table: numbers and text as they are; lists, truth values and null as JSON text."""
+    return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
 
-    Columns: metrics (how many), again (those that differ between two equal runs), two threads (those that differ by
-    more than 1e-6 from one thread), largest (difference, as a share), where (the metrics with the three largest)."""
-    import pandas as pd
-    found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
 
-    def of(part):
-        far = part[part.threads > 1e-6].nlargest(3, "threads")
-        return pd.Series({"metrics": len(part), "again": (part.again > 0).sum(),
-                          "two threads": (part.threads > 1e-6).sum(), "largest": f"{part.threads.max():.1g}",
-                          "where": ", ".join(far.table + ": " + far.metric)})
-    table = found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)
-    return table.rename_axis(index=None, columns="page")
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Of records (oldest first) with the same page and parameters the last; stderr says how many were left out."""
+    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records}
+    if left := len(records) - len(last):
+        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: --all-versions keeps them",
+              file=sys.stderr)
+    return list(last.values())
+
+
+def find_run(beginning: str) -> Record:
+    """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
+    if not re.fullmatch("[0-9a-f]{4,20}", beginning):
+        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
+    folders = sorted(_root().glob(f"*/*/{beginning}*/"))
+    if len(folders) != 1:
+        raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
+                        if folders else f"no run begins with {beginning!r}: probebook results lists them")
+    if not intact(folders[0]):
+        raise UserError(f"run {folders[0].name} is damaged")
+    return read_record(folders[0])
+
+
+def warn_damaged(page: str, run: str) -> None:
+    """Say that a run is damaged, and not among those that are read."""
+    print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
+
+
+def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
+    """UserError: there is no such name; the nearest is told."""
+    near = difflib.get_close_matches(name, sorted(names), 1, 0)
+    raise UserError(f"no {kind} {name!r}: " + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
+                                               else "there are none"))
+
+
+def _root() -> Path:
+    return home() / "_build" / "runs"

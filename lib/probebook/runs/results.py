@@ -17,7 +17,17 @@ import pyarrow.parquet as pq
 import yaml
 
 from probebook.base import UserError
-from probebook.runs.run_record import METRICS, Record, found, left_out, listed, newest, plain, refuse_name, run_folder
+from probebook.runs.records import (
+    METRICS,
+    Record,
+    newest,
+    plain_value,
+    read_all,
+    refuse_name,
+    run_folder,
+    table_rows,
+    warn_damaged,
+)
 
 SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
@@ -29,13 +39,13 @@ def runs(page: str = "") -> pd.DataFrame:
     Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device, finished (UTC),
     commit. UserError: there are none.
     """
-    names, rows = listed(page)
+    names, rows = table_rows(page)
     return pd.DataFrame(rows, columns=names)
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
     """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null as JSON text."""
-    rows = [{name: plain(value) for name, value in record.parameters.items()} for record in records]
+    rows = [{name: plain_value(value) for name, value in record.parameters.items()} for record in records]
     return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
 
 
@@ -49,7 +59,7 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     called page or run is `id.NAME`. Of runs with the same parameters, made by other code or data, the newest counts,
     unless `all_versions`. UserError: a name that is not there, nothing left.
     """
-    records = found(page)
+    records = read_all(page)
     if not all_versions:
         records = newest(records)
     long, at = _long(records)
@@ -163,7 +173,7 @@ def _rest(record: Record) -> dict:
 
 
 def _differing(a: dict, b: dict) -> pd.DataFrame:
-    rows = [(name, *("" if name not in r else plain(r[name]) for r in (a, b))) for name in a | b
+    rows = [(name, *("" if name not in r else plain_value(r[name]) for r in (a, b))) for name in a | b
             if (name in a, a.get(name)) != (name in b, b.get(name))]
     return pd.DataFrame(rows, columns=["name", "a", "b"], dtype=object)
 
@@ -179,7 +189,7 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
             part = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).replace_schema_metadata()
             parts[i] = part.select([*part.schema.names[:-2], "metric", "value"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
-            left_out(record.page, record.run)
+            warn_damaged(record.page, record.run)
     if not parts:
         raise UserError("there is no finished run that is whole: probebook run PAGE makes one")
     types = {}
@@ -219,7 +229,7 @@ def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
 def _list(text: str) -> str:
     """A list as parameters show it, however it was typed."""
     try:
-        return plain(yaml.safe_load(text))
+        return plain_value(yaml.safe_load(text))
     except yaml.YAMLError:
         return text
 

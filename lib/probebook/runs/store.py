@@ -2,7 +2,7 @@
 
 A run is one page with one set of parameters. Its id hashes everything its result depends on. A finished run is the
 folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed), `metrics.parquet` (its tables as one: table, ids,
-metric, value) and `record.json` (`run_record.Record`); it gets its name when all three are written. What is
+metric, value) and `record.json` (`records.Record`); it gets its name when all three are written. What is
 under way or has failed lies in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
-from probebook.runs.run_record import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
+from probebook.runs.records import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
 from probebook.runs.schema import coerce, files
 
 if TYPE_CHECKING:              # loading them takes longer than all else here

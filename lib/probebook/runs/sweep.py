@@ -26,7 +26,7 @@ from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_en
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import USUAL, RunProgress, in_words
-from probebook.runs.run_record import read_record
+from probebook.runs.records import read_record
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import read

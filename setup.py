@@ -1,11 +1,12 @@
-"""What pyproject.toml cannot say: the small data of `data/` travel in the wheel, inside the package."""
+"""What pyproject.toml cannot say: the small data of `data/` travel in the wheel, inside the
+package."""
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-MODELS = "pocket-agreement", "pocket-english"           # 11 MB each; the others stay in the checkout
+MODELS = "pocket-agreement", "pocket-english"  # 11 MB each; the others stay in the checkout
 
 
 class WithData(build_py):

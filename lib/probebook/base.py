@@ -1,4 +1,5 @@
-"""What every room uses: where data and caches are, how a file is written, what an error looks like."""
+"""What every room uses: where data and caches are, how a file is written, what an error looks
+like."""
 from __future__ import annotations
 
 import hashlib
@@ -12,14 +13,15 @@ from uuid import uuid4
 import yaml
 
 PACKAGE = Path(__file__).resolve().parent
-ROOT = PACKAGE.parents[1]                       # the checkout, where the package is installed in place
+ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in place
 
 
 def _data() -> Path:
-    """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was installed with
-    the library: the same without most models."""
+    """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was
+    installed with the library: the same without most models."""
     checkouts = [ROOT, Path(os.environ.get("PROBEBOOK_HOME") or ROOT)]
-    found = [checkout / "data" for checkout in checkouts if (checkout / "data" / "registry.yaml").exists()]
+    found = [checkout / "data" for checkout in checkouts
+             if (checkout / "data" / "registry.yaml").exists()]
     return [*found, PACKAGE / "data"][0]
 
 
@@ -31,7 +33,8 @@ class UserError(ValueError):
 
 
 def cache_path() -> Path:
-    """Folder for downloads and embeddings: `PROBEBOOK_CACHE`, else `~/.cache/probebook`. It may be missing."""
+    """Folder for downloads and embeddings: `PROBEBOOK_CACHE`, else `~/.cache/probebook`. It may be
+    missing."""
     return Path(os.environ.get("PROBEBOOK_CACHE") or Path.home() / ".cache" / "probebook")
 
 
@@ -49,15 +52,18 @@ def cache_dir() -> Path:
 
 
 def plain_name(text: str) -> str:
-    """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain name."""
+    """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain
+    name."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
-        raise UserError(f"{text!r} is no plain name: up to 100 letters, digits and . - _, the first no dot or dash")
+        raise UserError(f"{text!r} is no plain name: up to 100 letters, digits and . - _, the "
+                        f"first no dot or dash")
     return text
 
 
 @contextmanager
 def written_whole(path: Path):
-    """Yield a temporary path beside `path`; it takes that name only if the block ends without an error."""
+    """Yield a temporary path beside `path`; it takes that name only if the block ends without an
+    error."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: give a file")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +82,8 @@ def read_yaml(path: Path):
     except yaml.MarkedYAMLError as e:
         raise UserError(f"{path}, line {e.problem_mark.line + 1}: {e.problem}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        raise UserError(f"{path}: {' '.join(str(getattr(e, 'strerror', None) or e).split())}") from None
+        problem = " ".join(str(getattr(e, "strerror", None) or e).split())
+        raise UserError(f"{path}: {problem}") from None
 
 
 def sha256(path: Path) -> str:

@@ -29,27 +29,44 @@ class Commands(TyperGroup):
             raise typer.Exit(2) from None
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  rich_markup_mode=None,                        # a third of a second for boxes round the help
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False,
+                  pretty_exceptions_enable=False,
+                  rich_markup_mode=None,  # a third of a second for boxes round the help
                   help="Run, re-run and read the pages of Probebook.")
-records_app = typer.Typer(no_args_is_help=True, help="Stored runs in data/records/; runs as a zip file.")
-data_app = typer.Typer(no_args_is_help=True, help="Data files: where they come from, whether they are right.")
-models_app = typer.Typer(no_args_is_help=True, help="The shipped pocket models.")
-lab_app = typer.Typer(no_args_is_help=True, help="The exercises: students' notebooks, and their grading.")
-app.add_typer(records_app, name="records")
+archive_app, data_app, models_app, lab_app = (
+    typer.Typer(no_args_is_help=True, help=text) for text in (
+        "The archive: runs kept in data/records/; runs as a zip file.",
+        "Data files: where they come from, whether they are right.",
+        "The shipped pocket models.",
+        "The exercises: students' notebooks, and their grading."))
+app.add_typer(archive_app, name="archive")
 app.add_typer(data_app, name="data")
 app.add_typer(models_app, name="models")
 app.add_typer(lab_app, name="lab")
 
-PageName = Annotated[str, typer.Argument(metavar="PAGE", help="a page's name or its beginning: 1_causal_probing/03")]
-Assignments = Annotated[list[str], typer.Option("-p", metavar="NAME=VALUE", help="a parameter of the page; repeatable")]
-Profile = Annotated[str, typer.Option(help="smoke, pocket, real or paper")]
-ValuesFile = Annotated[Path | None, typer.Option("-f", metavar="FILE.yaml", help="parameters; -p goes before")]
-TimeLimit = Annotated[str | None, typer.Option(help="end a page that takes longer: 90 (seconds), 30min, 2h")]
-MemoryLimit = Annotated[str | None, typer.Option(help="end a page whose kernel takes more: 800MB, 6GiB")]
-Where = Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="parameter or id; also != < <= > >=; repeatable")]
-RunId = Annotated[str, typer.Argument(help="a run's id or its beginning, four digits at least")]
-Force = Annotated[bool, typer.Option("--force", help="run again even if a finished run is there")]
+
+def _option(kind, help: str, *flags: str, **more):
+    """The type of an option of the command line."""
+    return Annotated[kind, typer.Option(*flags, help=help, **more)]
+
+
+def _argument(kind, metavar: str, help: str = ""):
+    """The type of an argument of the command line."""
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help)]
+
+
+Texts = list[str]
+PageName = _argument(str, "PAGE", "a page's name or its beginning: 1_causal_probing/03")
+PageNames = _argument(Texts, "[PAGE]…", "names of pages, or their beginnings")
+Assignments = _option(Texts, "a parameter of the page; repeatable", "-p", metavar="NAME=VALUE")
+Profile = _option(str, "smoke, pocket, real or paper")
+ValuesFile = _option(Path | None, "parameters; -p goes before", "-f", metavar="FILE.yaml")
+TimeLimit = _option(str | None, "end a page that takes longer: 90 (seconds), 30min, 2h")
+MemoryLimit = _option(str | None, "end a page whose kernel takes more: 800MB, 6GiB")
+Force = _option(bool, "run again even if a finished run is there", "--force")
+Where = _option(Texts, "parameter or id; also != < <= > >=; repeatable", metavar="NAME=VALUE")
+RunId = _argument(str, "RUN", "a run's id or its beginning, four digits at least")
+ZipFile = _argument(Path, "FILE.zip")
 
 
 def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None = None):
@@ -61,42 +78,51 @@ def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None
 
 
 @app.command()
-def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Profile = "pocket", force: Force = False,
-        time_limit: TimeLimit = None, memory_limit: MemoryLimit = None,
-        out: Annotated[Path | None, typer.Option(help="copy the executed notebook to this file")] = None,
-        store: Annotated[bool, typer.Option("--store", help="keep its tables in data/records/PAGE/NAME")] = False,
-        name: Annotated[str | None, typer.Option(help="NAME of the stored run, else the profile's")] = None) -> None:
-    """Run a page with other parameters; a finished run with the same ones is reused. Prints the notebook's path."""
+def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Profile = "pocket",
+        force: Force = False, time_limit: TimeLimit = None, memory_limit: MemoryLimit = None,
+        out: _option(Path | None, "copy the executed notebook to this file") = None,
+        archive: _option(bool, "keep its tables in data/records/PAGE/NAME", "--archive") = False,
+        store: _option(bool, "", "--store", hidden=True) = False,
+        name: _option(str | None, "NAME in the archive, else the profile's") = None) -> None:
+    """Run a page with other parameters and print its notebook's path.
+
+    A finished run with the same parameters is reused.
+    """
+    if store:
+        _renamed("--store", "--archive")
     from probebook.runs.kernels import limits
     from probebook.runs.schema import check_layers
     planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
     if force or not planned.folder.exists():
         check_layers(planned.page.types, planned.values)
-    from probebook.runs import archive
     from probebook.runs.execute import run_all
     if run_all([planned], force, within):
         raise typer.Exit(1)
     if out:
         with written_whole(out) as part:
             shutil.copyfile(planned.path, part)
-    if store:
-        typer.echo(archive.add(planned, name or profile))
+    if archive or store:
+        from probebook.runs.archive import add
+        typer.echo(add(planned, name or profile))
     typer.echo(out or planned.path)
 
 
 @app.command()
-def sweep(file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="page, profile, grid, list, seeds …")],
-          dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would run, and how long")] = False,
-          workers: Annotated[int | None, typer.Option(min=1, help="runs at a time; one a GPU, else one a core")] = None,
-          scheduler: Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="a Dask cluster, in place of "
-                               "workers here; needs a folder that all of it shares")] = None,
+def sweep(file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds …"),
+          dry_run: _option(bool, "only say what would run, and how long", "--dry-run") = False,
+          workers: _option(int | None, "runs at a time; one a GPU, else one a core", min=1) = None,
+          scheduler: _option(str | None, "a Dask cluster, in place of workers here; needs a folder "
+                             "that all of it shares", metavar="tcp://HOST:PORT") = None,
           time_limit: TimeLimit = None, memory_limit: MemoryLimit = None) -> None:
-    """Run a page with many sets of parameters; what is finished is kept, what fails is listed at the end."""
+    """Run a page with many sets of parameters.
+
+    What is finished is kept; what fails is listed at the end.
+    """
     from probebook.runs.kernels import limits
     from probebook.runs.sweep_file import checked
     if workers and scheduler:
         raise UserError("--workers is for this machine: give it or --scheduler")
-    checked(file)                                               # what is refused is so before Dask is loaded
+    checked(file)                                   # bad input is refused before Dask is loaded
     within = limits(time_limit, memory_limit)
     from probebook.runs import sweep as sweeps
     if dry_run:
@@ -112,7 +138,8 @@ def params(page: PageName) -> None:
     rows = [(p.name, p.kind, repr(p.default), p.comment) for p in find(page).parameters]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        typer.echo("  ".join(text.ljust(min(width, 40)) for text, width in zip(row, widths, strict=True)).rstrip())
+        cells = [text.ljust(min(width, 40)) for text, width in zip(row, widths, strict=True)]
+        typer.echo("  ".join(cells).rstrip())
 
 
 @app.command()
@@ -126,7 +153,7 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 
 @app.command()
-def pdf(out: Annotated[Path, typer.Argument(metavar="[OUT]", help="folder")] = Path("_build/pdf")) -> None:
+def pdf(out: _argument(Path, "[OUT]", "folder") = Path("_build/pdf")) -> None:
     """Print the built book to PDF, a file a chapter (needs Chromium). Prints the paths."""
     from probebook.publish.pdf import write
     for path in write(out):
@@ -134,31 +161,35 @@ def pdf(out: Annotated[Path, typer.Argument(metavar="[OUT]", help="folder")] = P
 
 
 @app.command()
-def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a page's name or its beginning")] = None,
+def results(page: _argument(str | None, "[PAGE]", "a page's name or its beginning") = None,
             p: Assignments = (),
-            profile: Annotated[str | None, typer.Option(help="of the one run: smoke, pocket, real or paper")] = None,
-            form: Annotated[Literal["csv", "markdown", "latex"], typer.Option("--format")] = "csv",
-            every: Annotated[bool, typer.Option("--all", help="over all runs; so does each option below")] = False,
+            profile: _option(str | None, "of the one run: smoke, pocket, real or paper") = None,
+            form: _option(Literal["csv", "markdown", "latex"], "of the table", "--format") = "csv",
+            every: _option(bool, "over all runs; so does each option below", "--all") = False,
             where: Where = (),
-            table: Annotated[list[str], typer.Option(metavar="NAME", help="only this table; repeatable")] = (),
-            metric: Annotated[list[str], typer.Option(metavar="NAME", help="only this metric; repeatable")] = (),
-            rows: Annotated[str, typer.Option(metavar="A,B", help="columns whose values become rows")] = "",
-            columns: Annotated[str, typer.Option(metavar="C,D", help="and columns, if not metric")] = "",
-            all_versions: Annotated[bool, typer.Option("--all-versions", help="older code's as well")] = False) -> None:
-    """Print what the finished run of PAGE recorded: table, ids, metric, value. Over all runs with --all or a filter.
+            table: _option(Texts, "only this table; repeatable", metavar="NAME") = (),
+            metric: _option(Texts, "only this metric; repeatable", metavar="NAME") = (),
+            rows: _option(str, "columns whose values become rows", metavar="A,B") = "",
+            columns: _option(str, "and columns, if not metric", metavar="C,D") = "",
+            all_versions: _option(bool, "older code's as well", "--all-versions") = False) -> None:
+    """Print the tables of the finished run of PAGE as one: table, ids, metric, value.
 
-    Without PAGE or any filter: list the finished runs.
+    Over all runs with --all or a filter. Without PAGE or any filter: list the finished runs.
     """
     if every or where or table or metric or rows or columns or all_versions:
         if p or profile:
-            raise UserError("-p and --profile name one run; over all runs choose by --where NAME=VALUE")
+            raise UserError("-p and --profile name one run; over all runs choose by --where "
+                            "NAME=VALUE")
         from probebook.runs import results as over
-        rows, columns = ([name.strip() for name in names.split(",") if name.strip()] for names in (rows, columns))
+        rows, columns = ([name.strip() for name in names.split(",") if name.strip()]
+                         for names in (rows, columns))
         frame = over.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
-        typer.echo(over.show(over.pivot(frame, rows, columns) if rows or columns else frame, form), nl=False)
+        typer.echo(over.show(over.pivot(frame, rows, columns) if rows or columns else frame, form),
+                   nl=False)
         return
     if not page and (p or profile):
-        raise UserError("-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE")
+        raise UserError("-p and --profile name a run of a page: probebook results PAGE -p "
+                        "NAME=VALUE")
     from probebook.runs.records import csv_text, table_rows
     names, values = _plan(page, p, profile or "pocket").metrics() if page else table_rows()
     if form == "csv":                                           # so much is said without pandas
@@ -172,26 +203,27 @@ def results(page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="a
 
 @app.command()
 def compare(a: RunId, b: RunId,
-            tolerance: Annotated[float, typer.Option(min=0, help="metrics this close are the same; relative above 1")]
-            = 0.0) -> None:
+            tolerance: _option(float, "metrics this close are the same; relative above 1",
+                               min=0) = 0.0) -> None:
     """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
     from probebook.runs.records import find_run
     first, second = find_run(a), find_run(b)
     from probebook.runs import results as over
     differ = over.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
-    for name, what in (("parameters", "parameters"), ("metrics", "metrics"), ("rest", "code, device, versions, data")):
+    for name, what in (("parameters", "parameters"), ("metrics", "metrics"),
+                       ("rest", "code, device, versions, data")):
         text = differ[name].astype("string").fillna("").to_string(index=False)
         typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
 
 
 @app.command("sample-size")
-def sample_size(acc_a: Annotated[float | None, typer.Option(help="accuracy of A on a pilot, a share")] = None,
-                acc_b: Annotated[float | None, typer.Option(help="accuracy of B")] = None,
-                pilot_a: Annotated[Path | None, typer.Option(help="CSV: prediction,label or 0/1 a seed")] = None,
-                pilot_b: Annotated[Path | None, typer.Option(help="the same items, for B")] = None,
-                dim: Annotated[int, typer.Option(help="width of the states, the wider one's")] = 768) -> None:
-    """How many training items tell A from B: from two accuracies, or from two files of what they got right."""
+def sample_size(acc_a: _option(float | None, "accuracy of A on a pilot, a share") = None,
+                acc_b: _option(float | None, "accuracy of B") = None,
+                pilot_a: _option(Path | None, "CSV: prediction,label or 0/1 per seed") = None,
+                pilot_b: _option(Path | None, "the same items, for B") = None,
+                dim: _option(int, "width of the states, the wider one's") = 768) -> None:
+    """How many training items tell A from B, from two accuracies or two pilots' files."""
     from probebook.measures import pilots
     from probebook.measures import sample_size as size
     if pilot_a and pilot_b and acc_a is acc_b is None:
@@ -214,40 +246,53 @@ def pair() -> None:
             typer.echo(page.path.with_suffix(".ipynb"))
 
 
-@records_app.command("list")
-def records_list() -> None:
-    """List stored runs: page and name, when it finished, its device."""
+@archive_app.command("list")
+def archive_list() -> None:
+    """List the archived runs: page and name, when it finished, its device."""
     from probebook.runs.archive import manifests
     for name, manifest in manifests().items():
         typer.echo(f"{name}  {manifest['finished']}  {manifest.get('device', '')}")
 
 
-@records_app.command("show")
-def records_show(name: Annotated[str, typer.Argument(metavar="PAGE/NAME")]) -> None:
-    """Print a stored run: its manifest, then each table as CSV."""
+@archive_app.command("show")
+def archive_show(name: _argument(str, "PAGE/NAME")) -> None:
+    """Print an archived run: its manifest, then each table as CSV."""
     from probebook.runs.archive import folder
     for path in [folder(name) / "manifest.json", *sorted(folder(name).glob("*.csv"))]:
         typer.echo(f"# {path.name}\n{path.read_text(encoding='utf-8')}")
 
 
-@records_app.command("export")
-def records_export(file: Annotated[Path, typer.Argument(metavar="FILE.zip")],
-                   pages: Annotated[list[str], typer.Argument(metavar="[PAGE]…", help="names or beginnings")] = (),
-                   where: Where = ()) -> None:
+@archive_app.command("export")
+def archive_export(file: ZipFile, pages: PageNames = (), where: Where = ()) -> None:
     """Write finished runs into one zip file, to take them to another machine."""
-    from probebook.runs import archive
-    count = archive.export_runs(file, pages, where)
+    from probebook.runs.archive import export_runs
+    count = export_runs(file, pages, where)
     typer.echo(f"{count} run{'s' * (count != 1)} exported to {file}")
 
 
-@records_app.command("import")
-def records_import(file: Annotated[Path, typer.Argument(metavar="FILE.zip")]) -> None:
-    """Add the runs of a zip file to this book's. They count as runs made here: take them from those you trust."""
-    from probebook.runs import archive
-    counts = archive.import_runs(file)
+@archive_app.command("import")
+def archive_import(file: ZipFile) -> None:
+    """Add the runs of a zip file to this book's.
+
+    They count as runs made here: take them from those you trust.
+    """
+    from probebook.runs.archive import import_runs
+    counts = import_runs(file)
     typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
     if counts["refused"]:
         raise typer.Exit(1)
+
+
+def _renamed(old: str, new: str) -> None:
+    """Tell the reader of an older text what a word of the command line is called now."""
+    typer.echo(f"probebook: {old} is called {new} now", err=True)
+
+
+@app.command("records", hidden=True, context_settings={"ignore_unknown_options": True})
+def records(words: Annotated[Texts, typer.Argument()] = ()) -> None:
+    """What `archive` was called."""
+    _renamed("records", "archive")
+    typer.main.get_command(archive_app)(list(words), prog_name="probebook archive")
 
 
 @data_app.command("list")
@@ -259,7 +304,7 @@ def data_list() -> None:
 
 
 @data_app.command("get")
-def data_get(names: Annotated[list[str], typer.Argument(metavar="NAME…")]) -> None:
+def data_get(names: _argument(Texts, "NAME…")) -> None:
     """Find or download files and print their paths."""
     from probebook.corpora.fetch import fetch
     for name in names:
@@ -283,7 +328,8 @@ def models_list() -> None:
 
 @models_app.command("card")
 def models_card(name: str) -> None:
-    """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints the folder."""
+    """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints
+    the folder."""
     from probebook.hub import check_shipped
     check_shipped(name)
     from probebook.publish import cards
@@ -291,10 +337,12 @@ def models_card(name: str) -> None:
 
 
 @models_app.command("train")
-def models_train(name: str,
-                 steps: Annotated[int | None, typer.Option(min=1, help="instead of the recipe's")] = None,
-                 out: Annotated[Path | None, typer.Option(help="instead of data/models/NAME")] = None) -> None:
-    """Train a pocket model again from the text; a killed training goes on where it stopped. Prints the folder."""
+def models_train(name: str, steps: _option(int | None, "instead of the recipe's", min=1) = None,
+                 out: _option(Path | None, "instead of data/models/NAME") = None) -> None:
+    """Train a pocket model again from the text and print its folder.
+
+    A killed training goes on where it stopped.
+    """
     from probebook.hub import check_recipe
     check_recipe(name)
     from probebook.models.training import recipes
@@ -302,12 +350,12 @@ def models_train(name: str,
 
 
 @lab_app.command("student")
-def lab_student(out: Annotated[Path, typer.Argument(metavar="OUT", help="folder for the notebooks")],
-                names: Annotated[list[str], typer.Argument(metavar="[PAGE]…", help="or beginnings")] = ()) -> None:
-    """Write pages as students' notebooks: exercises with stubs and checks, no solutions. Prints their paths."""
+def lab_student(out: _argument(Path, "OUT", "folder for the notebooks"),
+                names: PageNames = ()) -> None:
+    """Write pages as students' notebooks: exercises with stubs and checks, no solutions."""
     from probebook.labs.student import write
     from probebook.runs.pages import find, pages
-    chosen = [page for page in pages() if not names or any(page.name.startswith(name) for name in names)]
+    chosen = [page for page in pages() if not names or page.name.startswith(tuple(names))]
     for name in names:
         if not any(page.name.startswith(name) for page in chosen):
             find(name)                                          # says which pages there are
@@ -316,12 +364,12 @@ def lab_student(out: Annotated[Path, typer.Argument(metavar="OUT", help="folder 
 
 
 @lab_app.command("grade")
-def lab_grade(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="notebooks, in it or deeper")],
-              out: Annotated[Path, typer.Option(help="OUT.csv and OUT.html are written")] = Path("grades"),
+def lab_grade(folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
+              out: _option(Path, "OUT.csv and OUT.html are written") = Path("grades"),
               profile: Profile = "smoke",
-              workers: Annotated[int, typer.Option(min=1, help="submissions at a time")] = 2,
+              workers: _option(int, "submissions at a time", min=1) = 2,
               time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB") -> None:
-    """Run the checks of every submission, each in a process of its own, and write a table. Prints its two paths."""
+    """Run the checks of every submission, each in a process of its own, and write a table."""
     from probebook.labs.sandbox import submissions
     from probebook.runs.kernels import limits
     from probebook.runs.pages import profile_values

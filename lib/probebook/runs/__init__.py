@@ -17,5 +17,7 @@ from probebook.runs.schema import (
 )
 from probebook.runs.store import run_table
 
-__all__ = ["Count", "DataFolder", "Encoder", "FilePath", "Layer", "ModelName", "Rank", "Seed", "Share", "Source",
-           "Strength", "Sweep", "determinism_table", "in_text", "record", "run_table", "start", "stored", "swept"]
+__all__ = ["Count", "DataFolder", "Encoder", "FilePath", "Layer", "ModelName", "Rank", "Seed",
+           "Share", "Source",
+           "Strength", "Sweep", "determinism_table", "in_text", "record", "run_table", "start",
+           "stored", "swept"]

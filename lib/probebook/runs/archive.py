@@ -1,6 +1,8 @@
-"""The archive: tables of runs that are kept with the sources, in `data/records/PAGE/NAME/`, each with a manifest.
+"""The archive: tables of runs that are kept with the sources, in `data/records/PAGE/NAME/`, each
+with a manifest.
 
-Also whole runs as one zip file, to move them between machines: PAGE/ID/ with the files of each run's folder.
+Also whole runs as one zip file, to move them between machines: PAGE/ID/ with the files of each
+run's folder.
 """
 from __future__ import annotations
 
@@ -19,18 +21,30 @@ from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name, written_whole
 from probebook.runs.pages import home
-from probebook.runs.records import METRICS, NOTEBOOK, RECORD, intact, read_all, read_record, run_folder, run_lock
+from probebook.runs.records import (
+    METRICS,
+    NOTEBOOK,
+    RECORD,
+    intact,
+    read_all,
+    read_record,
+    run_folder,
+    run_lock,
+)
 from probebook.runs.store import Run, data_hashes, environment, tables
 
 if TYPE_CHECKING:              # the command line lists the archive without it
     import pandas as pd
 
-FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}         # what a run's folder holds, and up to how many bytes
-MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII)
+# what a run's folder holds, and up to how many bytes
+FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}
+MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})",
+                    re.ASCII)
 
 
 def add(run: Run, name: str) -> Path:
-    """Write the tables of a finished run and `manifest.json`; an older record of that name is replaced whole."""
+    """Write the tables of a finished run and `manifest.json`; an older record of that name is
+    replaced whole."""
     notebook = run.read()
     folder = home() / "data" / "records" / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
@@ -40,7 +54,8 @@ def add(run: Run, name: str) -> Path:
         part.mkdir(parents=True)
         for table, frame in tables(notebook).items():
             frame.to_csv(part / f"{table}.csv", index=False)
-        (part / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (part / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False)
+                                            + "\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     finally:
@@ -56,7 +71,8 @@ def manifests() -> dict[str, dict]:
 
 
 def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
-    """A table of every stored run of a page, by the run's name; rows are its ids, columns its metrics."""
+    """A table of every stored run of a page, by the run's name; rows are its ids, columns its
+    metrics."""
     import pandas as pd
     found = {}
     for name in manifests():
@@ -69,16 +85,18 @@ def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
 
 
 def swept(name: str) -> pd.DataFrame:
-    """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that `probebook results
-    PAGE --all` printed. UserError: no such file, or another table."""
+    """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that
+    `probebook results PAGE --all` printed. UserError: no such file, or another table."""
     import pandas as pd
     path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
-        raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook results printed")
+        raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook "
+                        f"results printed")
     long = pd.read_csv(path if path.is_file() else name)
     if missing := {"page", "run", "table", "metric", "value"} - set(long):
-        raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE --all` printed?")
+        raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE "
+                        f"--all` printed?")
     return long
 
 
@@ -93,24 +111,28 @@ def folder(name: str) -> Path:
 def determinism_table() -> pd.DataFrame:
     """What `benchmarks/determinism.py` found, a page a row; shares are of a metric's largest value.
 
-    Columns: metrics (how many), again (those that differ between two equal runs), two threads (those that differ by
-    more than 1e-6 from one thread), largest (difference, as a share), where (the metrics with the three largest)."""
+    Columns: metrics (how many), again (those that differ between two equal runs), two threads
+    (those that differ by more than 1e-6 from one thread), largest (difference, as a share), where
+    (the metrics with the three largest)."""
     import pandas as pd
     found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
 
     def of(part):
         far = part[part.threads > 1e-6].nlargest(3, "threads")
         return pd.Series({"metrics": len(part), "again": (part.again > 0).sum(),
-                          "two threads": (part.threads > 1e-6).sum(), "largest": f"{part.threads.max():.1g}",
+                          "two threads": (part.threads > 1e-6).sum(),
+                          "largest": f"{part.threads.max():.1g}",
                           "where": ", ".join(far.table + ": " + far.metric)})
     table = found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)
     return table.rename_axis(index=None, columns="page")
 
 
 def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()) -> int:
-    """Write the runs of `pages` (names or beginnings; none: all) that fit `where` into a zip file; how many.
+    """Write the runs of `pages` (names or beginnings; none: all) that fit `where` into a zip file;
+    how many.
 
-    A damaged run is left out and named on stderr. UserError: no run is left, conditions as in `results.fitting`.
+    A damaged run is left out and named on stderr. UserError: no run is left, conditions as in
+    `results.fitting`.
     """
     records = {(r.page, r.run): r for page in pages or [""] for r in read_all(page)}
     from probebook.runs.results import fitting, parameters
@@ -134,10 +156,12 @@ def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()
 
 
 def import_runs(file: Path) -> dict[str, int]:
-    """Add the runs of a zip file to `_build/runs`, each whole or not at all; counts: imported, already there, refused.
+    """Add the runs of a zip file to `_build/runs`, each whole or not at all; counts: imported,
+    already there, refused.
 
-    A run that is there and whole is kept. One that is not what its checksums say, or was written by a newer version,
-    is refused and named on stderr. UserError, and nothing is written: no zip file, or one that holds anything else.
+    A run that is there and whole is kept. One that is not what its checksums say, or was written by
+    a newer version, is refused and named on stderr. UserError, and nothing is written: no zip file,
+    or one that holds anything else.
     """
     counts = {"imported": 0, "already there": 0, "refused": 0}
     partial = home() / "_build" / "partial"
@@ -149,7 +173,8 @@ def import_runs(file: Path) -> dict[str, int]:
                 for (page, run), infos in members.items():
                     counts[_take(archive, infos, page, run, Path(new) / run)] += 1
     except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as e:
-        raise UserError(f"{file}: {getattr(e, 'strerror', None) or f'no whole zip file ({e})'}") from None
+        problem = getattr(e, "strerror", None) or f"no whole zip file ({e})"
+        raise UserError(f"{file}: {problem}") from None
     return counts
 
 
@@ -159,23 +184,27 @@ def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list
     for info in archive.infolist():
         match = MEMBER.fullmatch(info.filename)
         kind = stat.S_IFMT(info.external_attr >> 16)
-        problem = ("is no file of a run" if not match else "is no plain file" if kind not in (0, stat.S_IFREG) else
+        problem = ("is no file of a run" if not match else "is no plain file"
+                   if kind not in (0, stat.S_IFREG) else
                    "is there twice" if info.filename in names else
                    "is encrypted" if info.flag_bits & 1 else
                    "is packed in a way that is not read here"
                    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else
-                   f"is too large, {info.file_size} bytes" if info.file_size > FILES[match[3]] else "")
+                   f"is too large, {info.file_size} bytes"
+                   if info.file_size > FILES[match[3]] else "")
         if problem:
             raise UserError(f"{file}: {info.filename!r} {problem}; nothing was imported")
         names.add(info.filename)
         found.setdefault(match.groups()[:2], []).append(info)
     need, free = sum(info.file_size for info in archive.infolist()), shutil.disk_usage(home()).free
     if need > free:
-        raise UserError(f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was imported")
+        raise UserError(f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was "
+                        f"imported")
     return found
 
 
-def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str, new: Path) -> str:
+def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str,
+          new: Path) -> str:
     """Unpack one run into `new`, check it, give it its place; which count it belongs to."""
     folder = run_folder(page, run)
     if intact(folder):
@@ -183,7 +212,8 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
     new.mkdir()
     try:
         for info in infos:
-            with archive.open(info) as packed, open(new / info.filename.rpartition("/")[2], "wb") as plain:
+            with archive.open(info) as packed, open(new / info.filename.rpartition("/")[2],
+                                                    "wb") as plain:
                 shutil.copyfileobj(packed, plain)
         problem = _problem(new, page, run)
     except (zipfile.BadZipFile, zlib.error, EOFError) as e:
@@ -210,4 +240,6 @@ def _problem(folder: Path, page: str, run: str) -> str:
         return f"has a record of the newer schema {version}" if newer else "has no whole record"
     if (record.page, record.run) != (page, run):
         return f"is another one by its record ({record.page} {record.run})"
-    return "" if set(record.files) == {NOTEBOOK, METRICS} and intact(folder) else "is not what its checksums say"
+    if set(record.files) != {NOTEBOOK, METRICS} or not intact(folder):
+        return "is not what its checksums say"
+    return ""

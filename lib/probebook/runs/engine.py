@@ -1,4 +1,5 @@
-"""papermill's engine with fewer writes: of a page of fifty cells it would write all that is there a hundred times."""
+"""papermill's engine with fewer writes: of a page of fifty cells it would write all that is there a
+hundred times."""
 from __future__ import annotations
 
 import time
@@ -10,7 +11,8 @@ SECONDS = 5         # between two writes of the partial notebook
 
 
 class Seldom(NBClientEngine):
-    """Executes as papermill does, but writes the partial notebook every few seconds, and at the end in any case."""
+    """Executes as papermill does, but writes the partial notebook every few seconds, and at the end
+    in any case."""
 
     @classmethod
     def execute_managed_notebook(cls, nb_man, kernel_name, **given):

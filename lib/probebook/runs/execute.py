@@ -1,4 +1,5 @@
-"""Run pages: in parallel, each in a kernel of its own, with live progress. Only an exception means failure."""
+"""Run pages: in parallel, each in a kernel of its own, with live progress. Only an exception means
+failure."""
 from __future__ import annotations
 
 import logging
@@ -31,15 +32,18 @@ if TYPE_CHECKING:
 
     from probebook.runs.warm import Server
 
-QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error",
+         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
          "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"}
 
 
 class PageFailed(Exception):
-    """A cell raised, its kernel died or was ended; the message is one line with the cell's number and the error."""
+    """A cell raised, its kernel died or was ended; the message is one line with the cell's number
+    and the error."""
 
 
-def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> list[Run]:  # noqa: B008
+def run_all(runs: list[Run], force: bool = False,
+            limits: Limits = Limits()) -> list[Run]:  # noqa: B008
     """Run what is not finished yet (everything with `force`); returns the runs that failed.
 
     As many pages at a time as cores, one on a GPU, each within `limits`: the longest first, and
@@ -79,8 +83,9 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits()) -> 
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in futures):     # a kernel is in a session of its own and would not
-                kill(psutil.Process().children())                   # hear Ctrl-C; one may be about to start
+            # a kernel is in a session of its own and would not
+            while not all(future.done() for future in futures):
+                kill(psutil.Process().children())  # hear Ctrl-C; one may be about to start
                 time.sleep(.2)
             raise
     return failed
@@ -121,38 +126,45 @@ def _server(runs: list[Run]) -> AbstractContextManager[Server | None]:
 
 def _said(error: Exception, run: Run) -> str:
     """What progress says of a run that failed."""
-    what = {PageFailed: "failed at ", UserError: "failed: "}.get(type(error), f"failed: {type(error).__name__}: ")
+    what = {PageFailed: "failed at ",
+            UserError: "failed: "}.get(type(error), f"failed: {type(error).__name__}: ")
     return f"{what}{error}\n  its partial notebook: {run.partial.relative_to(home())}"
 
 
 def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
-            limits: Limits = Limits(), stopped: Callable[[], bool] = lambda: False,              # noqa: B008
+            limits: Limits = Limits(),
+            stopped: Callable[[], bool] = lambda: False,              # noqa: B008
             server: Server | None = None) -> None:
-    """Run one page and write its folder, once every cell has ended without an error; PageFailed says what was wrong.
-    The kernel is the server's fork, or started anew.
+    """Run one page and write its folder, once every cell has ended without an error; PageFailed
+    says what was wrong. The kernel is the server's fork, or started anew.
 
-    Of two processes that are asked for the same run one waits for the other (until `stopped`), and finds it finished.
-    The lock is the operating system's, so a killed process leaves none behind."""
+    Of two processes that are asked for the same run one waits for the other (until `stopped`), and
+    finds it finished. The lock is the operating system's, so a killed process leaves none
+    behind."""
     try:
         with alone(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
-                    raise PageFailed("its end: the page, the code or the data have changed meanwhile: run it again")
+                    raise PageFailed("its end: the page, the code or the data have changed "
+                                     "meanwhile: run it again")
                 run.finish(*_tidy(notebook, run, time.monotonic() - began))
     except OSError as e:
-        raise PageFailed(f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}") from e
+        raise PageFailed(f"its folder: {e.strerror or e}: "
+                         f"{e.filename or run.partial.parent}") from e
 
 
 @contextmanager
 def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
-    """While it holds, no other process executes the run. Timeout: `stopped` said so before the other one had ended."""
+    """While it holds, no other process executes the run. Timeout: `stopped` said so before the
+    other one had ended."""
     lock = run_lock(run.page.name, run.id)
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        Console(stderr=True).print(f"{run.page.name}: another process runs it, waiting", markup=False)
+        Console(stderr=True).print(f"{run.page.name}: another process runs it, waiting",
+                                   markup=False)
         lock.acquire(cancel_check=stopped)
     try:
         yield
@@ -165,12 +177,14 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     """The page's notebook after all cells; saved as the run's partial notebook meanwhile."""
     import nbformat
     import papermill
-    logging.getLogger("papermill").setLevel(logging.ERROR)      # it guesses types of parameters, ours are declared
+    # it guesses types of parameters, ours are declared
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
     from probebook.runs import engine
 
-    current, total = [0], sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed)
+    current, total = [0], sum(cell.cell_type == "code"
+                              for cell in run.page.notebook.cells) + bool(run.changed)
 
     def on_cell_execute(cell, cell_index):
         current[0] += 1
@@ -180,8 +194,10 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     with watched(limits, server) as (kernel, ended):
         try:
             notebook = papermill.execute_notebook(
-                run.page.notebook, str(run.partial), run.changed, engine.NAME, kernel_name="python3",
-                progress_bar=False, kernel_manager_class=kernel, start_timeout=300, iopub_timeout=60,
+                run.page.notebook, str(run.partial), run.changed, engine.NAME,
+                kernel_name="python3",
+                progress_bar=False, kernel_manager_class=kernel, start_timeout=300,
+                iopub_timeout=60,
                 on_cell_execute=on_cell_execute, extra_arguments=["--log-level=50"])
         except papermill.PapermillExecutionError as e:
             problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
@@ -192,8 +208,9 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
         except RuntimeError as e:
             problem = f"its kernel did not start: {e}"
         else:
-            left = [o for cell in notebook.cells for o in cell.get("outputs", []) if o.output_type == "error"]
-            if not left:                                        # sys.exit() is no error to papermill
+            left = [o for cell in notebook.cells for o in cell.get("outputs", [])
+                    if o.output_type == "error"]
+            if not left:  # sys.exit() is no error to papermill
                 return notebook
             problem = "the page ended itself before its last cell"
     with written_whole(run.partial) as part:
@@ -201,27 +218,33 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     raise PageFailed(hide_secrets(f"cell {current[0]} of {total}: {ended() or problem}"))
 
 
-def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nbformat.NotebookNode, float, str, str]:
-    """The notebook without keys, and with what the run table tells in place of papermill's metadata (times, paths of
-    this machine); then seconds, finished, commit."""
+def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nbformat.NotebookNode,
+                                                                              float, str, str]:
+    """The notebook without keys, and with what the run table tells in place of papermill's metadata
+    (times, paths of this machine); then seconds, finished, commit."""
     notebook = hide_secrets(notebook)
     for part in (notebook, *notebook.cells):
         part.metadata.pop("papermill", None)
         part.metadata.pop("execution", None)
     commit = ""
     with suppress(FileNotFoundError):                               # no git on this machine
-        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False, text=True,
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False,
+                                text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
     finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id, "parameters": run.values,
-                                      "seconds": round(seconds, 1), "finished": finished, "commit": commit}
+    notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id,
+                                      "parameters": run.values,
+                                      "seconds": round(seconds, 1), "finished": finished,
+                                      "commit": commit}
     return notebook, seconds, finished, commit
 
 
 @contextmanager
 def kernel_environment(threads: int, profile: str):
-    """What kernels inherit: quiet libraries, as many threads as there are cores for each, the profile."""
-    threads = os.environ.get("OMP_NUM_THREADS", str(threads))              # one number for all, or they fight for cores
+    """What kernels inherit: quiet libraries, as many threads as there are cores for each, the
+    profile."""
+    # one number for all, or they fight for cores
+    threads = os.environ.get("OMP_NUM_THREADS", str(threads))
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
     before = os.environ.copy()
     os.environ.update(threads | before | QUIET | {"PROBEBOOK_PROFILE": profile})

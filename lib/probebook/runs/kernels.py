@@ -1,4 +1,5 @@
-"""Kernels of pages: reached through files instead of ports, ended when they take too long or too much memory."""
+"""Kernels of pages: reached through files instead of ports, ended when they take too long or too
+much memory."""
 from __future__ import annotations
 
 import re
@@ -24,13 +25,15 @@ EVERY = .2      # seconds between two looks at a kernel's memory
 
 @dataclass(frozen=True)
 class Limits:
-    """What a page may take: seconds of wall time, bytes of memory of its kernel with all its children. None: any."""
+    """What a page may take: seconds of wall time, bytes of memory of its kernel with all its
+    children. None: any."""
     seconds: float | None = None
     memory: int | None = None
 
 
 def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
-    """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: neither a time nor a size."""
+    """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: neither a time
+    nor a size."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
     found = TIME.fullmatch(seconds.strip()) if seconds else None
     if seconds and not found:
@@ -39,14 +42,16 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
     try:
         size = memory and TypeAdapter(ByteSize).validate_python(memory)
     except ValidationError:
-        raise UserError(f"memory limit {memory!r}: should be a size such as 800MB or 6GiB") from None
+        raise UserError(f"memory limit {memory!r}: should be a size such as 800MB "
+                        f"or 6GiB") from None
     if (held is not None and not held > 0) or (size is not None and not size > 0):
         raise UserError("a limit of time or memory should be more than nothing")
     return Limits(held, size and int(size))
 
 
 @contextmanager
-def watched(limits: Limits, server: Server | None = None) -> Iterator[tuple[type, Callable[[], str]]]:
+def watched(limits: Limits,
+            server: Server | None = None) -> Iterator[tuple[type, Callable[[], str]]]:
     """A class of kernel managers for one page, and a function that says why its kernel was ended
     (empty: it was not). With a server the kernel is its fork.
 
@@ -56,7 +61,8 @@ def watched(limits: Limits, server: Server | None = None) -> Iterator[tuple[type
 
     class Watched(AsyncKernelManager):
         async def start_kernel(self, **given):
-            self.transport, self.ip, self.connection_file = "ipc", f"{folder}/kernel", f"{folder}/kernel.json"
+            self.transport, self.ip = "ipc", f"{folder}/kernel"
+            self.connection_file = f"{folder}/kernel.json"
             if server:
                 from probebook.runs.warm import WarmProvisioner
                 self.provisioner = WarmProvisioner(kernel_id=self.kernel_id, parent=self,
@@ -72,8 +78,8 @@ def watched(limits: Limits, server: Server | None = None) -> Iterator[tuple[type
 
 @contextmanager
 def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
-    """A list: processes that are put into it are ended, with their children, once they are beyond a limit; and a
-    function that says why they were (empty: they were not)."""
+    """A list: processes that are put into it are ended, with their children, once they are beyond a
+    limit; and a function that says why they were (empty: they were not)."""
     reasons, over, processes = [], threading.Event(), []
     watch = threading.Thread(target=_watch, args=(limits, processes, reasons, over), daemon=True)
     watch.start()
@@ -91,7 +97,8 @@ def _watch(limits, processes, reasons, over) -> None:
         if limits.seconds and time.monotonic() - began > limits.seconds:
             reasons.append(f"ended after {limits.seconds:g} s, its time limit")
         elif limits.memory and (used := sum(map(_memory, processes))) > limits.memory:
-            reasons.append(f"ended at {used / 1e9:.2f} GB of memory, its limit is {limits.memory / 1e9:.2f} GB")
+            reasons.append(f"ended at {used / 1e9:.2f} GB of memory, its limit is "
+                           f"{limits.memory / 1e9:.2f} GB")
         if reasons and processes:
             kill(processes)
             return

@@ -1,4 +1,5 @@
-"""What a page calls: `start` checks its parameters and seeds it, `record` keeps a table of its results."""
+"""What a page calls: `start` checks its parameters and seeds it, `record` keeps a table of its
+results."""
 from __future__ import annotations
 
 import json
@@ -17,28 +18,32 @@ from probebook.runs.schema import check_layers, coerce
 if TYPE_CHECKING:              # the command line checks names without it
     import pandas as pd
 
-HIDDEN = "application/papermill.record/"        # outputs of this prefix are stored in a notebook and never shown
+# outputs of this prefix are stored in a notebook and never shown
+HIDDEN = "application/papermill.record/"
 PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
 def start(page: dict) -> None:
-    """Make a page ready to run: call `start(globals())` right after the parameters cell; it shows nothing.
+    """Make a page ready to run: call `start(globals())` right after the parameters cell; it shows
+    nothing.
 
-    Checks the parameters (an undeclared plain value is an unknown parameter), writes them back in their declared
-    types, seeds Python, NumPy and torch with `seed` (0 if the page has none), sets the figure style, and has tables
-    show text as it is written.
-    UserError: one line, as `probebook run` gives it before a kernel starts.
+    Checks the parameters (an undeclared plain value is an unknown parameter), writes them back in
+    their declared types, seeds Python, NumPy and torch with `seed` (0 if the page has none), sets
+    the figure style, and has tables show text as it is written. UserError: one line, as `probebook
+    run` gives it before a kernel starts.
     """
     types = page.get("__annotations__", {})
     given = {name: value for name, value in page.items()
-             if name in types or (isinstance(value, PLAIN) and not name.startswith("_") and name not in ("In", "Out"))}
-    if "_started" in page:                      # the cell is run again: other names are the page's own by now
+             if name in types or (isinstance(value, PLAIN) and not name.startswith("_")
+                                  and name not in ("In", "Out"))}
+    if "_started" in page:  # the cell is run again: other names are the page's own by now
         given = {name: page[name] for name in types}
     page.update(coerce(types, given))
     check_layers(types, page)
     page["_started"] = True
 
-    os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
+    os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error",
+                      HF_HUB_DISABLE_PROGRESS_BARS="1")
     import numpy as np
     import torch
 
@@ -52,36 +57,43 @@ def start(page: dict) -> None:
     torch.manual_seed(seed)
     style()
     escape()
-    versions = {"python": platform.python_version()} | {p: version(p) for p in ("torch", "transformers", "numpy")}
+    versions = {"python": platform.python_version()} | {p: version(p)
+                                                        for p in ("torch", "transformers", "numpy")}
     threads = torch.get_num_threads()
     cpu = f"{_cpu()}, {threads} thread{'s' * (threads > 1)}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
-    about = {"seed": seed, "device": device, "threads": torch.get_num_threads(), "versions": versions}
+    about = {"seed": seed, "device": device, "threads": torch.get_num_threads(),
+             "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))
 
 
 def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
-    """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other column is a metric.
+    """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other
+    column is a metric.
 
     Nothing is shown. `probebook results PAGE` prints all tables as CSV: table, ids, metric, value.
-    UserError: an id that is no column or is called as one of the results', a metric that is no number, a name that is
-    none of a file. A name may be used once on a page.
+    UserError: an id that is no column or is called as one of the results', a metric that is no
+    number, a name that is none of a file. A name may be used once on a page.
     """
     if taken := {"table", "metric", "value"} & set(ids):
-        raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column of that name")
+        raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column "
+                        f"of that name")
     missing = [column for column in ids if column not in frame]
     if missing:
-        raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has {', '.join(map(str, frame))}")
+        raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has "
+                        f"{', '.join(map(str, frame))}")
     metrics = frame.drop(columns=list(ids))
     texts = list(metrics.columns.difference(metrics.select_dtypes("number").columns))
     if texts:
-        raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it")
+        raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in "
+                        f"ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
     keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
 
 
 def in_text(**numbers) -> None:
-    """Numbers and words that the text around the cells quotes by the role glue; nothing is shown."""
+    """Numbers and words that the text around the cells quotes by the role glue; nothing is
+    shown."""
     from myst_nb import glue
 
     for name, value in numbers.items():
@@ -91,7 +103,8 @@ def in_text(**numbers) -> None:
 def keep(name: str, mime: str, text: str) -> None:
     """Keep a text in the page's notebook, unseen; `name` may be used once on a page."""
     from IPython.display import display
-    display({HIDDEN + mime: text}, raw=True, metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
+    display({HIDDEN + mime: text}, raw=True,
+            metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 
 def _cpu() -> str:

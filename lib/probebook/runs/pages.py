@@ -1,4 +1,5 @@
-"""Pages of the book: where they lie, their parameters, their profiles, and what of the library they import."""
+"""Pages of the book: where they lie, their parameters, their profiles, and what of the library they
+import."""
 from __future__ import annotations
 
 import ast
@@ -25,23 +26,27 @@ PROFILES = ("smoke", "pocket", "real", "paper")
 CHECKED = """import importlib.util
 import sys
 
-if importlib.util.find_spec("probebook") is None:           # elsewhere than in the book's own environment
+if importlib.util.find_spec("probebook") is None:  # elsewhere than in the book's own environment
 """
 INSTALL = """    !git clone -q --depth 1 {url} probebook
     %pip install -q -e probebook -c probebook/constraints.txt
     sys.path.insert(0, "probebook/lib")"""
-FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
-HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)     # of a page, or of a cell with nested options
+FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
+                   re.MULTILINE | re.DOTALL)
+# of a page, or of a cell with nested options
+HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
 def home() -> Path:
-    """The book's folder, with `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout that holds the library.
+    """The book's folder, with `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout that
+    holds the library.
 
     UserError if the library is installed apart from the book and `PROBEBOOK_HOME` is not set."""
     folder = os.environ.get("PROBEBOOK_HOME")
     if not folder and base.PACKAGE / "data" == base.DATA:
-        raise UserError("the library is installed without the book's pages: set PROBEBOOK_HOME to a checkout of it")
+        raise UserError("the library is installed without the book's pages: set PROBEBOOK_HOME to "
+                        "a checkout of it")
     return Path(folder or base.ROOT).resolve()
 
 
@@ -68,7 +73,8 @@ class Page:
         """Its first heading. UserError: it has none."""
         found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
         if not found:
-            raise UserError(f"{self.path.name} has no heading: its first cell begins with one, # Title")
+            raise UserError(f"{self.path.name} has no heading: its first cell begins with one, "
+                            f"# Title")
         return found[1]
 
     @cached_property
@@ -80,26 +86,31 @@ class Page:
             notebook = jupytext.reads(self.source, fmt="md:myst")
         except nbformat.ValidationError as e:
             raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
-        codes = [(cell.metadata.get("tags", []), cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+        codes = [(cell.metadata.get("tags", []), cell.source) for cell in notebook.cells
+                 if cell.cell_type == "code"]
         if codes != self.code:
-            raise UserError(f"{self.name}.md: its code cells are not clear: begin and end each at a line's start")
+            raise UserError(f"{self.name}.md: its code cells are not clear: begin and end each at "
+                            f"a line's start")
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
         seen = set()
         for cell in notebook.cells:
             copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
-            cell.id = next(i for c in copies if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen)
+            cell.id = next(i for c in copies
+                           if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen)
             seen.add(cell.id)
         return notebook
 
     @cached_property
     def code(self) -> list[tuple[list[str], str]]:
-        """Tags and source of each code cell: what jupytext reads, without the seconds that importing it takes.
+        """Tags and source of each code cell: what jupytext reads, without the seconds that
+        importing it takes.
 
         UserError: the page has no header, or options that cannot be read."""
         header = HEADER.match(self.source)
         if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
-            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of another page")
+            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of "
+                            f"another page")
         found = []
         for fence in FENCE.finditer(self.source, header.end()):
             if not fence["info"].startswith("{code-cell}"):
@@ -109,10 +120,12 @@ class Page:
                 options, lines = nested["yaml"], fence["body"][nested.end() + 1:].splitlines()
             else:
                 marked = list(takewhile(lambda line: line.lstrip().startswith(":"), lines))
-                options, lines = "\n".join(line.lstrip()[1:] for line in marked), lines[len(marked):]
+                options, lines = "\n".join(line.lstrip()[1:]
+                                           for line in marked), lines[len(marked):]
             tags = self._options(options).get("tags", [])
             if not isinstance(tags, list):
-                raise UserError(f"{self.name}.md, header or cell options: {tags!r} should be a list, [{tags}]")
+                raise UserError(f"{self.name}.md, header or cell options: {tags!r} should be a "
+                                f"list, [{tags}]")
             found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip():])))
         return found
 
@@ -129,7 +142,8 @@ class Page:
 
     @cached_property
     def parameters(self) -> list[Parameter]:
-        return declared("\n".join(source for tags, source in self.code if "parameters" in tags), self.name)
+        return declared("\n".join(source for tags, source in self.code if "parameters" in tags),
+                        self.name)
 
     @property
     def types(self) -> dict:
@@ -137,7 +151,8 @@ class Page:
 
     @property
     def install(self) -> NotebookNode:
-        """The first cell of its notebook: where the library is missing, as in Colab, it installs the book."""
+        """The first cell of its notebook: where the library is missing, as in Colab, it installs
+        the book."""
         from nbformat.v4 import new_code_cell
         path = home() / "_config.yml"
         url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
@@ -181,7 +196,8 @@ def profile_values(profile: str) -> dict[str, dict]:
         if name not in names:
             raise UserError(f"profile {profile}: no page {name!r}; there are {', '.join(names)}")
         if not isinstance(given, dict | None):
-            raise UserError(f"profile {profile}: {name}: should be {{parameter: value, …}}, not {given!r}")
+            raise UserError(f"profile {profile}: {name}: should be {{parameter: value, …}}, not "
+                            f"{given!r}")
     return values or {}
 
 
@@ -213,7 +229,8 @@ def _imports(source: str, package: str) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+            parents = package.split(".")[:len(package.split(".")) - node.level
+                                         + 1] if node.level else []
             module = ".".join([*parents, *([node.module] if node.module else [])])
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return tuple(name for name in found if name.split(".")[0] == LIBRARY.name)

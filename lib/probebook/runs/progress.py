@@ -1,4 +1,5 @@
-"""How far many runs have come: bars in a terminal, one line per finished run in a log, and the time left.
+"""How far many runs have come: bars in a terminal, one line per finished run in a log, and the time
+left.
 
 The time left comes from recorded durations (`data/durations.csv`), scaled by how long the runs that
 have ended took on this machine."""
@@ -20,7 +21,8 @@ USUAL = 30.     # seconds of a run of which nothing is recorded
 @cache
 def _recorded() -> dict[tuple[str, str], float]:
     with open(DATA / "durations.csv", encoding="utf-8", newline="") as file:
-        return {(row["page"], row["profile"]): float(row["seconds"]) for row in csv.DictReader(file)}
+        return {(row["page"], row["profile"]): float(row["seconds"])
+                for row in csv.DictReader(file)}
 
 
 def expected(page: str, profile: str) -> float:
@@ -50,7 +52,8 @@ class RunProgress:
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
                    TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
         self.bars = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.whole = self.bars.add_task(self._rest(), total=self.total, completed=finished, unit="runs")
+        self.whole = self.bars.add_task(self._rest(), total=self.total, completed=finished,
+                                        unit="runs")
         self.tasks = {}
 
     def __enter__(self) -> RunProgress:
@@ -85,7 +88,8 @@ class RunProgress:
         self.console.print(line, markup=False)
 
     def _rest(self) -> str:
-        return f"about {in_words(self.left())} left{f', {self.failed} failed' if self.failed else ''}"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"about {in_words(self.left())} left{failed}"
 
     def left(self) -> float:
         """Seconds until all have ended, as far as one can tell."""

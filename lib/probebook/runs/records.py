@@ -1,4 +1,5 @@
-"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says; all records."""
+"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says;
+all records."""
 from __future__ import annotations
 
 import csv
@@ -24,7 +25,8 @@ NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
 
 class Record(BaseModel):
-    """`record.json` of a run. A later schema may add fields; the meaning of these does not change."""
+    """`record.json` of a run. A later schema may add fields; the meaning of these does not
+    change."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_version: Literal[1] = 1
     page: str
@@ -36,7 +38,7 @@ class Record(BaseModel):
     device: str
     threads: int | None
     versions: dict[str, str]        # Python and the libraries that numbers depend on
-    data: dict[str, str]            # sha256 of the registry, the published figures, the shipped models
+    data: dict[str, str]  # sha256 of the registry, the published figures, the shipped models
     seconds: float                  # wall time of the page, kernel included
     finished: str                   # UTC, YYYY-MM-DD HH:MM
     commit: str                     # of the sources; "-dirty": with changes; "" outside git
@@ -55,7 +57,8 @@ def run_folder(page: str, run: str) -> Path:
 
 
 def run_lock(page: str, run: str) -> FileLock:
-    """The lock that who makes a run holds, or who brings it here; the operating system frees it with its holder."""
+    """The lock that who makes a run holds, or who brings it here; the operating system frees it
+    with its holder."""
     from filelock import FileLock
     path = home() / "_build" / "partial" / page / f"{run}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,8 @@ def run_lock(page: str, run: str) -> FileLock:
 
 
 def read_record(folder: Path) -> Record | None:
-    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by `intact`."""
+    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by
+    `intact`."""
     try:
         record = Record.model_validate_json((folder / RECORD).read_bytes())
     except (OSError, ValidationError):
@@ -75,13 +79,15 @@ def intact(folder: Path) -> bool:
     """Whether a run's folder holds what its record says, to the bit."""
     record = read_record(folder)
     try:
-        return record is not None and all(sha256(folder / name) == digest for name, digest in record.files.items())
+        return record is not None and all(sha256(folder / name) == digest
+                                          for name, digest in record.files.items())
     except OSError:
         return False
 
 
 def read_all(page: str = "") -> list[Record]:
-    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError: there are none."""
+    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError:
+    there are none."""
     records, names = [], set()
     for folder in sorted(_root().glob("*/*/*/")):
         name = folder.parent.relative_to(folder.parents[2]).as_posix()
@@ -89,7 +95,8 @@ def read_all(page: str = "") -> list[Record]:
         if name.startswith(page):
             record = read_record(folder)
             if record and (record.page, record.run) == (name, folder.name):
-                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record))
+                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns,
+                                record))
             else:
                 warn_damaged(name, folder.name)
     if page and not any(name.startswith(page) for name in names):
@@ -103,41 +110,52 @@ def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
     """Columns and rows of the list of runs, as `results.runs` has it."""
     names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
     records = read_all(page)
-    changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed] for record in records]
-    rows = [record.model_dump() | {"changed": ", ".join(each)} for record, each in zip(records, changes)]
+    changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
+               for record in records]
+    rows = [record.model_dump() | {"changed": ", ".join(each)}
+            for record, each in zip(records, changes)]
     return names, [tuple(row[name] for name in names) for row in rows]
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
     """A table as pandas writes it as CSV: all digits, nothing for None and NaN."""
     text = io.StringIO()
-    plain_rows = (["" if value is None or value != value else value for value in row] for row in rows)
+    plain_rows = (["" if value is None or value != value else value for value in row]
+                  for row in rows)
     csv.writer(text, lineterminator="\n").writerows([names, *plain_rows])
     return text.getvalue()
 
 
 def plain_value(value):
-    """A parameter's value in a table: numbers and text as they are; lists, truth values and null as JSON text."""
+    """A parameter's value in a table: numbers and text as they are; lists, truth values and null as
+    JSON text."""
     return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
-    """Of records (oldest first) with the same page and parameters the last; stderr says how many were left out."""
-    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records}
+    """Of records (oldest first) with the same page and parameters the last; stderr says how many
+    were left out."""
+    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record
+            for record in records}
     if left := len(records) - len(last):
-        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: --all-versions keeps them",
+        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: "
+              f"--all-versions keeps them",
               file=sys.stderr)
     return list(last.values())
 
 
 def find_run(beginning: str) -> Record:
-    """The record of the run whose id begins so, four digits at least. UserError: none, several, or it is damaged."""
+    """The record of the run whose id begins so, four digits at least. UserError: none, several, or
+    it is damaged."""
     if not re.fullmatch("[0-9a-f]{4,20}", beginning):
-        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least")
+        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f "
+                        f"at least")
     folders = sorted(_root().glob(f"*/*/{beginning}*/"))
     if len(folders) != 1:
-        raise UserError(f"several runs begin with {beginning!r}: {', '.join(folder.name for folder in folders)}"
-                        if folders else f"no run begins with {beginning!r}: probebook results lists them")
+        raise UserError(f"several runs begin with {beginning!r}: "
+                        f"{', '.join(folder.name for folder in folders)}"
+                        if folders
+                        else f"no run begins with {beginning!r}: probebook results lists them")
     if not intact(folders[0]):
         raise UserError(f"run {folders[0].name} is damaged")
     return read_record(folders[0])
@@ -151,7 +169,8 @@ def warn_damaged(page: str, run: str) -> None:
 def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
     """UserError: there is no such name; the nearest is told."""
     near = difflib.get_close_matches(name, sorted(names), 1, 0)
-    raise UserError(f"no {kind} {name!r}: " + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
+    raise UserError(f"no {kind} {name!r}: "
+                    + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
                                                else "there are none"))
 
 

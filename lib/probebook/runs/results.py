@@ -1,4 +1,5 @@
-"""Results over runs: the list of them, their metrics as one table, its filters and pivots; how two runs differ.
+"""Results over runs: the list of them, their metrics as one table, its filters and pivots; how two
+runs differ.
 
 What is read is checked: a run whose record or metrics are damaged is left out and named on stderr.
 """
@@ -29,35 +30,40 @@ from probebook.runs.records import (
     warn_damaged,
 )
 
-SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
+SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq,
+         "<": operator.lt, ">": operator.gt}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
 
 
 def runs(page: str = "") -> pd.DataFrame:
     """The finished runs of all pages whose names begin with `page`, one a row, oldest first.
 
-    Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device, finished (UTC),
-    commit. UserError: there are none.
+    Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device,
+    finished (UTC), commit. UserError: there are none.
     """
     names, rows = table_rows(page)
     return pd.DataFrame(rows, columns=names)
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
-    """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null as JSON text."""
-    rows = [{name: plain_value(value) for name, value in record.parameters.items()} for record in records]
+    """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null
+    as JSON text."""
+    rows = [{name: plain_value(value) for name, value in record.parameters.items()}
+            for record in records]
     return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
 
 
-def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (), names: Sequence[str] = (),
+def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (),
+            names: Sequence[str] = (),
             keep: Sequence[str] = (), all_versions: bool = False) -> pd.DataFrame:
-    """What the runs recorded, a row a value: page, run, parameters that differ or are in `keep`, table, ids, metric,
-    value.
+    """What the runs recorded, a row a value: page, run, parameters that differ or are in `keep`,
+    table, ids, metric, value.
 
-    `where` has conditions such as "model=minilm", "layer>=2" on parameters and ids; `tables`, `names` choose tables and
-    metrics (all, if empty). A parameter that has an id's name, or that of another column, is `p.NAME`; an id that is
-    called page or run is `id.NAME`. Of runs with the same parameters, made by other code or data, the newest counts,
-    unless `all_versions`. UserError: a name that is not there, nothing left.
+    `where` has conditions such as "model=minilm", "layer>=2" on parameters and ids; `tables`,
+    `names` choose tables and metrics (all, if empty). A parameter that has an id's name, or that of
+    another column, is `p.NAME`; an id that is called page or run is `id.NAME`. Of runs with the
+    same parameters, made by other code or data, the newest counts, unless `all_versions`.
+    UserError: a name that is not there, nothing left.
     """
     records = read_all(page)
     if not all_versions:
@@ -65,7 +71,8 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     long, at = _long(records)
     long = long.rename(columns={name: f"id.{name}" for name in ("page", "run")})
     ids = _ids(long)
-    values = parameters(records).rename(columns=lambda name: f"p.{name}" if name in ("page", "run", *long) else name)
+    values = parameters(records).rename(columns=lambda name: f"p.{name}"
+                                        if name in ("page", "run", *long) else name)
     about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
     frame = pd.concat([about.join(values).take(at).reset_index(drop=True), long], axis=1)
     frame = _chosen(_chosen(frame, "table", tables), "metric", names)
@@ -79,13 +86,15 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
 
 
 def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
-    """Rows that fit NAME=VALUE, or another of != < <= > >=; numbers compare as numbers. A row without NAME fits none.
+    """Rows that fit NAME=VALUE, or another of != < <= > >=; numbers compare as numbers. A row
+    without NAME fits none.
 
     UserError: no such sign, a name that is not among `names`, text with < or >, no row that fits.
     """
     match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", condition)
     if not match:
-        raise UserError(f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in place of =")
+        raise UserError(f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in "
+                        f"place of =")
     name, sign, text = match.groups()
     _known("parameter or id", name, names)
     column, number = frame[name], pd.to_numeric(text, errors="coerce")
@@ -95,41 +104,49 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
     elif sign in ("=", "!="):
         fits = SIGNS[sign](column.astype("string"), _list(text) if text.startswith("[") else text)
     else:
-        raise UserError(f"--where {condition!r}: {sign} compares numbers; {name} has {_some(column)}")
+        raise UserError(f"--where {condition!r}: {sign} compares numbers; {name} has "
+                        f"{_some(column)}")
     fitting = frame[fits.fillna(False).astype(bool) & column.notna()]
     if fitting.empty:
         raise UserError(f"--where {condition!r}: nothing is left; {name} has {_some(column)}")
     return fitting
 
 
-def pivot(long: pd.DataFrame, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The values of `metrics` with a row for each value of `rows` and a column for each of `columns`.
+def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
+          columns: Sequence[str] = ()) -> pd.DataFrame:
+    """The values of `metrics` with a row for each value of `rows` and a column for each of
+    `columns`.
 
-    `columns` empty: metric. `rows` empty: whatever else differs, the run aside. Values that lack one of them are left
-    out. UserError: an unknown column, two values for one cell (the line says in what they differ).
+    `columns` empty: metric. `rows` empty: whatever else differs, the run aside. Values that lack
+    one of them are left out. UserError: an unknown column, two values for one cell (the line says
+    in what they differ).
     """
     names = [name for name in long if name != "value"]
     for name in (*rows, *columns):
         _known("column", name, names)
     columns = list(columns) or ["metric"]
-    rows = list(rows) or [name for name in names if name not in ("run", *columns) and long[name].nunique() > 1]
+    rows = list(rows) or [name for name in names
+                          if name not in ("run", *columns) and long[name].nunique() > 1]
     if not rows or set(rows) & set(columns):
         raise UserError("--rows and --columns: each needs a column of its own")
     long = long.dropna(subset=[*rows, *columns])
     cells = long.groupby([*rows, *columns])
     if (several := long[cells["value"].transform("size") > 1]).size:
-        cell = several[several[[*rows, *columns]].eq(several[[*rows, *columns]].iloc[0]).all(axis=1)]
+        places = several[[*rows, *columns]]
+        cell = several[places.eq(places.iloc[0]).all(axis=1)]
         differ = [name for name in names if cell[name].nunique(dropna=False) > 1]
         differ = [name for name in differ if name != "run"] or differ or ["nothing"]
         raise UserError(f"{len(cell)} values for one cell, which differ in {', '.join(differ)}: "
                         "name it in --rows or --columns, or choose by --where, --table, --metric")
     table = long.set_index([*rows, *columns])["value"].unstack(columns)
-    table.columns = [", ".join(map(str, name if isinstance(name, tuple) else (name,))) for name in table.columns]
+    table.columns = [", ".join(map(str, name if isinstance(name, tuple) else (name,)))
+                     for name in table.columns]
     return table.reset_index(allow_duplicates=True)
 
 
 def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv") -> str:
-    """A table as text: CSV with all digits; Markdown, LaTeX (booktabs) with four, and text that means itself."""
+    """A table as text: CSV with all digits; Markdown, LaTeX (booktabs) with four, and text that
+    means itself."""
     if form == "csv":
         return frame.to_csv(index=False)
     from tabulate import tabulate
@@ -145,21 +162,25 @@ def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv")
 
 
 def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFrame]:
-    """How two runs of a page differ: parameters, metrics (a, b, difference), and the rest of their records.
+    """How two runs of a page differ: parameters, metrics (a, b, difference), and the rest of their
+    records.
 
-    Metrics differ if they are further apart than `tolerance`, times the larger one's size where that is above 1.
-    UserError: runs of two pages.
+    Metrics differ if they are further apart than `tolerance`, times the larger one's size where
+    that is above 1. UserError: runs of two pages.
     """
     if a.page != b.page:
         raise UserError(f"runs of two pages cannot be compared: {a.page}, {b.page}")
     long, at = _long([a, b])
     keys = [name for name in long if name != "value"]
-    long["copy"] = long.assign(at=at).groupby(["at", *keys], dropna=False).cumcount()       # rows without ids
-    both = long[at == 0].merge(long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"), sort=False)
+    # rows without ids
+    long["copy"] = long.assign(at=at).groupby(["at", *keys], dropna=False).cumcount()
+    both = long[at == 0].merge(long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"),
+                               sort=False)
     both = both.drop(columns="copy").rename(columns={"value_a": "a", "value_b": "b"}).assign(
         difference=lambda t: t["b"] - t["a"])
     size = both[["a", "b"]].abs().max(axis=1).clip(lower=1)
-    same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | both.difference.abs().le(tolerance * size)
+    near = both.difference.abs().le(tolerance * size)
+    same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | near
     return {"parameters": _differing(a.parameters, b.parameters),
             "metrics": both[~same].dropna(axis=1, how="all").reset_index(drop=True),
             "rest": _differing(_rest(a), _rest(b))}
@@ -173,7 +194,8 @@ def _rest(record: Record) -> dict:
 
 
 def _differing(a: dict, b: dict) -> pd.DataFrame:
-    rows = [(name, *("" if name not in r else plain_value(r[name]) for r in (a, b))) for name in a | b
+    rows = [(name, *("" if name not in r else plain_value(r[name]) for r in (a, b)))
+            for name in a | b
             if (name in a, a.get(name)) != (name in b, b.get(name))]
     return pd.DataFrame(rows, columns=["name", "a", "b"], dtype=object)
 
@@ -186,7 +208,8 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
             content = (run_folder(record.page, record.run) / METRICS).read_bytes()
             if hashlib.sha256(content).hexdigest() != record.files.get(METRICS):
                 raise ValueError
-            part = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).replace_schema_metadata()
+            file = pq.ParquetFile(pa.BufferReader(content))
+            part = file.read(use_threads=False).replace_schema_metadata()
             parts[i] = part.select([*part.schema.names[:-2], "metric", "value"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
             warn_damaged(record.page, record.run)
@@ -197,7 +220,8 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
         for field in part.schema:
             types.setdefault(field.name, set()).add(field.type)
     texts = {name for name, kinds in types.items() if len(kinds) > 1 and any(map(_is_text, kinds))}
-    whole = pa.concat_tables([_as_text(part, texts) for part in parts.values()], promote_options="permissive")
+    whole = pa.concat_tables([_as_text(part, texts) for part in parts.values()],
+                             promote_options="permissive")
     long = whole.to_pandas()
     return (long.assign(value=long["value"].astype(float), **long[_ids(long)].convert_dtypes()),
             np.repeat(list(parts), [part.num_rows for part in parts.values()]))

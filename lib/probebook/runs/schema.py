@@ -1,8 +1,8 @@
 """A page's parameters: their types, how a page declares them, how values are checked.
 
-A page declares each parameter once, in the cell tagged `parameters`:
-`layer: Layer = -1  # hidden layer, 0 = embeddings`. A type is a name of `TYPES`, `list[…]`, `Literal[…]`,
-`… | None`, or a range of its own: `Annotated[float, Field(ge=0, le=1)]`.
+A page declares each parameter once, in the cell tagged `parameters`: `layer: Layer = -1  # hidden
+layer, 0 = embeddings`. A type is a name of `TYPES`, `list[…]`, `Literal[…]`, `… | None`, or a range
+of its own: `Annotated[float, Field(ge=0, le=1)]`.
 """
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Layer = Annotated[int, "hidden layer"]
 
 @dataclass(frozen=True)
 class Reads:
-    """Part of a parameter's type: the local files and folders that a value may name. Those that exist are part of a
-    run's id."""
+    """Part of a parameter's type: the local files and folders that a value may name. Those that
+    exist are part of a run's id."""
     files: Callable[[str], tuple[str, ...]]
 
 
@@ -46,14 +46,16 @@ def _itself(path: str) -> tuple[str, ...]:
 
 
 def _encoder_files(text: str) -> tuple[str, ...]:
-    """NAME of "NAME", "NAME POOLING", "random:NAME", "corrupted-200:NAME"; of "vectors.txt-100" also the file."""
+    """NAME of "NAME", "NAME POOLING", "random:NAME", "corrupted-200:NAME"; of "vectors.txt-100"
+    also the file."""
     name = re.sub(r" (pooler|cls|mean|max|last)$", "", text)
     name = re.sub(r"^(random|corrupted-\d+):", "", name)
     return name, re.sub(r"-\d+$", "", name)
 
 
 def _source_files(text: str) -> tuple[str, ...]:
-    """PATH of "PATH" or "coqa:PATH", and the training file that lies beside a file of development."""
+    """PATH of "PATH" or "coqa:PATH", and the training file that lies beside a file of
+    development."""
     path = Path(re.sub(r"^(coqa|hotpotqa):", "", text))
     return str(path), str(path.with_name(path.name.replace("dev", "train")) if path.name else path)
 
@@ -67,15 +69,20 @@ def _sweep_files(name: str) -> tuple[str, ...]:
 
 
 ModelName = Annotated[str, Field(min_length=1), Reads(_itself)]
-Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files)]        # a model, a twin of one, or word vectors
-Source = Annotated[str, Reads(_source_files)]                               # texts: one of the book's, a file, a folder
-FilePath = Annotated[str, Reads(_itself)]                                   # a file of the reader's own, or ""
-DataFolder = Annotated[str, Reads(_data_files)]                             # a folder under PROBEBOOK_DATA, or ""
-Sweep = Annotated[str, Reads(_sweep_files)]                                 # a stored sweep, or a CSV file
-TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength, "Layer": Layer,
-         "ModelName": ModelName, "Encoder": Encoder, "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder,
-         "Sweep": Sweep, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
-RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")     # of `Field`
+# a model, a twin of one, or word vectors
+Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files)]
+Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
+FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
+DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
+Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
+TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
+         "Layer": Layer,
+         "ModelName": ModelName, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
+         "DataFolder": DataFolder,
+         "Sweep": Sweep, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)],
+         "str": str, "bool": bool}
+# of `Field`
+RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,8 @@ class Parameter:
 
 
 def declared(source: str, page: str = "this page") -> list[Parameter]:
-    """Parameters declared in the source of a parameters cell, in order. UserError if a statement is no declaration."""
+    """Parameters declared in the source of a parameters cell, in order. UserError if a statement is
+    no declaration."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
     found = []
@@ -101,19 +109,23 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
             found.append(Parameter(node.target.id, kind, type_, default, comment))
         except (AttributeError, TypeError, ValueError) as e:
             what = str(e) if isinstance(e, ValueError) else "it lacks its type or its value"
-            raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` with "
-                            f"a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
+            raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type "
+                            f"= plain value` with "
+                            f"a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a "
+                            f"range "
                             f"Annotated[…, Field(ge=…)] ({what})") from None
     return found
 
 
-def coerce(types: dict[str, Any], values: dict[str, Any], page: str = "this page") -> dict[str, Any]:
+def coerce(types: dict[str, Any], values: dict[str, Any],
+           page: str = "this page") -> dict[str, Any]:
     """`values` in their declared types. UserError: unknown name, wrong type, impossible value."""
     fitted = {}
     for name, value in values.items():
         if name not in types:
             near = get_close_matches(name, types, n=1)
-            raise UserError(f"unknown parameter {name!r} of {page}: {f'did you mean {near[0]}? ' if near else ''}"
+            raise UserError(f"unknown parameter {name!r} of {page}: "
+                            f"{f'did you mean {near[0]}? ' if near else ''}"
                             f"it has {', '.join(types) or 'no cell tagged parameters'}")
         refuse_secrets(name, value)
         try:
@@ -136,25 +148,30 @@ def from_file(path: Path) -> dict[str, Any]:
     """Values of a YAML file `name: value`. UserError: no such file, or something else in it."""
     values = read_yaml(path)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each parameter")
+        raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each "
+                        f"parameter")
     return values
 
 
 def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]]:
-    """(parameter, path) of each file or folder that values may name, by their types' `Reads`; they need not exist."""
+    """(parameter, path) of each file or folder that values may name, by their types' `Reads`; they
+    need not exist."""
     found = []
     for name, type_ in types.items():
         for kind in (*_kinds(type_), *map(_items, _kinds(type_))):
-            for reads in (part for part in getattr(kind, "__metadata__", ()) if isinstance(part, Reads)):
+            for reads in (part for part in getattr(kind, "__metadata__", ())
+                          if isinstance(part, Reads)):
                 found += [(name, path) for item in _flat(values[name]) if item
                           for path in dict.fromkeys(reads.files(item))]
     return found
 
 
 def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """UserError if a `Layer` parameter lies outside a model that is given as a `ModelName` parameter."""
+    """UserError if a `Layer` parameter lies outside a model that is given as a `ModelName`
+    parameter."""
     def of(kind: Any) -> list[tuple[str, Any]]:
-        names = [name for name, type_ in types.items() if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
+        names = [name for name, type_ in types.items()
+                 if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
         return [(name, item) for name in names for item in _flat(values[name])]
 
     layers, models = of(Layer), of(ModelName)
@@ -167,7 +184,8 @@ def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
             last = depth(model)
         for name, layer in layers:
             if not -last - 1 <= layer <= last:
-                raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})")
+                raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … "
+                                f"−{last + 1})")
 
 
 def _type(node: ast.expr) -> Any:
@@ -183,9 +201,11 @@ def _type(node: ast.expr) -> Any:
             return list[_type(item)]
         case ast.Subscript(ast.Name("Literal"), constants):
             return Literal[ast.literal_eval(constants)]
-        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])) \
+        case ast.Subscript(ast.Name("Annotated"),
+                           ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])) \
                 if all(limit.arg in RANGE for limit in limits):
-            return Annotated[_type(kind), Field(**{limit.arg: ast.literal_eval(limit.value) for limit in limits})]
+            return Annotated[_type(kind), Field(**{limit.arg: ast.literal_eval(limit.value)
+                                                   for limit in limits})]
     raise ValueError(f"no type of a parameter: {ast.unparse(node)}")
 
 
@@ -202,11 +222,13 @@ def _items(kind: Any) -> Any:
 
 def _flat(value: Any) -> Iterator[Any]:
     """A value, or the items of a list; those that are None aside."""
-    yield from (item for item in (value if isinstance(value, list) else [value]) if item is not None)
+    yield from (item for item in (value if isinstance(value, list) else [value])
+                if item is not None)
 
 
 def _read(type_: Any, value: Any) -> Any:
-    """Text as its declared type reads it: None, a list (`[1e-3, 2]`, as YAML), a constant of a `Literal`."""
+    """Text as its declared type reads it: None, a list (`[1e-3, 2]`, as YAML), a constant of a
+    `Literal`."""
     kinds = _kinds(type_)
     items = next((items for kind in kinds if (items := _items(kind)) is not None), None)
     if isinstance(value, str):
@@ -216,12 +238,14 @@ def _read(type_: Any, value: Any) -> Any:
         value = next((c for c in constants if str(c) == value), value)
         if items is not None and value.startswith("["):
             with suppress(yaml.YAMLError):
-                value = yaml.load(value, Loader=yaml.BaseLoader)                # its items stay text
-    return [_read(items, item) for item in value] if items is not None and isinstance(value, list) else value
+                value = yaml.load(value, Loader=yaml.BaseLoader)  # its items stay text
+    return [_read(items, item)
+            for item in value] if items is not None and isinstance(value, list) else value
 
 
 def _fit(type_: Any, value: Any) -> Any:
-    """`value` as `type_`: numbers may be written as text or whole floats, a truth value is no number."""
+    """`value` as `type_`: numbers may be written as text or whole floats, a truth value is no
+    number."""
     value = _read(type_, value)
     try:
         fitted = TypeAdapter(type_).validate_python(value)

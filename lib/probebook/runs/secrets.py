@@ -1,4 +1,5 @@
-"""Keys lie in environment variables and nowhere else: in no parameter of a page, no notebook, record or error."""
+"""Keys lie in environment variables and nowhere else: in no parameter of a page, no notebook,
+record or error."""
 from __future__ import annotations
 
 import html
@@ -10,30 +11,37 @@ from urllib.parse import quote
 
 from probebook.base import UserError
 
-SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_ID|_BASE64)?$", re.IGNORECASE)
-USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]+(?:@[^/?#\s\"'<>@]+)*(?=@)")      # user:password of an address
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_ID|_BASE64)?$",
+                    re.IGNORECASE)
+# user:password of an address
+USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]+(?:@[^/?#\s\"'<>@]+)*(?=@)")
 
 
 def hide_secrets(what: Any) -> Any:
-    """The same text, notebook or plain value without keys: each is replaced by `***NAME***`, its variable.
+    """The same text, notebook or plain value without keys: each is replaced by `***NAME***`, its
+    variable.
 
-    Secrets are the values (8 characters or more) of environment variables whose names end in KEY, TOKEN, PASSWORD and
-    the like, as they are or escaped (JSON, HTML, address), and user:password of an address. `what` is not changed."""
+    Secrets are the values (8 characters or more) of environment variables whose names end in KEY,
+    TOKEN, PASSWORD and the like, as they are or escaped (JSON, HTML, address), and user:password of
+    an address. `what` is not changed."""
     found = [(form, name) for name, value in secrets().items() for form in _forms(value)]
     return _hide(what, sorted(found, key=lambda pair: -len(pair[0])))
 
 
 def refuse_secrets(name: str, value: Any) -> None:
-    """UserError if a parameter's value, or an item of it, holds a key or an address with a user or password."""
+    """UserError if a parameter's value, or an item of it, holds a key or an address with a user or
+    password."""
     for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str):
             continue
         for variable, secret in secrets().items():
             if any(form in text for form in _forms(secret)):
-                raise UserError(f"{name}: holds the value of {variable}, and parameters are kept in records: "
+                raise UserError(f"{name}: holds the value of {variable}, and parameters are kept "
+                                f"in records: "
                                 f"leave the key in the environment and give the variable's name")
         if USER.search(text):
-            raise UserError(f"{name}: an address without user and password: keys belong in environment variables")
+            raise UserError(f"{name}: an address without user and password: keys belong in "
+                            f"environment variables")
 
 
 def secrets() -> dict[str, str]:
@@ -44,8 +52,10 @@ def secrets() -> dict[str, str]:
 
 def _forms(value: str) -> set[str]:
     """A value as it is, and as JSON, HTML, CSV, Python's repr and an address write it."""
-    return {value, value.replace('"', '""'), repr(value)[1:-1], *(json.dumps(value, ensure_ascii=e)[1:-1] for e in
-            (True, False)), html.escape(value), html.escape(value, quote=False), quote(value), quote(value, safe="")}
+    return {value, value.replace('"', '""'), repr(value)[1:-1],
+            *(json.dumps(value, ensure_ascii=e)[1:-1] for e in
+            (True, False)), html.escape(value), html.escape(value, quote=False), quote(value),
+            quote(value, safe="")}
 
 
 def _hide(what: Any, found: list[tuple[str, str]]) -> Any:

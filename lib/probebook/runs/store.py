@@ -1,9 +1,10 @@
 """The store of runs: what a run's id is made of, its folder, what it recorded.
 
-A run is one page with one set of parameters. Its id hashes everything its result depends on. A finished run is the
-folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed), `metrics.parquet` (its tables as one: table, ids,
-metric, value) and `record.json` (`records.Record`); it gets its name when all three are written. What is
-under way or has failed lies in `_build/partial/PAGE/`.
+A run is one page with one set of parameters. Its id hashes everything its result depends on. A
+finished run is the folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed),
+`metrics.parquet` (its tables as one: table, ids, metric, value) and `record.json`
+(`records.Record`); it gets its name when all three are written. What is under way or has failed
+lies in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ from typing import TYPE_CHECKING
 
 from probebook.base import DATA, UserError, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
-from probebook.runs.records import METRICS, NOTEBOOK, RECORD, Record, intact, read_record, run_folder
+from probebook.runs.records import (
+    METRICS,
+    NOTEBOOK,
+    RECORD,
+    Record,
+    intact,
+    read_record,
+    run_folder,
+)
 from probebook.runs.schema import coerce, files
 
 if TYPE_CHECKING:              # loading them takes longer than all else here
@@ -43,15 +52,18 @@ class Run:
     @property
     def changed(self) -> dict:
         """Parameters that differ from the page's own."""
-        return {p.name: self.values[p.name] for p in self.page.parameters if self.values[p.name] != p.default}
+        return {p.name: self.values[p.name] for p in self.page.parameters
+                if self.values[p.name] != p.default}
 
     @cached_property
     def id(self) -> str:
         parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
-                 "library": {name: _file_hash(path) for name, path in sorted(modules(self.page).items())},
+                 "library": {name: _file_hash(path)
+                             for name, path in sorted(modules(self.page).items())},
                  "data": data_hashes(), "records": _records(self.page, self.values),
                  "static": _static(self.page), "files": _files(self.page, self.values),
-                 "versions": [platform.python_version(), _version("torch"), _version("transformers")]}
+                 "versions": [platform.python_version(), _version("torch"),
+                              _version("transformers")]}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
@@ -70,12 +82,14 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is there and whole. One that is damaged is named on stderr, and is not finished."""
+        """Whether the run is there and whole. One that is damaged is named on stderr, and is not
+        finished."""
         if not self.folder.exists():
             return False
         whole = intact(self.folder)
         if not whole:
-            print(f"{self.page.name}: run {self.id[:8]} is damaged, it is made again", file=sys.stderr)
+            print(f"{self.page.name}: run {self.id[:8]} is damaged, it is made again",
+                  file=sys.stderr)
         return whole
 
     @property
@@ -96,7 +110,8 @@ class Run:
         return nbformat.read(self.path, as_version=4)
 
     def metrics(self) -> tuple[list[str], list[tuple]]:
-        """Columns and rows of what the finished run recorded: `results` of its notebook. UserError: not finished."""
+        """Columns and rows of what the finished run recorded: `results` of its notebook. UserError:
+        not finished."""
         self._demand()
         from pyarrow.parquet import ParquetFile
         columns = ParquetFile(self.folder / METRICS).read(use_threads=False).to_pydict()
@@ -104,10 +119,12 @@ class Run:
 
     def _demand(self) -> None:
         if not self.finished:
-            raise UserError(f"no finished run of {self.page.name} with these parameters: {self.command}")
+            raise UserError(f"no finished run of {self.page.name} with these parameters: "
+                            f"{self.command}")
 
     def finish(self, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
-        """Write the run's folder from its executed notebook. It gets its name last; an older one is replaced."""
+        """Write the run's folder from its executed notebook. It gets its name last; an older one is
+        replaced."""
         new, old = self.partial.with_suffix(".new"), self.partial.with_suffix(".old")
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
@@ -123,18 +140,25 @@ class Run:
         shutil.rmtree(old, ignore_errors=True)
         self.partial.unlink(missing_ok=True)
 
-    def _write(self, folder: Path, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
+    def _write(self, folder: Path, notebook: NotebookNode, seconds: float, finished: str,
+               commit: str) -> None:
         import nbformat
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / NOTEBOOK)
         metrics = results(notebook)
-        texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])     # one type a column
+        # one type a column
+        texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])
         metrics.astype(dict.fromkeys(texts, "string")).to_parquet(folder / METRICS, index=False)
-        about = environment(notebook) or {"seed": None, "device": "", "threads": None, "versions": {}}
-        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile, parameters=self.values,
-                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1), finished=finished,
-                        commit=commit, files={name: sha256(folder / name) for name in (NOTEBOOK, METRICS)})
-        (folder / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n", encoding="utf-8")
+        about = environment(notebook) or {"seed": None, "device": "", "threads": None,
+                                          "versions": {}}
+        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile,
+                        parameters=self.values,
+                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1),
+                        finished=finished,
+                        commit=commit,
+                        files={name: sha256(folder / name) for name in (NOTEBOOK, METRICS)})
+        (folder / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n",
+                                     encoding="utf-8")
         for path in (*folder.iterdir(), folder):
             _to_disk(path)
 
@@ -148,15 +172,18 @@ def _to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def plan(page: Page, profile: str = "pocket", values: dict | None = None, after: tuple[str, ...] = ()) -> Run:
-    """The run of a page: its own parameters, changed by the profile, changed by `values`. UserError: bad values."""
+def plan(page: Page, profile: str = "pocket", values: dict | None = None,
+         after: tuple[str, ...] = ()) -> Run:
+    """The run of a page: its own parameters, changed by the profile, changed by `values`.
+    UserError: bad values."""
     own = {p.name: p.default for p in page.parameters}
     given = profile_values(profile).get(page.name) or {}
     return Run(page, profile, own | coerce(page.types, given | (values or {}), page.name), after)
 
 
 def data_hashes() -> dict[str, str]:
-    """Hashes of the data that every page may read: the registry, the published figures, the shipped models."""
+    """Hashes of the data that every page may read: the registry, the published figures, the shipped
+    models."""
     return {name: _tree_hash(DATA / name) for name in ("registry.yaml", "published", "models")}
 
 
@@ -167,7 +194,8 @@ def _tree_hash(path: Path) -> str:
 
 
 def _file_hash(path: Path) -> str:
-    """As `sha256`, once in a process for a file that stays as it is: a sweep plans thousands of runs."""
+    """As `sha256`, once in a process for a file that stays as it is: a sweep plans thousands of
+    runs."""
     about = path.stat()
     return _hash_of(path, about.st_size, about.st_mtime_ns, about.st_ino)
 
@@ -187,18 +215,20 @@ def _static(page: Page) -> dict[str, str]:
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of `book/`: of all,
-    and of the texts in `book/*.yaml`."""
+    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of
+    `book/`: of all, and of the texts in `book/*.yaml`."""
     if page.name.startswith("book/"):
         texts = sorted((home() / "book").glob("*.yaml"))
-        return {"all": _tree_hash(home() / "data" / "records")} | {path.name: _file_hash(path) for path in texts}
+        return {"all": _tree_hash(home() / "data" / "records")} | {path.name: _file_hash(path)
+                                                                   for path in texts}
     manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
     return {path.parent.name: _tree_hash(path.parent) for path in sorted(manifests)
             if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}
 
 
 def _files(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the local files and folders that parameters name, by parameter and path as it was given."""
+    """Hashes of the local files and folders that parameters name, by parameter and path as it was
+    given."""
     found = {}
     for name, path in sorted(files(page.types, values)):
         places = [place for place in (path, home() / path) if os.path.exists(place)]
@@ -207,8 +237,8 @@ def _files(page: Page, values: dict) -> dict[str, str]:
 
 
 def kept(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """What a page keeps in its notebook without showing it: (name, text). Names of ours begin with "probebook:", the
-    others are of what its text quotes."""
+    """What a page keeps in its notebook without showing it: (name, text). Names of ours begin with
+    "probebook:", the others are of what its text quotes."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if name := output.get("metadata", {}).get("scrapbook", {}).get("name", ""):
@@ -217,21 +247,27 @@ def kept(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
 
 def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
     """Of it what is ours, without the beginning of its name."""
-    return ((name.removeprefix("probebook:"), text) for name, text in kept(notebook) if name.startswith("probebook:"))
+    return ((name.removeprefix("probebook:"), text) for name, text in kept(notebook)
+            if name.startswith("probebook:"))
 
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
-    """Tables that a page recorded, by name: ids, metric, value. UserError if a name was used twice."""
+    """Tables that a page recorded, by name: ids, metric, value. UserError if a name was used
+    twice."""
     import pandas as pd
-    found = [(name.removeprefix("record:"), text) for name, text in _hidden(notebook) if name.startswith("record:")]
+    found = [(name.removeprefix("record:"), text) for name, text in _hidden(notebook)
+             if name.startswith("record:")]
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
-        raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table its own name")
-    return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""]) for name, text in found}
+        raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table "
+                        f"its own name")
+    return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+            for name, text in found}
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:
-    """All recorded tables of a run as one: table, the tables' ids (empty where a table has none), metric, value."""
+    """All recorded tables of a run as one: table, the tables' ids (empty where a table has none),
+    metric, value."""
     import pandas as pd
     long = pd.concat([table.assign(table=name) for name, table in tables(notebook).items()] or
                      [pd.DataFrame(columns=["table", "metric", "value"])], ignore_index=True)
@@ -240,17 +276,20 @@ def results(notebook: NotebookNode) -> pd.DataFrame:
 
 
 def of_the_book(page: str) -> Run:
-    """The run of a page that the book is made of: that of the profile `PROBEBOOK_PROFILE`, else pocket."""
+    """The run of a page that the book is made of: that of the profile `PROBEBOOK_PROFILE`, else
+    pocket."""
     return plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket"))
 
 
 def recorded(page: str, table: str) -> pd.DataFrame:
-    """A table of the page's run that the book is made of: its ids, then a column a metric. UserError: no such table."""
+    """A table of the page's run that the book is made of: its ids, then a column a metric.
+    UserError: no such table."""
     found = tables(of_the_book(page).read())
     if table not in found:
         raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
     ids = [column for column in found[table] if column not in ("metric", "value")]
-    return found[table].pivot(index=ids, columns="metric", values="value").reset_index().rename_axis(columns=None)
+    return found[table].pivot(index=ids, columns="metric",
+                              values="value").reset_index().rename_axis(columns=None)
 
 
 def environment(notebook: NotebookNode) -> dict:
@@ -261,20 +300,23 @@ def environment(notebook: NotebookNode) -> dict:
 def run_table() -> pd.DataFrame:
     """The finished runs the book is made of, one a row.
 
-    Columns: page, profile, parameters (where they differ from the page's own), seed, seconds, device, finished (UTC),
-    versions, commit, run (first digits of its id).
+    Columns: page, profile, parameters (where they differ from the page's own), seed, seconds,
+    device, finished (UTC), versions, commit, run (first digits of its id).
     """
     import pandas as pd
     runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
-    columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions", "commit", "run"]
+    columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions",
+               "commit", "run"]
     table = pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
     return table.rename_axis(index=None, columns="page")
 
 
 def _row(run: Run) -> dict:
     record = read_record(run.folder)
-    return {"page": run.page.name, "profile": run.profile, "run": run.id[:8], "device": record.device,
+    return {"page": run.page.name, "profile": run.profile, "run": run.id[:8],
+            "device": record.device,
             "seed": record.seed,
-            "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items()) or "the page's own",
+            "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items())
+            or "the page's own",
             "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
             "seconds": round(record.seconds), "finished": record.finished, "commit": record.commit}

@@ -1,4 +1,5 @@
-"""Many runs of one page on a Dask cluster: what is finished is kept, what fails or dies does not stop the others."""
+"""Many runs of one page on a Dask cluster: what is finished is kept, what fails or dies does not
+stop the others."""
 from __future__ import annotations
 
 import logging
@@ -38,43 +39,51 @@ EVERY = 1.      # seconds after which new workers are looked for
 SHOWN = 20      # runs that --dry-run lists
 CONFIG = {      # a laptop may sleep; a run's memory is bounded by its own limit, not by Dask's
     ALLOWED: 5, "distributed.scheduler.worker-ttl": None,
-    "distributed.scheduler.active-memory-manager.start": False, "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.worker.profile.enabled": False,
     "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
           limits: Limits = Limits()) -> dict[str, str]:     # noqa: B008
-    """Run what is not finished of a sweep's file; returns the errors of the runs that failed, by their points.
+    """Run what is not finished of a sweep's file; returns the errors of the runs that failed, by
+    their points.
 
-    On `workers` processes of this machine (default: one a GPU, else one a core), or on the Dask cluster of `scheduler`
-    (`tcp://host:port`), which must see the same folder and sources. Progress and failures go to stderr, counts to
-    stdout. UserError: a bad file or scheduler, a worker with other sources or another folder."""
+    On `workers` processes of this machine (default: one a GPU, else one a core), or on the Dask
+    cluster of `scheduler` (`tcp://host:port`), which must see the same folder and sources. Progress
+    and failures go to stderr, counts to stdout. UserError: a bad file or scheduler, a worker with
+    other sources or another folder."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
     if todo:
         page = next(iter(todo.values())).page
         usual = dict.fromkeys(todo, median(_seconds(page) or [USUAL]))
-        with dask.config.set(CONFIG), _client(_some(workers, todo), scheduler, next(iter(todo.values()))) as client, \
-                RunProgress(usual, _some(workers, todo), len(runs) - len(todo)) as progress:
+        count, first = _worker_count(workers, todo), next(iter(todo.values()))
+        with dask.config.set(CONFIG), _client(count, scheduler, first) as client, \
+                RunProgress(usual, count, len(runs) - len(todo)) as progress:
             failed = _run_all(client, todo, limits, progress)
     for point, error in failed.items():
         progress.print(f"{runs[point].page.name}, {point}: {error}\n  {runs[point].command}")
-    print(f"{path}: {len(runs)} runs: {len(todo) - len(failed)} run, {len(runs) - len(todo)} reused, "
-          f"{len(failed)} failed")
+    made, reused = len(todo) - len(failed), len(runs) - len(todo)
+    print(f"{path}: {len(runs)} runs: {made} run, {reused} reused, {len(failed)} failed")
     return failed
 
 
 def forecast(path: Path, workers: int | None = None) -> str:
-    """What `sweep` would do, as text: how many runs, how many of them finished, the time left, which would run."""
+    """What `sweep` would do, as text: how many runs, how many of them finished, the time left,
+    which would run."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     page = next(iter(runs.values())).page
     seconds = _seconds(page)
-    workers = _some(workers, todo)
-    left = f"about {in_words(median(seconds) * len(todo) / workers)} on {workers} worker{'s'[:workers > 1]}, from " \
-        f"{len(seconds)} finished" if seconds else "no estimate: no finished run"
-    lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time left: {left}",
+    workers = _worker_count(workers, todo)
+    left = "no estimate: no finished run"
+    if seconds:
+        time_left = in_words(median(seconds) * len(todo) / workers)
+        left = f"about {time_left} on {workers} worker{'s'[:workers > 1]}, from {len(seconds)} finished"
+    lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time "
+             f"left: {left}",
              *(f"  {point}" for point in list(todo)[:SHOWN])]
     return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))
 
@@ -86,67 +95,78 @@ def _seconds(page: Page) -> list[float]:
 
 
 def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:
-    """Variables of each worker: with GPUs each sees one of them, in turn (`gpus`: their names, default: this
-    machine's). Default of `workers`: one a GPU, else one a core."""
+    """Variables of each worker: with GPUs each sees one of them, in turn (`gpus`: their names,
+    default: this machine's). Default of `workers`: one a GPU, else one a core."""
     gpus = _gpus() if gpus is None else gpus
     workers = workers or len(gpus) or _cores()
     return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} if gpus else {} for i in range(workers)]
 
 
-def _some(workers: int | None, todo: dict[str, Run]) -> int:
+def _worker_count(workers: int | None, todo: dict[str, Run]) -> int:
     return max(1, min(len(environments(workers)), len(todo)))
 
 
 def _gpus() -> list[str]:
     import torch
-    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-    return [name for name in names.split(",")[:torch.cuda.device_count()] if name]
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return [name for name in names.split(",")[:count] if name]
 
 
 @contextmanager
 def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Client]:
-    """A client of the scheduler, or of a cluster of processes on this machine, which ends with it."""
+    """A client of the scheduler, or of a cluster of processes on this machine, which ends with
+    it."""
     if scheduler:
         try:
             client = Client(scheduler, timeout="20s")
         except (OSError, ValueError, TypeError):
-            raise UserError(f"no Dask scheduler answers at {scheduler}: should be tcp://host:port") from None
+            raise UserError(f"no Dask scheduler answers at {scheduler}: should be "
+                            f"tcp://host:port") from None
         with silence_logging_cmgr(logging.CRITICAL), client:
             try:
                 yield client
             except (FuturesCancelledError, CommClosedError):
-                raise UserError(f"the scheduler {scheduler} is gone; the same command runs what is missing") from None
+                raise UserError(f"the scheduler {scheduler} is gone; the same command runs what is "
+                                f"missing") from None
         return
-    each, security = environments(workers), Security.temporary()        # a port of this machine is open to its users
+    # a port of this machine is open to its users
+    each, security = environments(workers), Security.temporary()
     loopback = {"host": "127.0.0.1", "protocol": "tls://", "security": security, "dashboard": False,
                 "dashboard_address": "127.0.0.1:0"}
     options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
     nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
     with kernel_environment(max(1, _cores() // len(each)), run.profile), \
             SpecCluster(nannies, {"cls": Scheduler, "options": loopback | {"port": 0}},
-                        security=security, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
+                        security=security,
+                        silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
         try:
             yield client
         except BaseException:
             for nanny in cluster.workers.values():          # a kernel would not hear Ctrl-C
                 nanny.auto_restart = False
-                kill([psutil.Process(nanny.pid)] if nanny.pid and psutil.pid_exists(nanny.pid) else [])
+                kill([psutil.Process(nanny.pid)]
+                     if nanny.pid and psutil.pid_exists(nanny.pid) else [])
             raise
 
 
-def _run_all(client: Client, todo: dict[str, Run], limits: Limits, progress: RunProgress) -> dict[str, str]:
-    """Errors by point. As many runs are with the cluster as it has threads: what waits there would be blamed for the
-    death of a worker that was to run it next, and fill the scheduler's memory."""
+def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
+             progress: RunProgress) -> dict[str, str]:
+    """Errors by point. As many runs are with the cluster as it has threads: what waits there would
+    be blamed for the death of a worker that was to run it next, and fill the scheduler's memory."""
     waiting, under_way, failed = deque(todo), {}, {}
     (home() / "_build").mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
-        there = QUIET | {k: v for k, v in os.environ.items() if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")}
-        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": next(iter(todo.values())).profile}
+        there = QUIET | {k: v for k, v in os.environ.items()
+                         if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")}
+        there |= {"PROBEBOOK_HOME": str(home()),
+                  "PROBEBOOK_PROFILE": next(iter(todo.values())).profile}
         while waiting or under_way:
             room = max(1, sum(client.nthreads().values()))
             while waiting and len(under_way) < room:
                 run = todo[point := waiting.popleft()]
-                future = client.submit(_run_one, run.page.name, run.profile, run.values, run.id, there, token.name,
+                future = client.submit(_run_one, run.page.name, run.profile, run.values, run.id,
+                                       there, token.name,
                                        limits, pure=False)
                 under_way[future] = point, time.monotonic()
             try:
@@ -169,34 +189,37 @@ def _error(future) -> str:
     if isinstance(error, KilledWorker):
         return f"its worker died {error.allowed_failures + 1} times (killed, or out of memory)"
     raise UserError(str(error) if isinstance(error, UserError) else
-                    f"a worker cannot run this: {_line(error)}") from None
+                    f"a worker cannot run this: {_one_line(error)}") from None
 
 
 def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str, str], token: str,
              limits: Limits) -> str:
-    """On a worker: the error of one run, "" if there is none. UserError: other sources, or another folder, than where
-    the sweep was started."""
+    """On a worker: the error of one run, "" if there is none. UserError: other sources, or another
+    folder, than where the sweep was started."""
     os.environ.update(there)
     if not Path(token).exists():
-        raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a folder that all share")
+        raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a "
+                        f"folder that all share")
     try:
         run = plan(Page(name), profile, values)
         same = run.id == run_id
     except OSError as e:
-        return _line(e)
+        return _one_line(e)
     if not same:
-        raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} is asked for: "
-                        "it has other sources, data or versions (or they have changed since the sweep began)")
+        raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} "
+                        f"is asked for: "
+                        "it has other sources, data or versions (or they have changed since the "
+                        "sweep began)")
     try:
         warm = _server(tuple(modules(run.page)))
         execute(run, limits=limits, server=warm and warm.if_worth())
     except PageFailed as e:
         return str(e)
     except Exception as e:
-        return _line(e)
+        return _one_line(e)
     return ""
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return hide_secrets(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
 

@@ -22,25 +22,30 @@ class Sweep(BaseModel):
     page: str
     profile: str = "pocket"
     fixed: Point = {}                                                       # values of every run
-    grid: dict[str, list] | None = None                                     # every combination of these
+    grid: dict[str, list] | None = None  # every combination of these
     points: list[Point] | None = Field(None, alias="list")                  # and these
-    exclude: list[Point] = []                                               # but none that agrees with one of these
-    seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None    # each of them with every seed
+    exclude: list[Point] = []  # but none that agrees with one of these
+    # each of them with every seed
+    seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None
 
     def asked(self) -> list[Point]:
-        """The points of the grid, then of the list, each with every seed; one without values if there is neither."""
-        rows = [] if self.grid is None else [dict(zip(self.grid, row)) for row in product(*self.grid.values())]
+        """The points of the grid, then of the list, each with every seed; one without values if
+        there is neither."""
+        rows = [] if self.grid is None else [dict(zip(self.grid, row))
+                                             for row in product(*self.grid.values())]
         rows += [{}] if self.grid is self.points is None else self.points or []
         if self.seeds is None:
             return rows
         if twice := [row for row in [self.fixed, *rows] if "seed" in row]:
             raise UserError(f"seeds, and {text(twice[0])}: give seeds in one place")
-        return [row | {"seed": s} for row in rows for s in (range(self.seeds) if isinstance(self.seeds, int)
+        return [row | {"seed": s} for row in rows
+                for s in (range(self.seeds) if isinstance(self.seeds, int)
                                                             else self.seeds)]
 
 
 def read(path: Path) -> dict[str, Run]:
-    """The runs that a sweep's file asks for, each once, by the values of its point, in order. UserError: as `checked`.
+    """The runs that a sweep's file asks for, each once, by the values of its point, in order.
+    UserError: as `checked`.
     """
     runs: dict[str, tuple[str, Run]] = {}
     for point, run in checked(path):
@@ -51,35 +56,40 @@ def read(path: Path) -> dict[str, Run]:
 def checked(path: Path) -> list[tuple[str, Run]]:
     """The same, some perhaps twice, in a tenth of the time: without their ids.
 
-    UserError: no such file, another key, a value that a page does not take or a layer that a model lacks, with the
-    point that it is of; nothing to run."""
+    UserError: no such file, another key, a value that a page does not take or a layer that a model
+    lacks, with the point that it is of; nothing to run."""
     try:
         sweep = Sweep.model_validate(from_file(path))
     except ValidationError as e:
         raise UserError(f"{path}: {_problem(e.errors()[0])}") from None
     page, runs = find(sweep.page), []
-    rules = [{name: _any_of(page, name, value) for name, value in rule.items()} for rule in sweep.exclude]
+    rules = [{name: _any_of(page, name, value) for name, value in rule.items()}
+             for rule in sweep.exclude]
     for point in sweep.asked():
         try:
             run = plan(page, sweep.profile, sweep.fixed | point)
-            if any(all(run.values[name] in values for name, values in rule.items()) for rule in rules):
+            if any(all(run.values[name] in values for name, values in rule.items())
+                   for rule in rules):
                 continue
             check_layers(page.types, run.values)
         except UserError as e:
             raise UserError(f"{path}, point {text(point)}: {e}") from None
         runs.append((text({name: run.values[name] for name in point}), run))
     if not runs:
-        raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude leaves none")
+        raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude "
+                        f"leaves none")
     return runs
 
 
 def text(values: Point) -> str:
     """Values as one line: n=3, seed=0."""
-    return ", ".join(f"{name}={value}" for name, value in values.items()) or "of the page's own values"
+    return ", ".join(f"{name}={value}"
+                     for name, value in values.items()) or "of the page's own values"
 
 
 def _any_of(page, name: str, value: Any) -> list:
-    """What an exclusion means by a value: this one or, where the parameter itself takes no such list, any of a list."""
+    """What an exclusion means by a value: this one or, where the parameter itself takes no such
+    list, any of a list."""
     try:
         return [coerce(page.types, {name: value}, page.name)[name]]
     except UserError:
@@ -93,4 +103,5 @@ def _problem(error: dict) -> str:
     if error["type"] != "extra_forbidden":
         return f"{key}: {error['msg']}"
     known = [field.alias or name for name, field in Sweep.model_fields.items()]
-    return f"no key {key!r}, {get_close_matches(key, known, 1, 0)[0]} perhaps: there are {', '.join(known)}"
+    near = get_close_matches(key, known, 1, 0)[0]
+    return f"no key {key!r}, {near} perhaps: there are {', '.join(known)}"

@@ -1,8 +1,9 @@
 """Warm kernels: one process imports the libraries once, each kernel is a fork of it.
 
-The process (`python -m probebook.runs.warm MODULE …`) reads a line of JSON per kernel (command, environment, folder),
-forks and answers with the new process's number; at the end of its input it ends, and its kernels see that their parent
-is gone. It imports and computes nothing, so there are no threads, seeds or caches that two kernels could share.
+The process (`python -m probebook.runs.warm MODULE …`) reads a line of JSON per kernel (command,
+environment, folder), forks and answers with the new process's number; at the end of its input it
+ends, and its kernels see that their parent is gone. It imports and computes nothing, so there are
+no threads, seeds or caches that two kernels could share.
 """
 from __future__ import annotations
 
@@ -21,22 +22,26 @@ from importlib import import_module
 import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
-LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot", "seaborn",
+LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot",
+             "seaborn",
              "myst_nb.ext.glue", "scipy.stats", "sklearn.linear_model", "torch", "datasets",
              "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
              "transformers.models.modernbert.modeling_modernbert",       # the pocket models' own
              "transformers.models.llama.modeling_llama")
 FEW = 2             # kernels that start by themselves in the time that the server takes to start
-INLINE = "module://matplotlib_inline.backend_inline"     # what a kernel sets before a page imports matplotlib
+# what a kernel sets before a page imports matplotlib
+INLINE = "module://matplotlib_inline.backend_inline"
 
 
 class Server:
-    """Forks kernels from a process that has imported `modules` beside LIBRARIES; usable from several threads.
+    """Forks kernels from a process that has imported `modules` beside LIBRARIES; usable from
+    several threads.
 
     The process starts at the first kernel, and anew if it has died. A context manager ends it."""
 
     def __init__(self, modules: Iterable[str]):
-        self.modules, self.process, self.lock, self.asked = sorted(modules), None, threading.Lock(), 0
+        self.modules, self.process = sorted(modules), None
+        self.lock, self.asked = threading.Lock(), 0
 
     def __enter__(self) -> Server:
         return self
@@ -49,18 +54,21 @@ class Server:
             self.process.stdout.close()
 
     def if_worth(self) -> Server | None:
-        """The server, but None for the first FEW that ask: nobody waits for its start who would not gain by it."""
+        """The server, but None for the first FEW that ask: nobody waits for its start who would not
+        gain by it."""
         with self.lock:
             self.asked += 1
             return self if self.asked > FEW else None
 
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
-        """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has died of it."""
+        """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has died
+        of it."""
         answer = ""
         with self.lock, suppress(OSError):
             if not self.process or self.process.poll() is not None:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, *LIBRARIES, *self.modules], stdin=subprocess.PIPE,
+                    [sys.executable, "-m", __name__, *LIBRARIES, *self.modules],
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE, text=True, start_new_session=True)
             self.process.stdin.write(json.dumps([command, env, folder]) + "\n")
             self.process.stdin.flush()
@@ -77,7 +85,8 @@ def server(modules: Collection[str]) -> Server | None:
 
 
 class Forked:
-    """A server's fork, as far as `LocalProvisioner` asks of a `Popen`; how it ended is not known."""
+    """A server's fork, as far as `LocalProvisioner` asks of a `Popen`; how it ended is not
+    known."""
     stdin = stdout = stderr = None
 
     def __init__(self, pid: int):
@@ -117,15 +126,16 @@ class WarmProvisioner(LocalProvisioner):
 
 
 def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
-    """Fork at each request: what the fork is to be, None in the server itself at the end of its input."""
+    """Fork at each request: what the fork is to be, None in the server itself at the end of its
+    input."""
     os.environ["MPLBACKEND"] = INLINE
-    os.environ["JPY_PARENT_PID"] = str(os.getpid())               # ipykernel reads it when it is imported
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel reads it when it is imported
     for name in modules:
-        with suppress(ImportError):                               # the page that wants it will say so
+        with suppress(ImportError):  # the page that wants it will say so
             import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)                 # no kernel waits to be reaped
     gc.collect()
-    gc.freeze()                                                   # or a kernel's first collection copies all pages
+    gc.freeze()  # or a kernel's first collection copies all pages
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
@@ -141,7 +151,7 @@ def _become(command: list[str], env: dict[str, str], folder: str) -> None:
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)                                                 # the server's output is its line to the runner
+    os.dup2(2, 1)  # the server's output is its line to the runner
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from probebook.base import UserError, read_yaml
 from probebook.runs.archive import stored
 from probebook.runs.pages import Page, home
-from probebook.runs.store import kept, of_the_book
+from probebook.runs.store import book_run, hidden_outputs
 
 
 class Told(BaseModel):
@@ -123,7 +123,7 @@ def quoted(page: str) -> dict:
     """Numbers and words that a page's text quotes, of the run that the book is made of, by name without colons.
 
     UserError: the run is not finished."""
-    return {name.replace(":", ""): _value(text) for name, text in kept(of_the_book(page).read())
+    return {name.replace(":", ""): _value(text) for name, text in hidden_outputs(book_run(page).read())
             if not name.startswith("probebook:")}
 
 

@@ -1,4 +1,10 @@
-"""How pages run: parameters, execution, stored results. A page imports what it needs from here."""
+"""How pages run, and what a run leaves: parameters, execution, sweeps, results.
+
+A page writes tables; a run holds them; the archive keeps the tables of some runs with the sources;
+`results` reads the tables of many runs. A page imports what it needs from here:
+
+from probebook.runs import Count, ModelName, record, start
+"""
 from probebook.runs.archive import determinism_table, stored, swept
 from probebook.runs.page import in_text, record, start
 from probebook.runs.schema import (

@@ -43,8 +43,8 @@ MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.
 
 
 def add(run: Run, name: str) -> Path:
-    """Write the tables of a finished run and `manifest.json`; an older record of that name is
-    replaced whole."""
+    """Write the tables of a finished run and `manifest.json`. An older entry of that name is
+    replaced as a whole."""
     notebook = run.read()
     folder = home() / "data" / "records" / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
@@ -64,14 +64,14 @@ def add(run: Run, name: str) -> Path:
 
 
 def manifests() -> dict[str, dict]:
-    """Manifests of all stored runs, by PAGE/NAME."""
+    """Manifests of all archived runs, by PAGE/NAME."""
     root = home() / "data" / "records"
     return {path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
             for path in sorted(root.glob("*/*/*/manifest.json"))}
 
 
 def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
-    """A table of every stored run of a page, by the run's name; rows are its ids, columns its
+    """One table of every archived run of a page, by the run's name. Rows are its ids, columns its
     metrics."""
     import pandas as pd
     found = {}
@@ -85,8 +85,11 @@ def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
 
 
 def swept(name: str) -> pd.DataFrame:
-    """Metrics of a sweep's runs, a row a value: of `data/records/sweeps/NAME.csv`, or of a CSV that
-    `probebook results PAGE --all` printed. UserError: no such file, or another table."""
+    """Metrics of a sweep's runs, one value per row.
+
+    `name`: a file `data/records/sweeps/NAME.csv`, or a CSV that `probebook results PAGE --all`
+    printed. UserError: there is no such file, or it holds another table.
+    """
     import pandas as pd
     path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
@@ -101,7 +104,7 @@ def swept(name: str) -> pd.DataFrame:
 
 
 def folder(name: str) -> Path:
-    """Folder of a stored run. UserError: there is none of that name."""
+    """Folder of an archived run. UserError: there is none of that name."""
     names = list(manifests())
     if name not in names:
         raise UserError(f"no stored run {name!r}: there are {', '.join(names) or 'none'}")
@@ -109,11 +112,12 @@ def folder(name: str) -> Path:
 
 
 def determinism_table() -> pd.DataFrame:
-    """What `benchmarks/determinism.py` found, a page a row; shares are of a metric's largest value.
+    """The findings of `benchmarks/determinism.py`, one page per row.
 
-    Columns: metrics (how many), again (those that differ between two equal runs), two threads
-    (those that differ by more than 1e-6 from one thread), largest (difference, as a share), where
-    (the metrics with the three largest)."""
+    Columns: metrics (their number), again (how many differ between two equal runs), two threads
+    (how many differ by more than 1e-6 from a run with one thread), largest (the largest difference,
+    as a share of the metric's largest value), where (the three metrics that differ most).
+    """
     import pandas as pd
     found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
 
@@ -128,11 +132,10 @@ def determinism_table() -> pd.DataFrame:
 
 
 def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()) -> int:
-    """Write the runs of `pages` (names or beginnings; none: all) that fit `where` into a zip file;
-    how many.
+    """Write runs into a zip file and return their number.
 
-    A damaged run is left out and named on stderr. UserError: no run is left, conditions as in
-    `results.fitting`.
+    `pages`: names of pages or their beginnings (none: all pages). `where`: conditions as in
+    `results.fitting`. A damaged run is left out and named on stderr. UserError: no run is left.
     """
     records = {(r.page, r.run): r for page in pages or [""] for r in read_all(page)}
     from probebook.runs.results import fitting, parameters
@@ -156,12 +159,11 @@ def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()
 
 
 def import_runs(file: Path) -> dict[str, int]:
-    """Add the runs of a zip file to `_build/runs`, each whole or not at all; counts: imported,
-    already there, refused.
+    """Add the runs of a zip file to `_build/runs` and count them: imported, already there, refused.
 
-    A run that is there and whole is kept. One that is not what its checksums say, or was written by
-    a newer version, is refused and named on stderr. UserError, and nothing is written: no zip file,
-    or one that holds anything else.
+    Each run is added completely or not at all. An intact run that is already there stays. A run is
+    refused, and named on stderr, if its checksums do not match or if a newer version wrote it.
+    UserError, and nothing is written, if the file is no zip file or holds anything else.
     """
     counts = {"imported": 0, "already there": 0, "refused": 0}
     partial = home() / "_build" / "partial"
@@ -205,7 +207,8 @@ def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list
 
 def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str,
           new: Path) -> str:
-    """Unpack one run into `new`, check it, give it its place; which count it belongs to."""
+    """Unpack one run into `new`, check it and move it to its place. Returns the count that it
+    belongs to."""
     folder = run_folder(page, run)
     if intact(folder):
         return "already there"
@@ -229,7 +232,7 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
 
 
 def _problem(folder: Path, page: str, run: str) -> str:
-    """What is wrong with an unpacked run, in a few words; empty if nothing is."""
+    """What is wrong with an unpacked run, in a few words; empty if it is intact."""
     record = read_record(folder)
     if record is None:
         try:

@@ -1,5 +1,8 @@
-"""papermill's engine with fewer writes: of a page of fifty cells it would write all that is there a
-hundred times."""
+"""papermill's engine with fewer writes.
+
+papermill writes the whole partial notebook before and after every cell, about a hundred times for a
+page of fifty cells.
+"""
 from __future__ import annotations
 
 import time
@@ -11,8 +14,8 @@ SECONDS = 5         # between two writes of the partial notebook
 
 
 class Seldom(NBClientEngine):
-    """Executes as papermill does, but writes the partial notebook every few seconds, and at the end
-    in any case."""
+    """Executes a page as papermill does, but writes the partial notebook every few seconds and at
+    the end."""
 
     @classmethod
     def execute_managed_notebook(cls, nb_man, kernel_name, **given):

@@ -1,5 +1,7 @@
-"""Run pages: in parallel, each in a kernel of its own, with live progress. Only an exception means
-failure."""
+"""Run pages in parallel, each in a kernel of its own, with live progress.
+
+Only an exception counts as a failure.
+"""
 from __future__ import annotations
 
 import logging
@@ -38,18 +40,18 @@ QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error",
 
 
 class PageFailed(Exception):
-    """A cell raised, its kernel died or was ended; the message is one line with the cell's number
-    and the error."""
+    """A cell raised an error, or its kernel died or was ended. The message is one line with the
+    cell's number."""
 
 
 def run_all(runs: list[Run], force: bool = False,
             limits: Limits = Limits()) -> list[Run]:  # noqa: B008
-    """Run what is not finished yet (everything with `force`); returns the runs that failed.
+    """Run all pages that are not finished (with `force`: all) and return the runs that failed.
 
-    As many pages at a time as cores, one on a GPU, each within `limits`: the longest first, and
-    pages of different chapters together, since those of one chapter wait for what they share.
-    Progress and failures go to stderr. Parameters are checked against the models before any kernel
-    starts (UserError).
+    As many pages run at a time as there are cores, or one on a GPU, each within `limits`. The
+    longest page starts first. Pages of different chapters run side by side, because pages of one
+    chapter wait for what they share. Progress and failures go to stderr. UserError, before any
+    kernel starts: a layer that a model lacks.
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
@@ -72,7 +74,7 @@ def run_all(runs: list[Run], force: bool = False,
                             server and server.if_worth())
                     error = ""
                 except Exception as e:
-                    error = _said(e, run)
+                    error = _failure_message(e, run)
                     failed.append(run)
                 progress.end(key, run.page.name, time.monotonic() - began, error)
 
@@ -92,12 +94,13 @@ def run_all(runs: list[Run], force: bool = False,
 
 
 def _key(run: Run) -> str:
-    """Names one of several runs; pages that say the same have the same id."""
+    """Names one of several runs. The id alone is not enough: pages with equal sources have equal
+    ids."""
     return f"{run.page.name} {run.id}"
 
 
 class _Queue:
-    """Runs in the order in which they should begin."""
+    """The runs that wait, in the order in which they should begin."""
 
     def __init__(self, runs: list[Run], seconds: dict[str, float]):
         self.waiting = sorted(runs, key=lambda run: -seconds[_key(run)])
@@ -105,7 +108,8 @@ class _Queue:
 
     @contextmanager
     def next(self) -> Iterator[Run]:
-        """The longest run that waits, if there is one of a chapter that no run is under way of."""
+        """The longest waiting run of a chapter that is not running, if there is one; else the
+        longest of all."""
         with self.lock:
             free = [run for run in self.waiting if run.page.chapter not in self.chapters]
             run = (free or self.waiting)[0]
@@ -119,46 +123,49 @@ class _Queue:
 
 
 def _server(runs: list[Run]) -> AbstractContextManager[Server | None]:
-    """What forks the kernels of several runs."""
+    """The server that forks the kernels of several runs."""
     from probebook.runs.warm import server
     return server({name for run in runs for name in modules(run.page)}) or nullcontext()
 
 
-def _said(error: Exception, run: Run) -> str:
-    """What progress says of a run that failed."""
+def _failure_message(error: Exception, run: Run) -> str:
+    """The message that progress shows for a run that failed."""
     what = {PageFailed: "failed at ",
             UserError: "failed: "}.get(type(error), f"failed: {type(error).__name__}: ")
     return f"{what}{error}\n  its partial notebook: {run.partial.relative_to(home())}"
 
 
 def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
-            limits: Limits = Limits(),
-            stopped: Callable[[], bool] = lambda: False,              # noqa: B008
+            limits: Limits = Limits(),                                # noqa: B008
+            stopped: Callable[[], bool] = lambda: False,
             server: Server | None = None) -> None:
-    """Run one page and write its folder, once every cell has ended without an error; PageFailed
-    says what was wrong. The kernel is the server's fork, or started anew.
+    """Run one page and write its folder once every cell has ended without an error.
 
-    Of two processes that are asked for the same run one waits for the other (until `stopped`), and
-    finds it finished. The lock is the operating system's, so a killed process leaves none
-    behind."""
+    The kernel is a fork of `server`, or starts anew without one. If another process is making the
+    same run, this one waits for it (until `stopped` says so) and then finds the run finished. The
+    lock belongs to the operating system, so a killed process leaves none behind. PageFailed says
+    what was wrong.
+    """
     try:
-        with alone(run, stopped):
+        with exclusive(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
                     raise PageFailed("its end: the page, the code or the data have changed "
                                      "meanwhile: run it again")
-                run.finish(*_tidy(notebook, run, time.monotonic() - began))
+                run.finish(*_without_metadata(notebook, run, time.monotonic() - began))
     except OSError as e:
         raise PageFailed(f"its folder: {e.strerror or e}: "
                          f"{e.filename or run.partial.parent}") from e
 
 
 @contextmanager
-def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
-    """While it holds, no other process executes the run. Timeout: `stopped` said so before the
-    other one had ended."""
+def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False):
+    """While the context lasts, no other process executes the run.
+
+    Timeout: `stopped` said so before the other process had ended.
+    """
     lock = run_lock(run.page.name, run.id)
     try:
         lock.acquire(blocking=False)
@@ -174,7 +181,8 @@ def alone(run: Run, stopped: Callable[[], bool] = lambda: False):
 
 def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
               server: Server | None) -> nbformat.NotebookNode:
-    """The page's notebook after all cells; saved as the run's partial notebook meanwhile."""
+    """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
+    notebook."""
     import nbformat
     import papermill
     # it guesses types of parameters, ours are declared
@@ -218,10 +226,11 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     raise PageFailed(hide_secrets(f"cell {current[0]} of {total}: {ended() or problem}"))
 
 
-def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nbformat.NotebookNode,
+def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
+                      seconds: float) -> tuple[nbformat.NotebookNode,
                                                                               float, str, str]:
-    """The notebook without keys, and with what the run table tells in place of papermill's metadata
-    (times, paths of this machine); then seconds, finished, commit."""
+    """The notebook without keys and without papermill's metadata (times, paths of this machine),
+    then seconds, time of the end, commit."""
     notebook = hide_secrets(notebook)
     for part in (notebook, *notebook.cells):
         part.metadata.pop("papermill", None)
@@ -241,7 +250,7 @@ def _tidy(notebook: nbformat.NotebookNode, run: Run, seconds: float) -> tuple[nb
 
 @contextmanager
 def kernel_environment(threads: int, profile: str):
-    """What kernels inherit: quiet libraries, as many threads as there are cores for each, the
+    """What kernels inherit: quiet libraries, a number of threads that suits the cores, the
     profile."""
     # one number for all, or they fight for cores
     threads = os.environ.get("OMP_NUM_THREADS", str(threads))
@@ -256,7 +265,7 @@ def kernel_environment(threads: int, profile: str):
 
 
 def _cores() -> int:
-    """Cores this process may use; knows a container's share as well."""
+    """Cores that this process may use; in a container, the container's share."""
     from joblib import cpu_count
     return cpu_count()
 

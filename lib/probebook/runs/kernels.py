@@ -1,5 +1,4 @@
-"""Kernels of pages: reached through files instead of ports, ended when they take too long or too
-much memory."""
+"""Kernels of pages: they talk through files instead of ports, and end when they exceed a limit."""
 from __future__ import annotations
 
 import re
@@ -25,15 +24,15 @@ EVERY = .2      # seconds between two looks at a kernel's memory
 
 @dataclass(frozen=True)
 class Limits:
-    """What a page may take: seconds of wall time, bytes of memory of its kernel with all its
-    children. None: any."""
+    """What a page may take: `seconds` of wall time, bytes of `memory` of its kernel and all its
+    children. None: no limit."""
     seconds: float | None = None
     memory: int | None = None
 
 
 def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
-    """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: neither a time
-    nor a size."""
+    """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: no such time or
+    size."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
     found = TIME.fullmatch(seconds.strip()) if seconds else None
     if seconds and not found:
@@ -52,11 +51,12 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 @contextmanager
 def watched(limits: Limits,
             server: Server | None = None) -> Iterator[tuple[type, Callable[[], str]]]:
-    """A class of kernel managers for one page, and a function that says why its kernel was ended
-    (empty: it was not). With a server the kernel is its fork.
+    """A class of kernel managers for one page, and a function that says why its kernel was ended.
 
-    Addresses are files of a folder of its own, since kernels that start at the same time take each
-    other's ports."""
+    The function returns an empty text if the kernel was not ended. With a server the kernel is its
+    fork. Kernels that start at the same time would take each other's ports, so their addresses are
+    files in a folder of their own.
+    """
     from jupyter_client import AsyncKernelManager
 
     class Watched(AsyncKernelManager):
@@ -78,8 +78,11 @@ def watched(limits: Limits,
 
 @contextmanager
 def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
-    """A list: processes that are put into it are ended, with their children, once they are beyond a
-    limit; and a function that says why they were (empty: they were not)."""
+    """A list of processes to watch, and a function that says why they were ended.
+
+    Processes in the list are ended, with their children, as soon as they exceed a limit. The
+    function returns an empty text if they were not.
+    """
     reasons, over, processes = [], threading.Event(), []
     watch = threading.Thread(target=_watch, args=(limits, processes, reasons, over), daemon=True)
     watch.start()
@@ -91,7 +94,7 @@ def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callabl
 
 
 def _watch(limits, processes, reasons, over) -> None:
-    """Until it is over: end the processes once they are beyond a limit."""
+    """Ends the processes once they exceed a limit; returns when that happens or `over` is set."""
     began = time.monotonic()
     while not over.wait(EVERY):
         if limits.seconds and time.monotonic() - began > limits.seconds:
@@ -105,7 +108,7 @@ def _watch(limits, processes, reasons, over) -> None:
 
 
 def _memory(process: psutil.Process) -> int:
-    """Resident bytes of a process and its children; of those that are gone none."""
+    """Resident bytes of a process and its children; 0 for those that have ended."""
     used = 0
     with suppress(psutil.NoSuchProcess):
         for one in (process, *process.children(recursive=True)):

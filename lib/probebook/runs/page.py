@@ -1,5 +1,5 @@
-"""What a page calls: `start` checks its parameters and seeds it, `record` keeps a table of its
-results."""
+"""What a page calls: `start` checks its parameters and sets its seed, `record` writes a table of
+its results."""
 from __future__ import annotations
 
 import json
@@ -24,13 +24,13 @@ PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
 def start(page: dict) -> None:
-    """Make a page ready to run: call `start(globals())` right after the parameters cell; it shows
+    """Make a page ready to run: call `start(globals())` right after the parameters cell. It shows
     nothing.
 
-    Checks the parameters (an undeclared plain value is an unknown parameter), writes them back in
-    their declared types, seeds Python, NumPy and torch with `seed` (0 if the page has none), sets
-    the figure style, and has tables show text as it is written. UserError: one line, as `probebook
-    run` gives it before a kernel starts.
+    It checks the parameters (an undeclared plain value is an unknown parameter) and writes them
+    back in their declared types. It seeds Python, NumPy and torch with `seed` (0 if the page has
+    none), sets the style of figures, and escapes text in tables. UserError: the same line that
+    `probebook run` prints before a kernel starts.
     """
     types = page.get("__annotations__", {})
     given = {name: value for name, value in page.items()
@@ -68,12 +68,12 @@ def start(page: dict) -> None:
 
 
 def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
-    """Keep a table of results in the page's notebook: one row per item, `ids` name it, every other
-    column is a metric.
+    """Write a table of results into the page's notebook. Nothing is shown.
 
-    Nothing is shown. `probebook results PAGE` prints all tables as CSV: table, ids, metric, value.
-    UserError: an id that is no column or is called as one of the results', a metric that is no
-    number, a name that is none of a file. A name may be used once on a page.
+    One item per row; the columns in `ids` name it, every other column is a metric. `probebook
+    results PAGE` prints all tables of a run as CSV: table, ids, metric, value. UserError: an id
+    that is missing or has a reserved name, a metric that is no number, a name that cannot name a
+    file. A page may use each name once.
     """
     if taken := {"table", "metric", "value"} & set(ids):
         raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column "
@@ -92,8 +92,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
 
 
 def in_text(**numbers) -> None:
-    """Numbers and words that the text around the cells quotes by the role glue; nothing is
-    shown."""
+    """Numbers and words that the text quotes by the role `glue`. Nothing is shown."""
     from myst_nb import glue
 
     for name, value in numbers.items():
@@ -101,7 +100,7 @@ def in_text(**numbers) -> None:
 
 
 def keep(name: str, mime: str, text: str) -> None:
-    """Keep a text in the page's notebook, unseen; `name` may be used once on a page."""
+    """Store a text in the page's notebook without showing it. A page may use each `name` once."""
     from IPython.display import display
     display({HIDDEN + mime: text}, raw=True,
             metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})

@@ -1,5 +1,4 @@
-"""Pages of the book: where they lie, their parameters, their profiles, and what of the library they
-import."""
+"""Pages of the book: their files, parameters and profiles, and the modules that they import."""
 from __future__ import annotations
 
 import ast
@@ -31,18 +30,19 @@ if importlib.util.find_spec("probebook") is None:  # elsewhere than in the book'
 INSTALL = """    !git clone -q --depth 1 {url} probebook
     %pip install -q -e probebook -c probebook/constraints.txt
     sys.path.insert(0, "probebook/lib")"""
-FENCE = re.compile(r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
-                   re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
+    re.MULTILINE | re.DOTALL)
 # of a page, or of a cell with nested options
 HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
 def home() -> Path:
-    """The book's folder, with `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout that
-    holds the library.
+    """The book's folder, which holds `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout.
 
-    UserError if the library is installed apart from the book and `PROBEBOOK_HOME` is not set."""
+    UserError: the library is installed apart from the book, and `PROBEBOOK_HOME` is not set.
+    """
     folder = os.environ.get("PROBEBOOK_HOME")
     if not folder and base.PACKAGE / "data" == base.DATA:
         raise UserError("the library is installed without the book's pages: set PROBEBOOK_HOME to "
@@ -61,7 +61,7 @@ class Page:
 
     @property
     def chapter(self) -> str:
-        """The folder that it lies in."""
+        """The folder that holds the page."""
         return self.name.partition("/")[0]
 
     @cached_property
@@ -103,10 +103,10 @@ class Page:
 
     @cached_property
     def code(self) -> list[tuple[list[str], str]]:
-        """Tags and source of each code cell: what jupytext reads, without the seconds that
-        importing it takes.
+        """Tags and source of each code cell, read without jupytext, which takes seconds to import.
 
-        UserError: the page has no header, or options that cannot be read."""
+        UserError: the page has no header, or options that cannot be read.
+        """
         header = HEADER.match(self.source)
         if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
             raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of "
@@ -130,7 +130,8 @@ class Page:
         return found
 
     def _options(self, text: str) -> dict:
-        """What the header of the page or of a cell says. UserError: it is no YAML mapping."""
+        """The options in the header of the page or of a cell. UserError: they are no YAML
+        mapping."""
         problem, options = "should be `name: value`", None
         try:
             options = (yaml.safe_load(text) if text else None) or {}
@@ -151,8 +152,8 @@ class Page:
 
     @property
     def install(self) -> NotebookNode:
-        """The first cell of its notebook: where the library is missing, as in Colab, it installs
-        the book."""
+        """The notebook's first cell. It installs the book where the library is missing, as in
+        Colab."""
         from nbformat.v4 import new_code_cell
         path = home() / "_config.yml"
         url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
@@ -161,7 +162,7 @@ class Page:
 
     @property
     def pair(self) -> str:
-        """Text of the notebook that lies beside the page."""
+        """Text of the notebook beside the page."""
         import nbformat
         notebook = self.notebook.copy()
         notebook.cells = [self.install, *notebook.cells]
@@ -175,7 +176,8 @@ def pages() -> list[Page]:
 
 
 def find(name: str) -> Page:
-    """The page whose name is `name` or, alone, begins with it. UserError: none or several."""
+    """The page called `name`, or the only one that begins with it. UserError: there is none, or
+    several."""
     names = [page.name for page in pages()]
     name = name.removeprefix("notebooks/").removesuffix(".md").removesuffix(".ipynb")
     fits = [n for n in names if n == name] or [n for n in names if n.startswith(name)]
@@ -202,7 +204,7 @@ def profile_values(profile: str) -> dict[str, dict]:
 
 
 def modules(page: Page) -> dict[str, Path]:
-    """Modules of the library that a page imports, directly or through others, with their files."""
+    """The library's modules that a page imports, directly or through others, with their files."""
     found: dict[str, Path] = {}
     todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
     while todo:
@@ -223,7 +225,7 @@ def _python(code: str) -> str:
 
 @cache
 def _imports(source: str, package: str) -> tuple[str, ...]:
-    """Names of the library's modules that a source may import, wherever in it."""
+    """Names of the library's modules that a source imports anywhere in it."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,8 +1,8 @@
-"""How far many runs have come: bars in a terminal, one line per finished run in a log, and the time
-left.
+"""Progress of many runs: bars in a terminal, one line per finished run in a log, and the time left.
 
-The time left comes from recorded durations (`data/durations.csv`), scaled by how long the runs that
-have ended took on this machine."""
+The time left comes from recorded durations (`data/durations.csv`), scaled by how long the finished
+runs took on this machine.
+"""
 from __future__ import annotations
 
 import csv
@@ -26,7 +26,8 @@ def _recorded() -> dict[tuple[str, str], float]:
 
 
 def expected(page: str, profile: str) -> float:
-    """Seconds that a page's own run of a profile took when it was last recorded, else USUAL."""
+    """Seconds that this page took in this profile when its duration was last recorded, else
+    USUAL."""
     return _recorded().get((page, profile), USUAL)
 
 
@@ -38,10 +39,12 @@ def in_words(seconds: float) -> str:
 
 
 class RunProgress:
-    """Shows runs by key: `begin`, `at_cell`, `end`; a context manager. All goes to stderr.
+    """Shows runs by key through `begin`, `at_cell` and `end`; a context manager. It writes to
+    stderr.
 
-    `expected`: seconds that each run should take. `workers`: runs at a time. `finished`: how many
-    more were there before; they count towards the total."""
+    `expected`: seconds that each run should take. `workers`: runs at a time. `finished`: runs that
+    were already there; they count towards the total.
+    """
 
     def __init__(self, expected: Mapping[str, float], workers: int, finished: int = 0):
         self.waiting, self.workers = dict(expected), workers
@@ -72,7 +75,7 @@ class RunProgress:
         self.bars.update(self.tasks[key], completed=number, total=cells)
 
     def end(self, key: str, label: str, seconds: float, error: str = "") -> None:
-        """A run has ended after so many seconds of its own; what went wrong is said at once."""
+        """A run has ended after so many seconds. Its error is shown at once."""
         self.done, self.failed = self.done + 1, self.failed + bool(error)
         usual, _ = self.under_way.pop(key, (self.waiting.pop(key, USUAL), 0.))
         if not error:
@@ -92,7 +95,7 @@ class RunProgress:
         return f"about {in_words(self.left())} left{failed}"
 
     def left(self) -> float:
-        """Seconds until all have ended, as far as one can tell."""
+        """Estimated seconds until all runs have ended."""
         pace, now = self.took / self.planned if self.planned else 1., time.monotonic()
         rest = [max(0., pace * usual - (now - begun)) for usual, begun in self.under_way.values()]
         waiting = [pace * usual for usual in self.waiting.values()]

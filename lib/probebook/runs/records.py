@@ -1,5 +1,5 @@
-"""The record of a run: what `record.json` in its folder says, and whether the folder is as it says;
-all records."""
+"""The record of a run, `record.json`: what it says, whether the run's folder agrees, and all
+records."""
 from __future__ import annotations
 
 import csv
@@ -25,8 +25,8 @@ NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 
 
 class Record(BaseModel):
-    """`record.json` of a run. A later schema may add fields; the meaning of these does not
-    change."""
+    """`record.json` of a run. A later schema may add fields, but does not change the meaning of
+    these."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_version: Literal[1] = 1
     page: str
@@ -46,19 +46,19 @@ class Record(BaseModel):
     sha256: str = ""                # of this record as JSON with sorted keys and this field empty
 
     def sealed(self) -> Record:
-        """The same with its own checksum."""
+        """A copy with its own checksum."""
         text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
         return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
 
 
 def run_folder(page: str, run: str) -> Path:
-    """Where the run with the id `run` lies, or will."""
+    """The folder of the run with the id `run`, whether it exists or not."""
     return home() / "_build" / "runs" / page / run
 
 
 def run_lock(page: str, run: str) -> FileLock:
-    """The lock that who makes a run holds, or who brings it here; the operating system frees it
-    with its holder."""
+    """The lock held by a process that makes or imports the run. The operating system frees it when
+    that process ends."""
     from filelock import FileLock
     path = home() / "_build" / "partial" / page / f"{run}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,8 +66,8 @@ def run_lock(page: str, run: str) -> FileLock:
 
 
 def read_record(folder: Path) -> Record | None:
-    """The record of a run's folder; None if it is not there, or damaged. Its files are checked by
-    `intact`."""
+    """The record in a run's folder; None if it is missing or damaged. `intact` checks the other
+    files."""
     try:
         record = Record.model_validate_json((folder / RECORD).read_bytes())
     except (OSError, ValidationError):
@@ -76,7 +76,7 @@ def read_record(folder: Path) -> Record | None:
 
 
 def intact(folder: Path) -> bool:
-    """Whether a run's folder holds what its record says, to the bit."""
+    """Whether every file of a run's folder has the checksum that its record gives."""
     record = read_record(folder)
     try:
         return record is not None and all(sha256(folder / name) == digest
@@ -86,8 +86,8 @@ def intact(folder: Path) -> bool:
 
 
 def read_all(page: str = "") -> list[Record]:
-    """Records of the runs of all pages whose names begin with `page`, oldest first. UserError:
-    there are none."""
+    """Records of all runs of pages whose names begin with `page`, oldest first. UserError: there
+    are none."""
     records, names = [], set()
     for folder in sorted(_root().glob("*/*/*/")):
         name = folder.parent.relative_to(folder.parents[2]).as_posix()
@@ -107,7 +107,7 @@ def read_all(page: str = "") -> list[Record]:
 
 
 def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
-    """Columns and rows of the list of runs, as `results.runs` has it."""
+    """Columns and rows of the table of runs that `results.runs` returns."""
     names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
     records = read_all(page)
     changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
@@ -118,7 +118,7 @@ def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
-    """A table as pandas writes it as CSV: all digits, nothing for None and NaN."""
+    """A table as CSV, as pandas writes it: all digits, nothing for None and NaN."""
     text = io.StringIO()
     plain_rows = (["" if value is None or value != value else value for value in row]
                   for row in rows)
@@ -127,14 +127,14 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
 
 
 def plain_value(value):
-    """A parameter's value in a table: numbers and text as they are; lists, truth values and null as
+    """A parameter's value for a table. Numbers and text stay; lists, truth values and null become
     JSON text."""
     return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
-    """Of records (oldest first) with the same page and parameters the last; stderr says how many
-    were left out."""
+    """The last of all records (oldest first) with the same page and parameters. stderr says how
+    many were left out."""
     last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record
             for record in records}
     if left := len(records) - len(last):
@@ -145,8 +145,8 @@ def newest(records: Sequence[Record]) -> list[Record]:
 
 
 def find_run(beginning: str) -> Record:
-    """The record of the run whose id begins so, four digits at least. UserError: none, several, or
-    it is damaged."""
+    """The record of the run whose id begins with these digits, at least four. UserError: there is
+    none, there are several, or it is damaged."""
     if not re.fullmatch("[0-9a-f]{4,20}", beginning):
         raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f "
                         f"at least")
@@ -162,12 +162,12 @@ def find_run(beginning: str) -> Record:
 
 
 def warn_damaged(page: str, run: str) -> None:
-    """Say that a run is damaged, and not among those that are read."""
+    """Say on stderr that a damaged run is left out."""
     print(f"{page}: run {run[:8]} is damaged, it is left out", file=sys.stderr)
 
 
 def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
-    """UserError: there is no such name; the nearest is told."""
+    """UserError: there is no such name; the message gives the nearest one."""
     near = difflib.get_close_matches(name, sorted(names), 1, 0)
     raise UserError(f"no {kind} {name!r}: "
                     + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near

@@ -1,7 +1,8 @@
-"""Results over runs: the list of them, their metrics as one table, its filters and pivots; how two
-runs differ.
+"""Results of many runs: the list of runs, their metrics as one table, filters, pivots, and
+comparisons.
 
-What is read is checked: a run whose record or metrics are damaged is left out and named on stderr.
+Every run is checked when it is read. A run with a damaged record or damaged metrics is left out and
+named on stderr.
 """
 from __future__ import annotations
 
@@ -36,18 +37,18 @@ MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
 
 
 def runs(page: str = "") -> pd.DataFrame:
-    """The finished runs of all pages whose names begin with `page`, one a row, oldest first.
+    """Finished runs of all pages whose names begin with `page`, one per row, oldest first.
 
-    Columns: page, run, profile, changed (parameters that are not the page's own), seconds, device,
-    finished (UTC), commit. UserError: there are none.
+    Columns: page, run, profile, changed (parameters that differ from the page's own), seconds,
+    device, finished (UTC), commit. UserError: there are none.
     """
     names, rows = table_rows(page)
     return pd.DataFrame(rows, columns=names)
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
-    """Parameters of runs, a row a run: numbers and text as they are; lists, truth values and null
-    as JSON text."""
+    """Parameters of runs, one run per row. Numbers and text stay; lists, truth values and null
+    become JSON text."""
     rows = [{name: plain_value(value) for name, value in record.parameters.items()}
             for record in records]
     return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
@@ -56,14 +57,14 @@ def parameters(records: Sequence[Record]) -> pd.DataFrame:
 def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (),
             names: Sequence[str] = (),
             keep: Sequence[str] = (), all_versions: bool = False) -> pd.DataFrame:
-    """What the runs recorded, a row a value: page, run, parameters that differ or are in `keep`,
+    """Metrics of runs, one value per row: page, run, parameters that differ or are in `keep`,
     table, ids, metric, value.
 
-    `where` has conditions such as "model=minilm", "layer>=2" on parameters and ids; `tables`,
-    `names` choose tables and metrics (all, if empty). A parameter that has an id's name, or that of
-    another column, is `p.NAME`; an id that is called page or run is `id.NAME`. Of runs with the
-    same parameters, made by other code or data, the newest counts, unless `all_versions`.
-    UserError: a name that is not there, nothing left.
+    `where`: conditions on parameters and ids, such as "model=minilm" or "layer>=2". `tables`,
+    `names`: the tables and metrics to return (empty: all). A parameter that shares its name with an
+    id or another column is called `p.NAME`; an id called page or run becomes `id.NAME`. Where
+    several versions of code or data were run with the same parameters, only the newest run counts,
+    unless `all_versions`. UserError: an unknown name, or nothing is left.
     """
     records = read_all(page)
     if not all_versions:
@@ -86,10 +87,10 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
 
 
 def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
-    """Rows that fit NAME=VALUE, or another of != < <= > >=; numbers compare as numbers. A row
-    without NAME fits none.
+    """Rows for which NAME=VALUE holds, or another of != < <= > >=. Numbers compare as numbers.
 
-    UserError: no such sign, a name that is not among `names`, text with < or >, no row that fits.
+    A row without NAME never fits. UserError: no such sign, a name that is not in `names`, text
+    compared by < or >, or no row is left.
     """
     match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", condition)
     if not match:
@@ -114,12 +115,12 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
 
 def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
           columns: Sequence[str] = ()) -> pd.DataFrame:
-    """The values of `metrics` with a row for each value of `rows` and a column for each of
+    """The values of `metrics` as a table, one row per value of `rows` and one column per value of
     `columns`.
 
-    `columns` empty: metric. `rows` empty: whatever else differs, the run aside. Values that lack
-    one of them are left out. UserError: an unknown column, two values for one cell (the line says
-    in what they differ).
+    `columns`: empty means metric. `rows`: empty means everything else that differs, except the run.
+    Values that lack one of them are left out. UserError: an unknown column, or two values for one
+    cell (the line says how they differ).
     """
     names = [name for name in long if name != "value"]
     for name in (*rows, *columns):
@@ -145,8 +146,8 @@ def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
 
 
 def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv") -> str:
-    """A table as text: CSV with all digits; Markdown, LaTeX (booktabs) with four, and text that
-    means itself."""
+    """A table as text: CSV with all digits, or Markdown or LaTeX (booktabs) with four digits and
+    escaped text."""
     if form == "csv":
         return frame.to_csv(index=False)
     from tabulate import tabulate
@@ -165,8 +166,8 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
     """How two runs of a page differ: parameters, metrics (a, b, difference), and the rest of their
     records.
 
-    Metrics differ if they are further apart than `tolerance`, times the larger one's size where
-    that is above 1. UserError: runs of two pages.
+    Metrics differ if they are further apart than `tolerance`; above 1 it is relative to the larger
+    one. UserError: runs of two pages.
     """
     if a.page != b.page:
         raise UserError(f"runs of two pages cannot be compared: {a.page}, {b.page}")
@@ -187,7 +188,7 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
 
 
 def _rest(record: Record) -> dict:
-    """What a run depends on beside its parameters."""
+    """What a run depends on besides its parameters."""
     return record.model_dump(include={"profile", "seed", "device", "threads", "commit"}) | {
         f"{name} version": version for name, version in record.versions.items()} | {
         f"data {name}": digest for name, digest in record.data.items()}
@@ -232,7 +233,7 @@ def _ids(long: pd.DataFrame) -> list[str]:
 
 
 def _chosen(frame: pd.DataFrame, column: str, wanted: Sequence[str]) -> pd.DataFrame:
-    """Rows whose `column` is one of `wanted`; all, if that is empty."""
+    """Rows whose `column` is one of `wanted`; all rows if `wanted` is empty."""
     for name in wanted:
         _known(column, name, frame[column].unique())
     return frame[frame[column].isin(wanted)] if wanted else frame
@@ -243,7 +244,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
-    """Ids that are numbers in some runs and text in others, as text."""
+    """Ids as text, where they are numbers in some runs and text in others."""
     for i, field in enumerate(part.schema):
         if field.name in names and not _is_text(field.type):
             part = part.set_column(i, field.name, part.column(i).cast(pa.string()))
@@ -251,7 +252,7 @@ def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
 
 
 def _list(text: str) -> str:
-    """A list as parameters show it, however it was typed."""
+    """A list in the form in which parameters show it, however it was typed."""
     try:
         return plain_value(yaml.safe_load(text))
     except yaml.YAMLError:
@@ -259,7 +260,7 @@ def _list(text: str) -> str:
 
 
 def _text(value) -> str:
-    """A cell as one line of text; numbers with four significant digits, whole ones with all."""
+    """A cell as one line of text. Whole numbers keep all digits, others four."""
     if pd.isna(value):
         return ""
     if isinstance(value, float):

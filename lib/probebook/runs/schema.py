@@ -36,8 +36,10 @@ Layer = Annotated[int, "hidden layer"]
 
 @dataclass(frozen=True)
 class Reads:
-    """Part of a parameter's type: the local files and folders that a value may name. Those that
-    exist are part of a run's id."""
+    """Part of a parameter's type: the local files and folders that a value may name.
+
+    Those that exist are part of a run's id.
+    """
     files: Callable[[str], tuple[str, ...]]
 
 
@@ -46,16 +48,15 @@ def _itself(path: str) -> tuple[str, ...]:
 
 
 def _encoder_files(text: str) -> tuple[str, ...]:
-    """NAME of "NAME", "NAME POOLING", "random:NAME", "corrupted-200:NAME"; of "vectors.txt-100"
-    also the file."""
+    """NAME in "NAME", "NAME POOLING", "random:NAME" and "corrupted-200:NAME"; the file in
+    "vectors.txt-100"."""
     name = re.sub(r" (pooler|cls|mean|max|last)$", "", text)
     name = re.sub(r"^(random|corrupted-\d+):", "", name)
     return name, re.sub(r"-\d+$", "", name)
 
 
 def _source_files(text: str) -> tuple[str, ...]:
-    """PATH of "PATH" or "coqa:PATH", and the training file that lies beside a file of
-    development."""
+    """PATH in "PATH" or "coqa:PATH", and the training file beside a development file."""
     path = Path(re.sub(r"^(coqa|hotpotqa):", "", text))
     return str(path), str(path.with_name(path.name.replace("dev", "train")) if path.name else path)
 
@@ -87,7 +88,7 @@ RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "all
 
 @dataclass(frozen=True)
 class Parameter:
-    """One declared parameter; `kind` is its type as the page writes it."""
+    """One declared parameter. `kind` is its type as the page writes it."""
     name: str
     kind: str
     type: Any
@@ -96,8 +97,8 @@ class Parameter:
 
 
 def declared(source: str, page: str = "this page") -> list[Parameter]:
-    """Parameters declared in the source of a parameters cell, in order. UserError if a statement is
-    no declaration."""
+    """Parameters in the source of a parameters cell, in order. UserError: a statement is no
+    declaration."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
     found = []
@@ -136,7 +137,8 @@ def coerce(types: dict[str, Any], values: dict[str, Any],
 
 
 def from_text(assignments: Sequence[str]) -> dict[str, str]:
-    """Values of `name=value` texts, still as text: `coerce` reads them in their declared types."""
+    """Values from texts `name=value`. They stay text; `coerce` reads them in their declared
+    types."""
     pairs = [assignment.partition("=") for assignment in assignments]
     for name, equals, _ in pairs:
         if not equals:
@@ -154,8 +156,8 @@ def from_file(path: Path) -> dict[str, Any]:
 
 
 def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]]:
-    """(parameter, path) of each file or folder that values may name, by their types' `Reads`; they
-    need not exist."""
+    """(parameter, path) for each file or folder that values may name by their types. They need not
+    exist."""
     found = []
     for name, type_ in types.items():
         for kind in (*_kinds(type_), *map(_items, _kinds(type_))):
@@ -167,8 +169,7 @@ def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]
 
 
 def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """UserError if a `Layer` parameter lies outside a model that is given as a `ModelName`
-    parameter."""
+    """UserError if a `Layer` parameter lies outside a model given as a `ModelName` parameter."""
     def of(kind: Any) -> list[tuple[str, Any]]:
         names = [name for name, type_ in types.items()
                  if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
@@ -189,7 +190,7 @@ def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
 
 
 def _type(node: ast.expr) -> Any:
-    """The type that an annotation means. ValueError: it is none of those that a page may use."""
+    """The type that an annotation means. ValueError: pages may not use it."""
     match node:
         case ast.Name(name) if name in TYPES:
             return TYPES[name]
@@ -210,24 +211,24 @@ def _type(node: ast.expr) -> Any:
 
 
 def _kinds(type_: Any) -> tuple:
-    """What a type may be: the members of a union, else itself."""
+    """The members of a union type, else the type itself."""
     return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
 def _items(kind: Any) -> Any:
-    """Type of a list's items; None: it is no list."""
+    """Type of a list's items; None if the type is no list."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     return get_args(kind)[0] if get_origin(kind) is list else None
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """A value, or the items of a list; those that are None aside."""
+    """A value, or the items of a list, without those that are None."""
     yield from (item for item in (value if isinstance(value, list) else [value])
                 if item is not None)
 
 
 def _read(type_: Any, value: Any) -> Any:
-    """Text as its declared type reads it: None, a list (`[1e-3, 2]`, as YAML), a constant of a
+    """Text read as its declared type: None, a list (`[1e-3, 2]`, as YAML), or a constant of a
     `Literal`."""
     kinds = _kinds(type_)
     items = next((items for kind in kinds if (items := _items(kind)) is not None), None)
@@ -244,7 +245,7 @@ def _read(type_: Any, value: Any) -> Any:
 
 
 def _fit(type_: Any, value: Any) -> Any:
-    """`value` as `type_`: numbers may be written as text or whole floats, a truth value is no
+    """`value` as `type_`. Numbers may be written as text or as whole floats; a truth value is no
     number."""
     value = _read(type_, value)
     try:

@@ -1,5 +1,5 @@
-"""Keys lie in environment variables and nowhere else: in no parameter of a page, no notebook,
-record or error."""
+"""Keys stay in environment variables: they never enter a parameter, a notebook, a record or an
+error."""
 from __future__ import annotations
 
 import html
@@ -18,19 +18,19 @@ USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]+(?:@[^/?#\s\"'<>@]+)*(?=@)")
 
 
 def hide_secrets(what: Any) -> Any:
-    """The same text, notebook or plain value without keys: each is replaced by `***NAME***`, its
-    variable.
+    """A copy of a text, notebook or plain value in which `***NAME***` replaces each key.
 
-    Secrets are the values (8 characters or more) of environment variables whose names end in KEY,
-    TOKEN, PASSWORD and the like, as they are or escaped (JSON, HTML, address), and user:password of
-    an address. `what` is not changed."""
+    A key is the value (8 characters or more) of an environment variable whose name ends in KEY,
+    TOKEN, PASSWORD or the like, as it is or escaped (JSON, HTML, address). The user and password of
+    an address are hidden as well.
+    """
     found = [(form, name) for name, value in secrets().items() for form in _forms(value)]
     return _hide(what, sorted(found, key=lambda pair: -len(pair[0])))
 
 
 def refuse_secrets(name: str, value: Any) -> None:
-    """UserError if a parameter's value, or an item of it, holds a key or an address with a user or
-    password."""
+    """UserError if a parameter's value or one of its items holds a key, or an address with a user
+    or password."""
     for text in value if isinstance(value, list) else [value]:
         if not isinstance(text, str):
             continue

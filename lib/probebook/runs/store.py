@@ -1,10 +1,10 @@
-"""The store of runs: what a run's id is made of, its folder, what it recorded.
+"""The store of runs: what a run's id depends on, its folder, its tables.
 
-A run is one page with one set of parameters. Its id hashes everything its result depends on. A
-finished run is the folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed),
+A run is one page with one set of parameters. Its id is a hash of everything that its result depends
+on. A finished run is the folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (executed),
 `metrics.parquet` (its tables as one: table, ids, metric, value) and `record.json`
-(`records.Record`); it gets its name when all three are written. What is under way or has failed
-lies in `_build/partial/PAGE/`.
+(`records.Record`). The folder gets its name when all three are written. Runs that are under way or
+have failed are in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:              # loading them takes longer than all else here
 
 @dataclass(frozen=True)
 class Run:
-    """One page with one set of parameters; `after` are hashes of runs that it reports on."""
+    """One page with one set of parameters. `after`: hashes of the runs that it reports on."""
     page: Page
     profile: str
     values: dict
@@ -82,8 +82,8 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is there and whole. One that is damaged is named on stderr, and is not
-        finished."""
+        """Whether the run exists and is intact. A damaged run is named on stderr and counts as
+        unfinished."""
         if not self.folder.exists():
             return False
         whole = intact(self.folder)
@@ -110,8 +110,8 @@ class Run:
         return nbformat.read(self.path, as_version=4)
 
     def metrics(self) -> tuple[list[str], list[tuple]]:
-        """Columns and rows of what the finished run recorded: `results` of its notebook. UserError:
-        not finished."""
+        """Columns and rows of the finished run's tables: `results` of its notebook. UserError: not
+        finished."""
         self._demand()
         from pyarrow.parquet import ParquetFile
         columns = ParquetFile(self.folder / METRICS).read(use_threads=False).to_pydict()
@@ -123,8 +123,8 @@ class Run:
                             f"{self.command}")
 
     def finish(self, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
-        """Write the run's folder from its executed notebook. It gets its name last; an older one is
-        replaced."""
+        """Write the run's folder from its executed notebook. It gets its name last and replaces an
+        older one."""
         new, old = self.partial.with_suffix(".new"), self.partial.with_suffix(".old")
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
@@ -164,7 +164,7 @@ class Run:
 
 
 def _to_disk(path: Path) -> None:
-    """What is written to a file, or named in a folder, survives a loss of power."""
+    """Make a file's content or a folder's names survive a loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -174,15 +174,15 @@ def _to_disk(path: Path) -> None:
 
 def plan(page: Page, profile: str = "pocket", values: dict | None = None,
          after: tuple[str, ...] = ()) -> Run:
-    """The run of a page: its own parameters, changed by the profile, changed by `values`.
-    UserError: bad values."""
+    """The run of a page: its own parameters, changed by the profile, then by `values`. UserError:
+    bad values."""
     own = {p.name: p.default for p in page.parameters}
     given = profile_values(profile).get(page.name) or {}
     return Run(page, profile, own | coerce(page.types, given | (values or {}), page.name), after)
 
 
 def data_hashes() -> dict[str, str]:
-    """Hashes of the data that every page may read: the registry, the published figures, the shipped
+    """Hashes of data that any page may read: the registry, the published figures, the shipped
     models."""
     return {name: _tree_hash(DATA / name) for name in ("registry.yaml", "published", "models")}
 
@@ -194,8 +194,7 @@ def _tree_hash(path: Path) -> str:
 
 
 def _file_hash(path: Path) -> str:
-    """As `sha256`, once in a process for a file that stays as it is: a sweep plans thousands of
-    runs."""
+    """`sha256` of a file, computed once per process while the file stays as it is."""
     about = path.stat()
     return _hash_of(path, about.st_size, about.st_mtime_ns, about.st_ino)
 
@@ -215,8 +214,10 @@ def _static(page: Page) -> dict[str, str]:
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the page's stored runs, which it may show; that of this very run aside. Of pages of
-    `book/`: of all, and of the texts in `book/*.yaml`."""
+    """Hashes of the archived runs that the page may show, except this very run.
+
+    A page of `book/` may show all of them, and the texts in `book/*.yaml`.
+    """
     if page.name.startswith("book/"):
         texts = sorted((home() / "book").glob("*.yaml"))
         return {"all": _tree_hash(home() / "data" / "records")} | {path.name: _file_hash(path)
@@ -227,8 +228,7 @@ def _records(page: Page, values: dict) -> dict[str, str]:
 
 
 def _files(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the local files and folders that parameters name, by parameter and path as it was
-    given."""
+    """Hashes of local files and folders that parameters name, by parameter and path as given."""
     found = {}
     for name, path in sorted(files(page.types, values)):
         places = [place for place in (path, home() / path) if os.path.exists(place)]
@@ -236,26 +236,28 @@ def _files(page: Page, values: dict) -> dict[str, str]:
     return found
 
 
-def kept(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """What a page keeps in its notebook without showing it: (name, text). Names of ours begin with
-    "probebook:", the others are of what its text quotes."""
+def hidden_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Name and text of each output that a page stores without showing it.
+
+    Names that begin with "probebook:" are the library's own; the others are quoted in the page's
+    text.
+    """
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if name := output.get("metadata", {}).get("scrapbook", {}).get("name", ""):
                 yield name, next(iter(output["data"].values()))
 
 
-def _hidden(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """Of it what is ours, without the beginning of its name."""
-    return ((name.removeprefix("probebook:"), text) for name, text in kept(notebook)
+def _own_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """The library's own among these outputs, without that beginning of their names."""
+    return ((name.removeprefix("probebook:"), text) for name, text in hidden_outputs(notebook)
             if name.startswith("probebook:"))
 
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
-    """Tables that a page recorded, by name: ids, metric, value. UserError if a name was used
-    twice."""
+    """A page's tables by name: ids, metric, value. UserError: a name was used twice."""
     import pandas as pd
-    found = [(name.removeprefix("record:"), text) for name, text in _hidden(notebook)
+    found = [(name.removeprefix("record:"), text) for name, text in _own_outputs(notebook)
              if name.startswith("record:")]
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
@@ -266,8 +268,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:
-    """All recorded tables of a run as one: table, the tables' ids (empty where a table has none),
-    metric, value."""
+    """All tables of a run as one: table, all ids (empty where a table lacks one), metric, value."""
     import pandas as pd
     long = pd.concat([table.assign(table=name) for name, table in tables(notebook).items()] or
                      [pd.DataFrame(columns=["table", "metric", "value"])], ignore_index=True)
@@ -275,16 +276,15 @@ def results(notebook: NotebookNode) -> pd.DataFrame:
     return long[["table", *(c for c in long.columns if c not in ("table", *ends)), *ends]]
 
 
-def of_the_book(page: str) -> Run:
-    """The run of a page that the book is made of: that of the profile `PROBEBOOK_PROFILE`, else
-    pocket."""
+def book_run(page: str) -> Run:
+    """The run of a page that the book shows: of the profile `PROBEBOOK_PROFILE`, else pocket."""
     return plan(Page(page), os.environ.get("PROBEBOOK_PROFILE", "pocket"))
 
 
-def recorded(page: str, table: str) -> pd.DataFrame:
-    """A table of the page's run that the book is made of: its ids, then a column a metric.
-    UserError: no such table."""
-    found = tables(of_the_book(page).read())
+def book_table(page: str, table: str) -> pd.DataFrame:
+    """A table of that run: its ids, then one column per metric. UserError: there is no such
+    table."""
+    found = tables(book_run(page).read())
     if table not in found:
         raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
     ids = [column for column in found[table] if column not in ("metric", "value")]
@@ -294,17 +294,18 @@ def recorded(page: str, table: str) -> pd.DataFrame:
 
 def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
-    return next((json.loads(text) for name, text in _hidden(notebook) if name == "environment"), {})
+    return next((json.loads(text) for name, text in _own_outputs(notebook)
+                 if name == "environment"), {})
 
 
 def run_table() -> pd.DataFrame:
-    """The finished runs the book is made of, one a row.
+    """The finished runs that the book shows, one per row.
 
     Columns: page, profile, parameters (where they differ from the page's own), seed, seconds,
     device, finished (UTC), versions, commit, run (first digits of its id).
     """
     import pandas as pd
-    runs = [run for page in pages() if (run := of_the_book(page.name)).finished]
+    runs = [run for page in pages() if (run := book_run(page.name)).finished]
     columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions",
                "commit", "run"]
     table = pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")

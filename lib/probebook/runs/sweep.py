@@ -1,5 +1,7 @@
-"""Many runs of one page on a Dask cluster: what is finished is kept, what fails or dies does not
-stop the others."""
+"""Many runs of one page on a Dask cluster.
+
+Finished runs are kept, and a run that fails or dies does not stop the others.
+"""
 from __future__ import annotations
 
 import logging
@@ -46,13 +48,14 @@ CONFIG = {      # a laptop may sleep; a run's memory is bounded by its own limit
 
 def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
           limits: Limits = Limits()) -> dict[str, str]:     # noqa: B008
-    """Run what is not finished of a sweep's file; returns the errors of the runs that failed, by
-    their points.
+    """Run everything in a sweep's file that is not finished; return the errors of failed runs by
+    point.
 
-    On `workers` processes of this machine (default: one a GPU, else one a core), or on the Dask
-    cluster of `scheduler` (`tcp://host:port`), which must see the same folder and sources. Progress
-    and failures go to stderr, counts to stdout. UserError: a bad file or scheduler, a worker with
-    other sources or another folder."""
+    Runs use `workers` processes of this machine (default: one per GPU, else one per core), or the
+    Dask cluster at `scheduler` (`tcp://host:port`), which must see the same folder and sources.
+    Progress and failures go to stderr, counts to stdout. UserError: a bad file or scheduler, or a
+    worker with other sources or another folder.
+    """
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
@@ -71,8 +74,8 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
 
 
 def forecast(path: Path, workers: int | None = None) -> str:
-    """What `sweep` would do, as text: how many runs, how many of them finished, the time left,
-    which would run."""
+    """What `sweep` would do, as text: the number of runs, how many are finished, the time left, the
+    first points."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     page = next(iter(runs.values())).page
@@ -81,7 +84,8 @@ def forecast(path: Path, workers: int | None = None) -> str:
     left = "no estimate: no finished run"
     if seconds:
         time_left = in_words(median(seconds) * len(todo) / workers)
-        left = f"about {time_left} on {workers} worker{'s'[:workers > 1]}, from {len(seconds)} finished"
+        plural = "s" if workers > 1 else ""
+        left = f"about {time_left} on {workers} worker{plural}, from {len(seconds)} finished"
     lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time "
              f"left: {left}",
              *(f"  {point}" for point in list(todo)[:SHOWN])]
@@ -95,8 +99,11 @@ def _seconds(page: Page) -> list[float]:
 
 
 def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:
-    """Variables of each worker: with GPUs each sees one of them, in turn (`gpus`: their names,
-    default: this machine's). Default of `workers`: one a GPU, else one a core."""
+    """Environment variables of each worker.
+
+    With GPUs (`gpus`: their names, default: this machine's) each worker sees one of them, in turn.
+    `workers`: default one per GPU, else one per core.
+    """
     gpus = _gpus() if gpus is None else gpus
     workers = workers or len(gpus) or _cores()
     return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} if gpus else {} for i in range(workers)]
@@ -115,8 +122,8 @@ def _gpus() -> list[str]:
 
 @contextmanager
 def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Client]:
-    """A client of the scheduler, or of a cluster of processes on this machine, which ends with
-    it."""
+    """A client of the scheduler, or of a cluster of processes on this machine that ends with the
+    context."""
     if scheduler:
         try:
             client = Client(scheduler, timeout="20s")
@@ -152,8 +159,11 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
 
 def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
              progress: RunProgress) -> dict[str, str]:
-    """Errors by point. As many runs are with the cluster as it has threads: what waits there would
-    be blamed for the death of a worker that was to run it next, and fill the scheduler's memory."""
+    """Errors by point.
+
+    The cluster holds only as many runs as it has threads. A run that waited there would be blamed
+    for the death of the worker that was to run it next, and would fill the scheduler's memory.
+    """
     waiting, under_way, failed = deque(todo), {}, {}
     (home() / "_build").mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
@@ -182,7 +192,7 @@ def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
 
 
 def _error(future) -> str:
-    """What went wrong with a run, "" if nothing. UserError: no run can go well on this cluster."""
+    """The error of a run, empty if there is none. UserError: no run can succeed on this cluster."""
     if future.status == "finished":
         return future.result()
     error = future.exception()
@@ -194,8 +204,11 @@ def _error(future) -> str:
 
 def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str, str], token: str,
              limits: Limits) -> str:
-    """On a worker: the error of one run, "" if there is none. UserError: other sources, or another
-    folder, than where the sweep was started."""
+    """On a worker: the error of one run, empty if there is none.
+
+    UserError: the worker has other sources or another folder than the process that started the
+    sweep.
+    """
     os.environ.update(there)
     if not Path(token).exists():
         raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a "

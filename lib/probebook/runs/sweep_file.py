@@ -17,7 +17,7 @@ Point = dict[str, Any]
 
 
 class Sweep(BaseModel):
-    """What a sweep's file may hold; book/how_to_use.md explains it."""
+    """The keys that a sweep's file may have; book/how_to_use.md explains them."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
     profile: str = "pocket"
@@ -28,9 +28,11 @@ class Sweep(BaseModel):
     # each of them with every seed
     seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None
 
-    def asked(self) -> list[Point]:
-        """The points of the grid, then of the list, each with every seed; one without values if
-        there is neither."""
+    def combinations(self) -> list[Point]:
+        """The points of the grid, then of the list, each with every seed.
+
+        If there is neither, one point without values.
+        """
         rows = [] if self.grid is None else [dict(zip(self.grid, row))
                                              for row in product(*self.grid.values())]
         rows += [{}] if self.grid is self.points is None else self.points or []
@@ -44,9 +46,8 @@ class Sweep(BaseModel):
 
 
 def read(path: Path) -> dict[str, Run]:
-    """The runs that a sweep's file asks for, each once, by the values of its point, in order.
-    UserError: as `checked`.
-    """
+    """The runs in a sweep's file, each once, by the values of its point, in order. UserError: see
+    `checked`."""
     runs: dict[str, tuple[str, Run]] = {}
     for point, run in checked(path):
         runs.setdefault(run.id, (point, run))
@@ -54,10 +55,11 @@ def read(path: Path) -> dict[str, Run]:
 
 
 def checked(path: Path) -> list[tuple[str, Run]]:
-    """The same, some perhaps twice, in a tenth of the time: without their ids.
+    """The same runs without their ids, in a tenth of the time; some may occur twice.
 
-    UserError: no such file, another key, a value that a page does not take or a layer that a model
-    lacks, with the point that it is of; nothing to run."""
+    UserError names the point: no such file, an unknown key, a value that the page does not take, a
+    layer that a model lacks, or nothing to run.
+    """
     try:
         sweep = Sweep.model_validate(from_file(path))
     except ValidationError as e:
@@ -65,7 +67,7 @@ def checked(path: Path) -> list[tuple[str, Run]]:
     page, runs = find(sweep.page), []
     rules = [{name: _any_of(page, name, value) for name, value in rule.items()}
              for rule in sweep.exclude]
-    for point in sweep.asked():
+    for point in sweep.combinations():
         try:
             run = plan(page, sweep.profile, sweep.fixed | point)
             if any(all(run.values[name] in values for name, values in rule.items())
@@ -88,8 +90,8 @@ def text(values: Point) -> str:
 
 
 def _any_of(page, name: str, value: Any) -> list:
-    """What an exclusion means by a value: this one or, where the parameter itself takes no such
-    list, any of a list."""
+    """The values that an exclusion means: this one or, where the parameter itself takes no list,
+    any item of a list."""
     try:
         return [coerce(page.types, {name: value}, page.name)[name]]
     except UserError:

@@ -1,9 +1,9 @@
-"""Warm kernels: one process imports the libraries once, each kernel is a fork of it.
+"""Warm kernels: one process imports the libraries once, and each kernel is a fork of it.
 
-The process (`python -m probebook.runs.warm MODULE …`) reads a line of JSON per kernel (command,
-environment, folder), forks and answers with the new process's number; at the end of its input it
-ends, and its kernels see that their parent is gone. It imports and computes nothing, so there are
-no threads, seeds or caches that two kernels could share.
+The process (`python -m probebook.runs.warm MODULE …`) reads one line of JSON per kernel (command,
+environment, folder), forks, and answers with the new process's number. It ends with its input; its
+kernels then see that their parent is gone. It computes nothing itself, so kernels share no threads,
+seeds or caches.
 """
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ INLINE = "module://matplotlib_inline.backend_inline"
 
 
 class Server:
-    """Forks kernels from a process that has imported `modules` beside LIBRARIES; usable from
-    several threads.
+    """Forks kernels from a process that has imported `modules` and LIBRARIES. Several threads may
+    use it.
 
-    The process starts at the first kernel, and anew if it has died. A context manager ends it."""
+    The process starts with the first kernel, and again if it has died. A context manager ends it.
+    """
 
     def __init__(self, modules: Iterable[str]):
         self.modules, self.process = sorted(modules), None
@@ -54,15 +55,15 @@ class Server:
             self.process.stdout.close()
 
     def if_worth(self) -> Server | None:
-        """The server, but None for the first FEW that ask: nobody waits for its start who would not
-        gain by it."""
+        """The server, but None for the first FEW callers: starting it would take longer than their
+        own kernels."""
         with self.lock:
             self.asked += 1
             return self if self.asked > FEW else None
 
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
-        """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has died
-        of it."""
+        """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has
+        died."""
         answer = ""
         with self.lock, suppress(OSError):
             if not self.process or self.process.poll() is not None:
@@ -79,14 +80,17 @@ class Server:
 
 
 def server(modules: Collection[str]) -> Server | None:
-    """A server; None where a process with these libraries cannot be forked safely, and for pages
-    that import nothing of the library: their own kernels start before the server would."""
+    """A server, or None where it would be unsafe or slower.
+
+    Only Linux can fork a process with these libraries safely. Pages that import nothing of the
+    library start a kernel faster on their own.
+    """
     return Server(modules) if modules and sys.platform == "linux" else None
 
 
 class Forked:
-    """A server's fork, as far as `LocalProvisioner` asks of a `Popen`; how it ended is not
-    known."""
+    """The part of `Popen` that `LocalProvisioner` needs, for a server's fork. Its exit status is
+    unknown."""
     stdin = stdout = stderr = None
 
     def __init__(self, pid: int):
@@ -126,8 +130,8 @@ class WarmProvisioner(LocalProvisioner):
 
 
 def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
-    """Fork at each request: what the fork is to be, None in the server itself at the end of its
-    input."""
+    """Fork at each request. The fork returns what it is to become; the server returns None at the
+    end."""
     os.environ["MPLBACKEND"] = INLINE
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel reads it when it is imported
     for name in modules:
@@ -145,7 +149,7 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
 
 
 def _become(command: list[str], env: dict[str, str], folder: str) -> None:
-    """Go on as the process that `command` would have started."""
+    """Continue as the process that `command` would have started."""
     import numpy as np
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()

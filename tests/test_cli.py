@@ -31,8 +31,8 @@ LIGHT = [["params", PAGE], ["params", "none"], ["results"], ["results", PAGE, "-
          ["run", PAGE, "-p", "nosuch=1"],
          ["run", PAGE, "-p", "n=0"], ["run", PAGE, "-p", "n=many"], ["run", PAGE, "-p", "layer=77"],
          ["run", PAGE, "--profile", "huge"], ["run", PAGE, "-f", "none.yaml"], ["sweep", "none.yaml"],
-         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["records", "list"], ["records", "show", "none"],
-         ["records", "export", "x.zip", "none"], ["records", "import", "none.zip"], ["lab", "student", "x", "none"],
+         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["archive", "list"], ["archive", "show", "none"],
+         ["archive", "export", "x.zip", "none"], ["archive", "import", "none.zip"], ["lab", "student", "x", "none"],
          ["lab", "grade", "none"], ["models", "list"], ["models", "train", "none"], ["models", "card", "none"],
          ["data", "list"], ["data", "get", "none"]]
 
@@ -114,11 +114,21 @@ def test_params(tiny):
 def test_errors_are_one_line(tiny):
     home = tiny()
     for words in (["run", "1_demo", "-p", "m=1"], ["run", "2_none"], ["run", "1_demo", "--profile", "huge"],
-                  ["records", "show", "none"], ["models", "train", "none"], ["data", "get", "none"]):
+                  ["archive", "show", "none"], ["models", "train", "none"], ["data", "get", "none"]):
         done = probebook(*words)
         assert done.returncode == 2 and done.stdout == "", done.stderr
         assert done.stderr.startswith("probebook: ") and done.stderr.count("\n") == 1
     assert not (home / "_build").exists()
+
+
+def test_older_words_are_understood_and_the_new_one_is_named(tiny):
+    tiny()
+    listed = probebook("records", "list")
+    assert listed.stderr == "probebook: records is called archive now\n"
+    assert (listed.returncode, listed.stdout) == (0, "")
+    refused = probebook("records", "show", "none")
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[1:] == ["probebook: no archived run 'none': there are none"]
 
 
 def test_a_failed_page_is_exit_status_1(tiny):

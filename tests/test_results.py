@@ -314,7 +314,7 @@ def remains(home) -> list:
 
 
 def test_runs_arrive_as_they_left(book, packed, elsewhere):
-    done = probebook("records", "import", str(packed))
+    done = probebook("archive", "import", str(packed))
     assert (done.exit_code, done.stdout) == (0, "3 imported, 0 already there, 0 refused\n"), done.stderr
     assert contents(elsewhere) == contents(book) and len(contents(elsewhere)) == 9
     assert not remains(elsewhere)
@@ -328,7 +328,7 @@ def test_runs_arrive_as_they_left(book, packed, elsewhere):
 
 def test_what_is_exported_can_be_chosen(book, tmp_path):
     flip(run_of(layer=1).folder / NOTEBOOK)
-    done = probebook("records", "export", str(tmp_path / "a.zip"), "1_demo/01", "--where", "layer=1")
+    done = probebook("archive", "export", str(tmp_path / "a.zip"), "1_demo/01", "--where", "layer=1")
     assert done.exit_code == 0 and done.stdout == f"1 run exported to {tmp_path / 'a.zip'}\n"
     assert done.stderr == f"1_demo/01_first: run {run_of(layer=1).id[:8]} is damaged, it is left out\n"
     assert {name.split("/")[2] for name in zipfile.ZipFile(tmp_path / "a.zip").namelist()} == {
@@ -355,7 +355,7 @@ LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
 def test_a_hostile_archive_is_refused_whole(packed, elsewhere, name, content, says):
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr(name, content)
-    done = probebook("records", "import", str(packed))
+    done = probebook("archive", "import", str(packed))
     assert done.exit_code == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert says in done.stderr and "nothing was imported" in done.stderr
     assert [path.name for path in elsewhere.parent.rglob("*") if elsewhere in path.parents] == []
@@ -415,7 +415,7 @@ def test_a_run_that_is_not_whole_is_refused_and_the_others_arrive(packed, elsewh
     assert says in err and err.count("\n") == 1
     assert len(folders(elsewhere)) == 2 and all(map(intact, folders(elsewhere)))
     assert not remains(elsewhere)
-    assert probebook("records", "import", str(packed)).exit_code == 1
+    assert probebook("archive", "import", str(packed)).exit_code == 1
 
 
 def test_a_size_that_lies_unpacks_no_more_than_it_says(packed, elsewhere, capfd):

@@ -176,7 +176,7 @@ def test_a_stored_run_stays_in_its_folder(tiny):
     for name in ("../../x", "/x", ".x"):
         assert "letters, digits" in _refused(lambda: archive.add(run, name))
     assert sorted(p.name for p in home.iterdir()) == ["_build", "notebooks"]
-    done = probebook("run", "1_demo", "--store", "--name=../x")
+    done = probebook("run", "1_demo", "--archive", "--name=../x")
     assert done.returncode == 2 and "letters, digits" in done.stderr and done.stderr.count("\n") == 1
     assert archive.add(run, "x") == home / "data/records/1_demo/01_first/x"
     assert "letters, digits" in _refused(lambda: record(pd.DataFrame({"x": [1]}), "../t"))

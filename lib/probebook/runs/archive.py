@@ -107,7 +107,7 @@ def folder(name: str) -> Path:
     """Folder of an archived run. UserError: there is none of that name."""
     names = list(manifests())
     if name not in names:
-        raise UserError(f"no stored run {name!r}: there are {', '.join(names) or 'none'}")
+        raise UserError(f"no archived run {name!r}: there are {', '.join(names) or 'none'}")
     return home() / "data" / "records" / name
 
 

@@ -25,7 +25,7 @@ PROFILES = ("smoke", "pocket", "real", "paper")
 CHECKED = """import importlib.util
 import sys
 
-if importlib.util.find_spec("probebook") is None:  # elsewhere than in the book's own environment
+if importlib.util.find_spec("probebook") is None:           # not the book's own environment
 """
 INSTALL = """    !git clone -q --depth 1 {url} probebook
     %pip install -q -e probebook -c probebook/constraints.txt

@@ -11,7 +11,8 @@ from textwrap import dedent
 import pytest
 import yaml
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")                 # before any import of a library that would ask the hub
+# before any import of a library that would ask the hub
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from probebook.base import ROOT
 
@@ -37,7 +38,8 @@ PARAMETERS = """
 def contents() -> list[str]:
     """The pages that the table of contents lists, in its order, without ending."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
+    return [toc["root"],
+            *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
 
 
 def pytest_itemcollected(item):
@@ -48,10 +50,11 @@ def pytest_itemcollected(item):
 
 @pytest.fixture(scope="session")
 def built_book() -> Path:
-    """Folder of the book's HTML, built from the smoke profile, whose runs the tests of pages use too."""
+    """Folder of the book's HTML, built from the smoke profile, whose runs the tests of pages use
+    too."""
     (ROOT / "_build").mkdir(exist_ok=True)
     with open(ROOT / "_build" / "test.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)                       # one of pytest's workers builds, the others wait
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one of pytest's workers builds, the others wait
         done = probebook("build", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
@@ -60,20 +63,25 @@ def built_book() -> Path:
 def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProcess:
     """Run the command line in a process of its own."""
     command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | (env or {}))
+    return subprocess.run(command, capture_output=True, text=True, check=False,
+                          env=os.environ | (env or {}))
 
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """A book in a temporary folder: `tiny(*cells)` writes its page 1_demo/01_first and returns the folder."""
+    """A book in a temporary folder: `tiny(*cells)` writes its page 1_demo/01_first and returns the
+    folder."""
     monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
-    monkeypatch.setattr("probebook.runs.warm.FEW", 99)          # pages that import little need no server
+    monkeypatch.setattr("probebook.runs.warm.FEW", 99)  # pages that import little need no server
 
     def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
-        tagged = f"```{{code-cell}}\n:tags: [parameters]\n{dedent(parameters).strip()}\n```\n\n" if parameters else ""
+        tagged = ""
+        if parameters:
+            tagged = f"```{{code-cell}}\n:tags: [parameters]\n{dedent(parameters).strip()}\n```\n\n"
         codes = [f"```{{code-cell}}\n{dedent(cell).strip()}\n```\n" for cell in cells]
         path = tmp_path / "notebooks" / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes), encoding="utf-8")
+        path.write_text(f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes),
+                        encoding="utf-8")
         return tmp_path
     return write

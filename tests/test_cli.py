@@ -17,34 +17,45 @@ from probebook.base import ROOT
 
 
 def test_help_is_quick_and_loads_no_library():
-    done = subprocess.run([sys.executable, "-X", "importtime", "-c", "import probebook.cli"], capture_output=True,
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", "import probebook.cli"],
+                          capture_output=True,
                           text=True, check=True)
-    assert not {"torch", "transformers", "pandas", "papermill"} & {line.split("|")[-1].strip() for line in
+    assert not {"torch", "transformers", "pandas", "papermill"} & {line.split("|")[-1].strip()
+                                                                   for line in
                                                                  done.stderr.splitlines()}
     assert "params" in probebook("--help").stdout
 
 
 PAGE = "1_causal_probing/03"
-HEAVY = {"torch", "transformers", "pandas", "nbformat", "jsonschema", "jupytext", "papermill", "dask", "scipy"}
-LIGHT = [["params", PAGE], ["params", "none"], ["results"], ["results", PAGE, "-p", "n=77"], ["results", "none"],
+HEAVY = {"torch", "transformers", "pandas", "nbformat", "jsonschema", "jupytext", "papermill",
+         "dask", "scipy"}
+LIGHT = [["params", PAGE], ["params", "none"], ["results"], ["results", PAGE, "-p", "n=77"],
+         ["results", "none"],
          ["results", PAGE, "-p", "nosuch=1"], ["results", "-p", "n=1"], ["run", "none"],
          ["run", PAGE, "-p", "nosuch=1"],
          ["run", PAGE, "-p", "n=0"], ["run", PAGE, "-p", "n=many"], ["run", PAGE, "-p", "layer=77"],
-         ["run", PAGE, "--profile", "huge"], ["run", PAGE, "-f", "none.yaml"], ["sweep", "none.yaml"],
-         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["archive", "list"], ["archive", "show", "none"],
-         ["archive", "export", "x.zip", "none"], ["archive", "import", "none.zip"], ["lab", "student", "x", "none"],
-         ["lab", "grade", "none"], ["models", "list"], ["models", "train", "none"], ["models", "card", "none"],
+         ["run", PAGE, "--profile", "huge"], ["run", PAGE, "-f", "none.yaml"],
+         ["sweep", "none.yaml"],
+         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["archive", "list"],
+         ["archive", "show", "none"],
+         ["archive", "export", "x.zip", "none"], ["archive", "import", "none.zip"],
+         ["lab", "student", "x", "none"],
+         ["lab", "grade", "none"], ["models", "list"], ["models", "train", "none"],
+         ["models", "card", "none"],
          ["data", "list"], ["data", "get", "none"]]
 
 
 def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedProcess]:
-    """Processor seconds of a command, on a busy machine the least of three; its modules end its standard error."""
-    code = ("import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, file=sys.stderr)); "
+    """Processor seconds of a command, on a busy machine the least of three; its modules end its
+    standard error."""
+    code = ("import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, "
+            "file=sys.stderr)); "
             "from probebook.cli import app; app()")
     best = float("inf")
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False,
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
+                              check=False,
                               env=os.environ | env)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -55,25 +66,32 @@ def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedP
 
 def test_help_takes_a_moment():
     seconds, done = seconds_of(["--help"], .6)
-    assert done.returncode == 0 and "params" in done.stdout and seconds < .6
+    assert done.returncode == 0
+    assert "params" in done.stdout
+    assert seconds < .6
     assert not ({"rich", "numpy", "pydantic"} | HEAVY) & set(done.stderr.split())
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)
 def test_what_needs_no_library_loads_none(words, tmp_path, monkeypatch):
-    """Lists and refusals: at most a second, without pandas, torch and Jupyter, and a refusal is one line."""
+    """Lists and refusals: at most a second, without pandas, torch and Jupyter, and a refusal is one
+    line."""
     monkeypatch.chdir(tmp_path)
     seconds, done = seconds_of(words, 2, PROBEBOOK_HOME=str(ROOT))
     message, _, modules = done.stderr.rpartition("modules ")
-    assert not HEAVY & set(modules.split()) and seconds < 2
-    assert done.returncode == 0 or (done.returncode == 2 and done.stdout == "" and message.count("\n") == 1), message
+    assert not HEAVY & set(modules.split())
+    assert seconds < 2
+    assert done.returncode == 0 or (done.returncode == 2 and done.stdout == ""
+                                    and message.count("\n") == 1), message
 
 
 def test_a_finished_run_is_printed_without_pandas(tiny):
-    tiny("import pandas as pd", "record(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
+    tiny("import pandas as pd",
+         "record(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
     probebook("run", "1_demo")
     seconds, done = seconds_of(["results", "1_demo"], 2)
-    assert done.stdout == "table,word,metric,value\nscores,a,score,2.5\n" and seconds < 2
+    assert done.stdout == "table,word,metric,value\nscores,a,score,2.5\n"
+    assert seconds < 2
     assert not HEAVY & set(done.stderr.split())
     listed = probebook("results").stdout
     assert listed.splitlines()[0] == "page,run,profile,changed,seconds,device,finished,commit"
@@ -89,35 +107,49 @@ def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp
     seconds, done = seconds_of(["run", PAGE, "-p", "model=no/such"], 6, **nowhere)
     wall = time.monotonic() - began
     message, _, modules = done.stderr.rpartition("modules ")
-    assert done.returncode == 2 and done.stdout == "" and message.count("\n") == 1
-    assert message.startswith("probebook: no model 'no/such': give a pocket model (pocket-agreement, ")
-    assert seconds < 6 and "torch" not in modules.split()
-    assert wall < 20                                            # five more attempts would sleep 23 s
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message.count("\n") == 1
+    assert message.startswith("probebook: no model 'no/such': give a pocket model "
+                              "(pocket-agreement, ")
+    assert seconds < 6
+    assert "torch" not in modules.split()
+    assert wall < 20  # five more attempts would sleep 23 s
 
 
 def test_run_and_results(tiny, tmp_path):
-    tiny("import pandas as pd", "record(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])")
-    done = probebook("run", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]", "--out", str(tmp_path / "copy.ipynb"))
-    assert done.returncode == 0 and done.stdout.strip() == str(tmp_path / "copy.ipynb")
+    tiny("import pandas as pd",
+         "record(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])")
+    done = probebook("run", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]", "--out",
+                     str(tmp_path / "copy.ipynb"))
+    assert done.returncode == 0
+    assert done.stdout.strip() == str(tmp_path / "copy.ipynb")
     shown = probebook("results", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]")
-    assert shown.stdout == 'table,word,metric,value\nscores,"a, b",score,3.5\n' and shown.stderr == ""
+    assert shown.stdout == 'table,word,metric,value\nscores,"a, b",score,3.5\n'
+    assert shown.stderr == ""
     again = probebook("results", "1_demo/01")
-    assert again.returncode == 2 and again.stderr.count("\n") == 1 and "probebook run 1_demo/01_first" in again.stderr
+    assert again.returncode == 2
+    assert again.stderr.count("\n") == 1
+    assert "probebook run 1_demo/01_first" in again.stderr
 
 
 def test_params(tiny):
     tiny()
     lines = probebook("params", "1_demo").stdout.splitlines()
-    assert lines[0].split(None, 3) == ["n", "Count", "5", "rows"] and len(lines) == 5
+    assert lines[0].split(None, 3) == ["n", "Count", "5", "rows"]
+    assert len(lines) == 5
 
 
 def test_errors_are_one_line(tiny):
     home = tiny()
-    for words in (["run", "1_demo", "-p", "m=1"], ["run", "2_none"], ["run", "1_demo", "--profile", "huge"],
-                  ["archive", "show", "none"], ["models", "train", "none"], ["data", "get", "none"]):
+    for words in (["run", "1_demo", "-p", "m=1"], ["run", "2_none"],
+                  ["run", "1_demo", "--profile", "huge"],
+                  ["archive", "show", "none"], ["models", "train", "none"],
+                  ["data", "get", "none"]):
         done = probebook(*words)
         assert done.returncode == 2 and done.stdout == "", done.stderr
-        assert done.stderr.startswith("probebook: ") and done.stderr.count("\n") == 1
+        assert done.stderr.startswith("probebook: ")
+        assert done.stderr.count("\n") == 1
     assert not (home / "_build").exists()
 
 
@@ -134,15 +166,18 @@ def test_older_words_are_understood_and_the_new_one_is_named(tiny):
 def test_a_failed_page_is_exit_status_1(tiny):
     tiny("raise ValueError('no such verb\\nsecond line')")
     done = probebook("run", "1_demo")
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == 1
+    assert done.stdout == ""
     assert "1_demo/01_first: failed at cell 3 of 3: ValueError: no such verb" in done.stderr
 
 
 def test_interrupt_ends_the_kernel_and_leaves_no_finished_run(tiny):
     home = tiny("import time", "time.sleep(100)")
-    process = subprocess.Popen([sys.executable, "-c", "from probebook.cli import app; app()", "run", "1_demo"],
+    process = subprocess.Popen([sys.executable, "-c", "from probebook.cli import app; app()", "run",
+                                "1_demo"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job may ignore it
+                               # a job may ignore it
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     partial = home / "_build/partial/1_demo/01_first"
     deadline = time.monotonic() + 60
     while not any('"running"' in p.read_text() for p in partial.glob("*.ipynb")):
@@ -151,7 +186,8 @@ def test_interrupt_ends_the_kernel_and_leaves_no_finished_run(tiny):
     kernels = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     assert process.wait(150) == 130
-    assert kernels and not psutil.wait_procs(kernels, timeout=30)[1]
+    assert kernels
+    assert not psutil.wait_procs(kernels, timeout=30)[1]
     assert not list((home / "_build").glob("runs/*/*/*"))
 
 
@@ -161,4 +197,5 @@ def test_tables_are_readable(tiny):
     probebook("run", "1_demo")
     import io
     table = pd.read_csv(io.StringIO(probebook("results", "1_demo").stdout))
-    assert table.value.tolist()[0] == 0.1 + 0.2 and table.value.isna().tolist() == [False, True]
+    assert table.value.tolist()[0] == 0.1 + 0.2
+    assert table.value.isna().tolist() == [False, True]

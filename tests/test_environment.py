@@ -29,27 +29,31 @@ def test_every_direct_dependency_is_pinned_within_its_range():
 
 def test_pins_are_exact_plain_and_sorted():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)          # no local tag, no address
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)  # no local tag, no address
     names = [canonicalize_name(pin.name) for pin in PINS]
-    assert len(names) == len(set(names)) and lines == sorted(lines, key=str.lower)
+    assert len(names) == len(set(names))
+    assert lines == sorted(lines, key=str.lower)
 
 
 def test_conda_users_get_the_same():
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     python = next(Requirement(d) for d in conda if isinstance(d, str) and d.startswith("python"))
     assert python.specifier == SpecifierSet(PROJECT["requires-python"])
-    assert next(d["pip"] for d in conda if isinstance(d, dict)) == ["-c constraints.txt", "-e .[book,dev]"]
+    assert next(d["pip"] for d in conda
+                if isinstance(d, dict)) == ["-c constraints.txt", "-e .[book,dev]"]
     assert "-c constraints.txt -e '.[book,dev]'" in (ROOT / "Makefile").read_text()
 
 
 def test_installed_versions_are_the_pinned_ones():
     for pin in PINS:
-        if canonicalize_name(pin.name) in ("torch", "transformers", "numpy", "jupyter-book", "papermill"):
+        if canonicalize_name(pin.name) in ("torch", "transformers", "numpy", "jupyter-book",
+                                           "papermill"):
             assert version(pin.name).partition("+")[0] in pin.specifier
 
 
 def test_rooms_import_one_way_and_code_is_clean():
     for tool in (["lint-imports", "--no-cache"], ["ruff", "check", "lib", "tests", "benchmarks"]):
-        done = subprocess.run([Path(sys.executable).with_name(tool[0]), *tool[1:]], cwd=ROOT, capture_output=True,
+        done = subprocess.run([Path(sys.executable).with_name(tool[0]), *tool[1:]], cwd=ROOT,
+                              capture_output=True,
                               text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -1,7 +1,8 @@
-"""What a run survives: kills, damage, a full disk, a second runner, a clock that jumps, pages that never end.
+"""What a run survives: kills, damage, a full disk, a second runner, a clock that jumps, pages that
+never end.
 
-`benchmarks/faults.py` (make verify) kills a page of the book at thirty random moments; here each fault is done once to
-a small page.
+`benchmarks/faults.py` (make verify) kills a page of the book at thirty random moments; here each
+fault is done once to a small page.
 """
 from __future__ import annotations
 
@@ -63,19 +64,23 @@ def test_a_killed_run_goes_on(tiny, undisturbed, whom, at_once):
     assert metrics(home) == undisturbed
     times = made(home)
     assert run_all([plan(find("1_demo"))]) == []
-    assert made(home) == times <= 2                                 # what is finished is never made again
-    assert not psutil.wait_procs(kernels, timeout=20)[1]            # no kernel is left without its runner
+    assert made(home) == times <= 2  # what is finished is never made again
+    assert not psutil.wait_procs(kernels, timeout=20)[1]  # no kernel is left without its runner
 
 
 def test_ctrl_c_is_clean_and_the_run_goes_on(tiny, undisturbed):
     home = tiny(*NUMBERS)
-    process = begin(*RUN, home=home, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = begin(*RUN, home=home,
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     while not (kernels := its_kernel(process)) or not made(home):
         time.sleep(.05)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert process.returncode == 130 and not metrics(home) and not psutil.wait_procs(kernels, timeout=20)[1]
-    assert go_on(*RUN, home=home) == 1 and metrics(home) == undisturbed
+    assert process.returncode == 130
+    assert not metrics(home)
+    assert not psutil.wait_procs(kernels, timeout=20)[1]
+    assert go_on(*RUN, home=home) == 1
+    assert metrics(home) == undisturbed
 
 
 def test_two_processes_make_one_run(tiny, undisturbed):
@@ -83,7 +88,8 @@ def test_two_processes_make_one_run(tiny, undisturbed):
     both = [begin(*RUN, home=home) for _ in range(2)]
     err = [process.communicate(timeout=120)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert made(home) == 1 and metrics(home) == undisturbed
+    assert made(home) == 1
+    assert metrics(home) == undisturbed
     assert sum("another process runs it, waiting" in text for text in err) <= 1
 
 
@@ -106,11 +112,15 @@ def test_a_damaged_run_is_made_again(tiny, capfd):
         assert run.finished
     path.write_bytes(content[:-9])
     capfd.readouterr()
-    assert run_all([run]) == [] and run.finished and metrics(home) == whole
-    assert f"1_demo/01_first: run {run.id[:8]} is damaged, it is made again" in capfd.readouterr().err
+    assert run_all([run]) == []
+    assert run.finished
+    assert metrics(home) == whole
+    said = capfd.readouterr().err
+    assert f"1_demo/01_first: run {run.id[:8]} is damaged, it is made again" in said
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
+@pytest.mark.parametrize("damage",
+                         [lambda b: b[:-9], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
 def test_a_damaged_embedding_is_computed_again(tmp_path, monkeypatch, damage):
     from probebook.models import embed
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
@@ -120,7 +130,8 @@ def test_a_damaged_embedding_is_computed_again(tmp_path, monkeypatch, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(UserWarning, match="corrupt; computed again"):
         again = embed(texts, "pocket-agreement")
-    assert np.array_equal(h, again) and np.array_equal(h, embed(texts, "pocket-agreement"))
+    assert np.array_equal(h, again)
+    assert np.array_equal(h, embed(texts, "pocket-agreement"))
 
 
 @pytest.fixture
@@ -128,25 +139,35 @@ def small_disk(tmp_path):
     """A file system of 3 MB; the function it gives mounts it anew with other options."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=False, capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=False,
+                          capture_output=True)
     if done.returncode:
         pytest.skip("a small disk can be mounted by root only")
-    yield folder, lambda options: subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
+    yield folder, lambda options: subprocess.run(["mount", "-o", f"remount,{options}", folder],
+                                                 check=True)
     subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_loses_nothing(tiny, small_disk, monkeypatch, capfd):
     disk, remount = small_disk
-    home = tiny("import pandas as pd", "print('x' * n * 1_000_000)", "record(pd.DataFrame({'x': [1.5]}), 't')")
+    home = tiny("import pandas as pd", "print('x' * n * 1_000_000)",
+                "record(pd.DataFrame({'x': [1.5]}), 't')")
     (home / "_build").symlink_to(disk)
     small, large = (plan(find("1_demo"), values={"n": n}) for n in (1, 2))
-    assert run_all([large]) == [large] and not large.folder.exists()
+    assert run_all([large]) == [large]
+    assert not large.folder.exists()
     err = capfd.readouterr().err
-    assert "1_demo/01_first: failed" in err and "No space left on device" in err and "Traceback" not in err
+    assert "1_demo/01_first: failed" in err
+    assert "No space left on device" in err
+    assert "Traceback" not in err
     large.partial.unlink(missing_ok=True)
-    assert run_all([small]) == [] and run_all([large]) == [large] and small.finished
+    assert run_all([small]) == []
+    assert run_all([large]) == [large]
+    assert small.finished
     remount("size=30m")
-    assert run_all([large]) == [] and large.finished and small.finished
+    assert run_all([large]) == []
+    assert large.finished
+    assert small.finished
 
 
 def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
@@ -160,10 +181,12 @@ def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
     with pytest.warns(UserWarning, match="cannot be kept in the cache"):
         h = embed(texts, "pocket-agreement")
     assert np.array_equal(h, embed(texts, "pocket-agreement", cache=False))
-    assert sorted(p.name for p in disk.iterdir()) == ["embeddings", "large"] and len(list(disk.rglob("*.part"))) == 0
+    assert sorted(p.name for p in disk.iterdir()) == ["embeddings", "large"]
+    assert len(list(disk.rglob("*.part"))) == 0
     remount("ro")
     assert np.array_equal(kept, embed(["The key [MASK] here."], "pocket-agreement"))
-    with pytest.raises(UserError, match="^cache folder .* cannot be written .*set PROBEBOOK_CACHE[^\n]*$"):
+    with pytest.raises(UserError,
+                       match="^cache folder .* cannot be written .*set PROBEBOOK_CACHE[^\n]*$"):
         embed(texts, "pocket-agreement")
 
 
@@ -176,43 +199,53 @@ time.time, time.time_ns = lambda: true() + offset(), lambda: int((true() + offse
 
 @pytest.mark.parametrize("days", [-400, 400])
 def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
-    """`time.time` of runner and kernel jumps by more than a year while the page runs; the run does not notice."""
+    """`time.time` of runner and kernel jumps by more than a year while the page runs; the run does
+    not notice."""
     home, clock, site = tiny(*NUMBERS), tmp_path / "clock", tmp_path / "site"
     site.mkdir()
     clock.write_text("0")
     (site / "sitecustomize.py").write_text(CLOCK.format(path=str(clock)))
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    words = [sys.executable, "-c", "from probebook.cli import app; app()", *RUN, "--time-limit", "90"]
+    words = [sys.executable, "-c", "from probebook.cli import app; app()", *RUN, "--time-limit",
+             "90"]
     process = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, cwd=home)
     while not made(home):
         assert process.poll() is None
         time.sleep(.02)
     clock.write_text(str(days * 86_400))
-    assert process.wait(120) == 0 and metrics(home) == undisturbed
+    assert process.wait(120) == 0
+    assert metrics(home) == undisturbed
     assert 0 < read_record(plan(find("1_demo")).folder).seconds < 90
-    assert run_all([plan(find("1_demo"))]) == [] and made(home) == 1         # with the true clock it is the same run
+    assert run_all([plan(find("1_demo"))]) == []
+    assert made(home) == 1         # with the true clock it is the same run
 
 
-@pytest.mark.parametrize("cell", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(600)"])
+@pytest.mark.parametrize("cell", ["while True: pass",
+                                  "import ctypes; ctypes.PyDLL(None).sleep(600)"])
 def test_a_page_that_hangs_is_ended(tiny, capfd, cell):
     tiny("import time", cell)
     run, began = plan(find("1_demo")), time.monotonic()
-    assert run_all([run], limits=Limits(seconds=8)) == [run] and time.monotonic() - began < 60
+    assert run_all([run], limits=Limits(seconds=8)) == [run]
+    assert time.monotonic() - began < 60
     assert "of 4: ended after 8 s, its time limit" in capfd.readouterr().err
     assert not run.finished
 
 
 def test_a_page_that_eats_memory_is_ended(tiny, capfd):
-    tiny("import numpy as np, time", "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)")
+    tiny("import numpy as np, time",
+         "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)")
     run = plan(find("1_demo"))
     assert run_all([run], limits=limits(memory="700MB")) == [run]
     err = capfd.readouterr().err
-    assert "failed at cell 4 of 4: ended at" in err and "of memory, its limit is 0.70 GB" in err
+    assert "failed at cell 4 of 4: ended at" in err
+    assert "of memory, its limit is 0.70 GB" in err
 
 
 @pytest.mark.parametrize(("seconds", "memory", "says"), [
-    ("soon", None, "time limit 'soon': should be seconds, or a time such as 30min or 2h"), ("0", None, "more than"),
-    ("-1h", None, "more than"), (None, "much", "memory limit 'much': should be a size such as 800MB or 6GiB")])
+    ("soon", None, "time limit 'soon': should be seconds, or a time such as 30min or 2h"),
+    ("0", None, "more than"),
+    ("-1h", None, "more than"),
+    (None, "much", "memory limit 'much': should be a size such as 800MB or 6GiB")])
 def test_limits_that_are_none(seconds, memory, says):
     with pytest.raises(ValueError, match="^[^\n]+$") as e:
         limits(seconds, memory)
@@ -220,5 +253,7 @@ def test_limits_that_are_none(seconds, memory, says):
 
 
 def test_limits_are_read():
-    assert limits("90", "800MB") == Limits(90, 800_000_000) and limits("2h", "6GiB") == Limits(7200, 6 * 2**30)
-    assert limits("1.5") == Limits(1.5) and limits() == Limits()
+    assert limits("90", "800MB") == Limits(90, 800_000_000)
+    assert limits("2h", "6GiB") == Limits(7200, 6 * 2**30)
+    assert limits("1.5") == Limits(1.5)
+    assert limits() == Limits()

@@ -1,5 +1,6 @@
-"""The `paper` profile's code path on a tiny random BERT: chapter 1's pages with 200 lines in the full corpus's format,
-chapter 2's on a small review world. `make test` runs one page for each way of reading data, `make verify` all."""
+"""The `paper` profile's code path on a tiny random BERT: chapter 1's pages with 200 lines in the
+full corpus's format, chapter 2's on a small review world. `make test` runs one page for each way of
+reading data, `make verify` all."""
 from __future__ import annotations
 
 import csv
@@ -21,9 +22,11 @@ from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
 
-PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text()) for name in ("smoke", "paper")}
+PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text())
+            for name in ("smoke", "paper")}
 REAL = os.environ.get("PROBEBOOK_DATA")
-SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]         # the others need no more
+# the others need no more
+SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]
 EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings", "1_causal_probing/07_layers",
             "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard"]
 NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
@@ -31,7 +34,8 @@ pytestmark = pytest.mark.xdist_group("paper")            # run together, by one 
 
 
 def _corpus(folder: Path) -> None:
-    """"The dogs near the house are here ." and the like, half of them with an attractor, 50 of each number each."""
+    """"The dogs near the house are here ." and the like, half of them with an attractor, 50 of each
+    number each."""
     rng, people = random.Random(0), [noun for noun in NOUNS if noun.kind == "person"]
     places, lines = [noun for noun in NOUNS if noun.kind == "spot"], []
     for subject, (number, other) in itertools.islice(zip(itertools.cycle(people), itertools.cycle(
@@ -41,12 +45,14 @@ def _corpus(folder: Path) -> None:
         for end, end_tags in zip(ends, ([], ["IN", "DT", ("NN", "NNS")[other]])):
             verb = rng.choice([("is", "are"), ("has", "have")])[number]
             at = len(words) + len(end)
-            lines.append(["_", " ".join([*words, *end, verb, rng.choice(["old", "new", "good", "bad"]), "."]),
+            lines.append(["_", " ".join([*words, *end, verb,
+                                         rng.choice(["old", "new", "good", "bad"]), "."]),
                           " ".join([*tags, *end_tags, ("VBZ", "VBP")[number], "JJ", "."]), verb,
                           ("VBZ", "VBP")[number], 2, at + 1, 0])
     with gzip.open(folder / "agr_50_mostcommon_10K.tsv.gz", "wt", newline="") as f:
         out = csv.writer(f, delimiter="\t")
-        out.writerow("sentence orig_sentence pos_sentence verb verb_pos subj_index verb_index n_intervening".split())
+        out.writerow("sentence orig_sentence pos_sentence verb verb_pos subj_index verb_index "
+                     "n_intervening".split())
         out.writerows(lines)
     assert len(lines) == 200
 
@@ -58,7 +64,8 @@ def world(tmp_path_factory) -> tuple[str, dict]:
     tokenizer = load("pocket-agreement").tokenizer
     torch.manual_seed(0)
     net = hf.BertForMaskedLM(hf.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        vocab_size=len(tokenizer), hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=64,
         max_position_embeddings=128, initializer_range=.3))
     net.save_pretrained(folder / "bert")
     tokenizer.save_pretrained(folder / "bert")
@@ -67,14 +74,17 @@ def world(tmp_path_factory) -> tuple[str, dict]:
     if REAL:
         (folder / "agreement" / "syneval_prepositional.tsv").symlink_to(
             Path(REAL) / "agreement" / "syneval_prepositional.tsv")
-    return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder), "PROBEBOOK_CACHE": str(folder / "cache")}
+    return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder),
+                                  "PROBEBOOK_CACHE": str(folder / "cache")}
 
 
 @pytest.fixture(scope="module")
 def failed(world, request) -> list[str]:
-    """The pages that are asked for are run, several at a time; names of those that failed, of which stderr says why."""
+    """The pages that are asked for are run, several at a time; names of those that failed, of which
+    stderr says why."""
     model, env = world
-    names = [item.callspec.params["name"] for item in request.session.items if item.module is request.module]
+    names = [item.callspec.params["name"] for item in request.session.items
+             if item.module is request.module]
     runs = [plan(find(name), "paper", sizes) for name in names if (sizes := _sizes(name, model))]
     with pytest.MonkeyPatch.context() as patch:
         for key, value in env.items():
@@ -93,12 +103,13 @@ def _sizes(name: str, model: str) -> dict:
     return sizes | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
 
 
-@pytest.mark.parametrize("name", [name if name in EACH_WAY else pytest.param(name, marks=pytest.mark.verify)
+@pytest.mark.parametrize("name", [name if name in EACH_WAY
+                                  else pytest.param(name, marks=pytest.mark.verify)
                                   for name in NAMES])
 def test_page_runs_in_the_paper_profile(world, failed, name):
     paper = PROFILES["paper"][name]
     assert "bert-base-uncased" in paper.get("models", paper.get("model"))
-    assert paper.get("data", "cebab") == "cebab" if name in SCORED else paper["data"] in ("lgd", "syneval")
+    assert paper.get("data", "cebab") in (["cebab"] if name in SCORED else ["lgd", "syneval"])
     if not _sizes(name, world[0]):
         pytest.skip("PROBEBOOK_DATA is not set: no crossed templates")
     assert name not in failed

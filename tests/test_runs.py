@@ -1,4 +1,5 @@
-"""Runs of pages: what is refused before a kernel starts, what a run leaves behind, when it is run again."""
+"""Runs of pages: what is refused before a kernel starts, what a run leaves behind, when it is run
+again."""
 from __future__ import annotations
 
 import os
@@ -56,24 +57,33 @@ def test_declared_parameters(tiny):
 
 @pytest.mark.parametrize(("text", "value"), [
     ("eps=1e-3", .001), ("eps=2", 2.0), ("n=7", 7), ("sizes=[3, 4]", [3, 4]), ("fast=true", True),
-    ("rule=last", "last"), ("word=on", "on"), ("word=1e-3", "1e-3"), ("rates=[1e-3, 2]", [.001, 2.0]),
+    ("rule=last", "last"), ("word=on", "on"), ("word=1e-3", "1e-3"),
+    ("rates=[1e-3, 2]", [.001, 2.0]),
     ("names=[true, 1e-3]", ["true", "1e-3"]), ("few=None", None),
-    ("few=null", None), ("few=none", None), ("few=3", 3), ("kinds=[on, none]", ["on", "none"]), ("level=2", 2),
+    ("few=null", None), ("few=none", None), ("few=3", 3), ("kinds=[on, none]", ["on", "none"]),
+    ("level=2", 2),
     ("kinds=none", None), ("share=1", 1.0)])
 def test_values_are_read_in_their_types(tiny, text, value):
     tiny(parameters=PARAMETERS + WIDER)
     got = values(text)[text.partition("=")[0]]
-    assert got == value and type(got) is type(value)
+    assert got == value
+    assert type(got) is type(value)
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("epsilon=1", "unknown parameter 'epsilon' of 1_demo/01_first: did you mean eps? it has n, eps, rule, sizes, fast"),
-    ("xyzzy=1", "unknown parameter 'xyzzy' of 1_demo/01_first: it has n, eps"), ("n=none", "valid integer"),
+    ("epsilon=1",
+     "unknown parameter 'epsilon' of 1_demo/01_first: did you mean eps? it has n, eps, rule, "
+     "sizes, fast"),
+    ("xyzzy=1", "unknown parameter 'xyzzy' of 1_demo/01_first: it has n, eps"),
+    ("n=none", "valid integer"),
     ("n=many", "n = 'many' of 1_demo/01_first: should be a valid integer"),
     ("n=0", "greater than or equal to 1"), ("n=2.5", "valid integer"), ("n=true", "valid integer"),
-    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=inf", "finite"), ("eps=nan", "finite"),
-    ("rule=first", "'mean' or 'last'"), ("sizes=3", "valid list"), ("sizes=[1, 0]", "item 2 should be"),
-    ("sizes=[1, [2", "valid list"), ("share=2", "less than or equal to 1"), ("share=-1", "equal to 0"),
+    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=inf", "finite"),
+    ("eps=nan", "finite"),
+    ("rule=first", "'mean' or 'last'"), ("sizes=3", "valid list"),
+    ("sizes=[1, 0]", "item 2 should be"),
+    ("sizes=[1, [2", "valid list"), ("share=2", "less than or equal to 1"),
+    ("share=-1", "equal to 0"),
     ("few=0", "equal to 1"), ("level=3", "should be 1, 2 or 'all'"),
     ("fast=perhaps", "boolean"), ("n", "name=value")])
 def test_bad_values_are_refused_in_one_line(tiny, text, says):
@@ -86,19 +96,26 @@ def test_bad_values_are_refused_in_one_line(tiny, text, says):
 def test_values_of_a_yaml_file_are_read_in_their_types(tiny):
     """YAML reads `1e-3` as text, and papermill's command line everything that it does not know."""
     tiny(parameters=PARAMETERS + WIDER)
-    given = yaml.safe_load("{eps: 1e-3, rates: [1e-3, 2], few: null, fast: true, n: '7', sizes: '[3, 4]'}")
-    assert plan(find("1_demo"), values=given).changed == {"n": 7, "eps": .001, "sizes": [3, 4], "fast": True,
+    given = yaml.safe_load("{eps: 1e-3, rates: [1e-3, 2], few: null, fast: true, n: '7', sizes: "
+                           "'[3, 4]'}")
+    assert plan(find("1_demo"), values=given).changed == {"n": 7, "eps": .001, "sizes": [3, 4],
+                                                          "fast": True,
                                                           "rates": [.001, 2.0]}
-    for bad in ({"n": True}, {"sizes": [True]}, {"few": True}, {"level": True}, {"n": None}, {"names": [1]}):
+    for bad in ({"n": True}, {"sizes": [True]}, {"few": True}, {"level": True}, {"n": None},
+                {"names": [1]}):
         with pytest.raises(UserError, match="^[^\n]+$"):
             plan(find("1_demo"), values=bad)
 
 
 @pytest.mark.parametrize("cell", [
-    "n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)", "n: print(1) = 5",
-    "n: [c for c in ().__class__.__mro__][1] = 5", "n: Annotated[int, print(1)] = 5", "n: list[print(1)] = []",
-    "n: Annotated[int, Field(ge=print(1))] = 5", "n: Annotated[int, Field(default_factory=print)] = 5",
-    "n: Annotated[int, Field(colour=1)] = 5", "n: Literal[print(1)] = 5", "n: Count.__class__ = 5", "n: 'Count' = 5",
+    "n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)",
+    "n: print(1) = 5",
+    "n: [c for c in ().__class__.__mro__][1] = 5", "n: Annotated[int, print(1)] = 5",
+    "n: list[print(1)] = []",
+    "n: Annotated[int, Field(ge=print(1))] = 5",
+    "n: Annotated[int, Field(default_factory=print)] = 5",
+    "n: Annotated[int, Field(colour=1)] = 5", "n: Literal[print(1)] = 5", "n: Count.__class__ = 5",
+    "n: 'Count' = 5",
     "n: Literal = 5", "n: list = []"])
 def test_a_parameters_cell_holds_declarations_only(cell, capsys):
     with pytest.raises(UserError, match="line 1: should be `name: Type = plain value`"):
@@ -127,7 +144,8 @@ def test_unknown_page_and_profile(tiny):
     tiny(name="1_demo/02_second")
     with pytest.raises(UserError, match="several pages begin with '1_demo'"):
         find("1_demo")
-    with pytest.raises(UserError, match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_second"):
+    with pytest.raises(UserError,
+                       match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_sec"):
         find("9")
     with pytest.raises(UserError, match="there are smoke, pocket, real, paper"):
         plan(find("1_demo/01"), "huge")
@@ -138,7 +156,8 @@ def test_unknown_page_and_profile(tiny):
 
 @pytest.mark.parametrize(("text", "says"), [
     ("1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n", r"smoke.yaml, line 3: expected <block end>"),
-    ("1_demo/01_first: 2\n", r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2"),
+    ("1_demo/01_first: 2\n",
+     r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2"),
     ("9_none: {n: 2}\n", "profile smoke: no page '9_none'")])
 def test_a_profile_that_cannot_be_read_is_one_line(tiny, text, says):
     folder = tiny() / "notebooks" / "profiles"
@@ -152,32 +171,42 @@ def test_a_profile_that_cannot_be_read_is_one_line(tiny, text, says):
 def test_a_page_without_its_header_is_one_line(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(path.read_text().partition("---\n# A page")[2], encoding="utf-8")
-    with pytest.raises(UserError, match="01_first.md has no kernelspec: begin it with the header of another page"):
+    with pytest.raises(UserError,
+                       match="01_first.md has no kernelspec: begin it with the header of "
+                             "another page"):
         plan(find("1_demo"), "smoke")
 
 
 def test_code_cells_are_those_that_jupytext_reads():
     for page in [*pages.pages(), *build._book_notebooks()]:
-        cells = [cell for cell in jupytext.reads(page.source, fmt="md:myst").cells if cell.cell_type == "code"]
-        assert page.code == [(cell.metadata.get("tags", []), cell.source) for cell in cells], page.name
+        cells = [cell for cell in jupytext.reads(page.source, fmt="md:myst").cells
+                 if cell.cell_type == "code"]
+        assert page.code == [(cell.metadata.get("tags", []), cell.source)
+                             for cell in cells], page.name
 
 
 @pytest.mark.parametrize("text", [
-    "```{code-cell}\n\n\nx = 1\n```", "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```", "```{code-cell}\n```",
-    "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```", "````{code-cell}\n```\nx\n````",
-    "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```", "~~~{code-cell}\nx = 1\n~~~",
+    "```{code-cell}\n\n\nx = 1\n```", "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```",
+    "```{code-cell}\n```",
+    "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```",
+    "````{code-cell}\n```\nx\n````",
+    "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```",
+    "~~~{code-cell}\nx = 1\n~~~",
     "```{code-cell}\n:tags: [a]\n:other: 1\n\n\nx = 1\n```\ntext\n```{code-cell}\n# ```\n```\n",
     ":::{note}\n```{code-cell}\nx = 1\n```\n:::\n"])
 def test_code_cells_of_any_page_are_those_that_jupytext_reads(tiny, text):
     path = tiny() / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(f"{HEADER}{text}\n", encoding="utf-8")
-    found = [(cell.metadata.get("tags", []), cell.source) for cell in jupytext.read(path, fmt="md:myst").cells
+    found = [(cell.metadata.get("tags", []), cell.source)
+             for cell in jupytext.read(path, fmt="md:myst").cells
              if cell.cell_type == "code"]
-    assert find("1_demo").code == found and find("1_demo").notebook.cells
+    assert find("1_demo").code == found
+    assert find("1_demo").notebook.cells
 
 
 @pytest.mark.parametrize(("header", "says"), [
-    ("kernelspec: {name: python3}\ntitle: [", "while parsing"), ("only words", "should be `name: value`"),
+    ("kernelspec: {name: python3}\ntitle: [", "while parsing"),
+    ("only words", "should be `name: value`"),
     ("title: x", "has no kernelspec")])
 def test_a_header_that_cannot_be_read_is_one_line(tiny, header, says):
     path = tiny() / "notebooks" / "1_demo" / "01_first.md"
@@ -190,7 +219,8 @@ def test_a_header_that_cannot_be_read_is_one_line(tiny, header, says):
 def test_tags_that_are_no_list_are_refused(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(path.read_text().replace("[parameters]", "parameters"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"cell options: 'parameters' should be a list, \[parameters\]"):
+    with pytest.raises(UserError,
+                       match=r"cell options: 'parameters' should be a list, \[parameters\]"):
         _ = find("1_demo").parameters
 
 
@@ -198,7 +228,8 @@ def test_a_page_without_heading_is_one_line(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     assert find("1_demo").title == "A page"
     path.write_text(path.read_text().replace("# A page", "A page"), encoding="utf-8")
-    with pytest.raises(UserError, match="01_first.md has no heading: its first cell begins with one, # Title"):
+    with pytest.raises(UserError,
+                       match="01_first.md has no heading: its first cell begins with one, # Title"):
         _ = find("1_demo").title
 
 
@@ -206,33 +237,44 @@ def test_a_run_is_recorded_reused_and_stored(tiny):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
     assert run_all([run]) == []
-    assert {p.name for p in run.folder.iterdir()} == {"notebook.ipynb", "metrics.parquet", "record.json"}
-    assert [p.name for p in run.folder.parent.iterdir()] == [run.id] and not run.partial.exists()
+    assert {p.name for p in run.folder.iterdir()} == {"notebook.ipynb", "metrics.parquet",
+                                                      "record.json"}
+    assert [p.name for p in run.folder.parent.iterdir()] == [run.id]
+    assert not run.partial.exists()
     written = run.path.stat().st_mtime_ns
-    assert run_all([run]) == [] and run.path.stat().st_mtime_ns == written
+    assert run_all([run]) == []
+    assert run.path.stat().st_mtime_ns == written
 
-    assert any("n = 7" in cell.source for cell in run.read().cells)         # the page shows what it ran with
+    # the page shows what it ran with
+    assert any("n = 7" in cell.source for cell in run.read().cells)
     long = results(run.read())
     assert list(long.columns) == ["table", "method", "metric", "value"]
     scores = long[long.table == "scores"].set_index(["metric", "method"])["value"]
-    assert scores.to_dict() == {("score", "a"): .1, ("score", "b"): .2, ("items", "a"): 7, ("items", "b"): 14}
+    assert scores.to_dict() == {("score", "a"): .1, ("score", "b"): .2, ("items", "a"): 7,
+                                ("items", "b"): 14}
     assert long[long.table == "fit"].value.tolist() == [.5]
     assert str(home) not in run.path.read_text(encoding="utf-8")
 
     folder = archive.add(run, "seven")
     assert sorted(p.name for p in folder.iterdir()) == ["fit.csv", "manifest.json", "scores.csv"]
     table = archive.stored("1_demo/01_first", "scores")["seven"]
-    assert table.loc["b", "items"] == 14 and table.index.name == "method" and archive.stored("1_demo/02", "fit") == {}
+    assert table.loc["b", "items"] == 14
+    assert table.index.name == "method"
+    assert archive.stored("1_demo/02", "fit") == {}
     manifest = archive.manifests()["1_demo/01_first/seven"]
-    assert manifest["parameters"]["n"] == 7 and manifest["seed"] == 0 and manifest["versions"]["torch"]
-    assert run.id == plan(find("1_demo"), values={"n": 7}).id       # its own record does not make it another run
+    assert manifest["parameters"]["n"] == 7
+    assert manifest["seed"] == 0
+    assert manifest["versions"]["torch"]
+    # its own record does not make it another run
+    assert run.id == plan(find("1_demo"), values={"n": 7}).id
     assert len(run_table()) == 0                                    # n = 7 is no run of the profile
     with pytest.raises(UserError, match="probebook run 1_demo/01_first -p n=8"):
         plan(find("1_demo"), values={"n": 8}).read()
 
 
 def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
-    """The id changes with page, parameter, data, folder and every module the page reaches, and with nothing else."""
+    """The id changes with page, parameter, data, folder and every module the page reaches, and with
+    nothing else."""
     def new_id(**given):
         return plan(find("1_demo"), values=given).id
 
@@ -250,8 +292,10 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     names = pages.modules(find("1_demo"))
     assert {"probebook", "probebook.base", "probebook.measures", "probebook.measures.reliability",
             "probebook.runs.page"} <= set(names)
-    assert not {"probebook.cli", "probebook.runs.execute", "probebook.interventions.inlp"} & set(names)
-    for name, same in [("cli", True), ("interventions/inlp", True), ("base", False), ("measures/reliability", False)]:
+    assert not {"probebook.cli", "probebook.runs.execute",
+                "probebook.interventions.inlp"} & set(names)
+    for name, same in [("cli", True), ("interventions/inlp", True), ("base", False),
+                       ("measures/reliability", False)]:
         path = library / f"{name}.py"
         text = path.read_text()
         path.write_text(text + "\n# changed\n")
@@ -278,8 +322,11 @@ def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     assert run_all([bad, good]) == [bad]
     err = capfd.readouterr().err
     assert "1_demo/01_first: failed at cell 4 of 5: ZeroDivisionError: division by zero" in err
-    assert bad.partial.exists() and good.finished
-    assert not bad.folder.exists() and not bad.finished and run_all([bad]) == [bad]
+    assert bad.partial.exists()
+    assert good.finished
+    assert not bad.folder.exists()
+    assert not bad.finished
+    assert run_all([bad]) == [bad]
 
 
 def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
@@ -287,11 +334,14 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
     tiny(*(f"print({i})" for i in range(20)), "1 / 0")
     run, written = plan(find("1_demo")), []
     write = papermill.engines.write_ipynb
-    monkeypatch.setattr(papermill.engines, "write_ipynb", lambda *given: written.append(given) or write(*given))
+    monkeypatch.setattr(papermill.engines, "write_ipynb",
+                        lambda *given: written.append(given) or write(*given))
     assert run_all([run]) == [run]
     shown = [out for cell in nbformat.read(run.partial, 4).cells for out in cell.get("outputs", [])]
-    assert [out.text for out in shown if out.output_type == "stream"][-20:] == [f"{i}\n" for i in range(20)]
-    assert shown[-1].ename == "ZeroDivisionError" and len(written) < 6
+    assert [out.text for out in shown if out.output_type == "stream"][-20:] == [f"{i}\n"
+                                                                                for i in range(20)]
+    assert shown[-1].ename == "ZeroDivisionError"
+    assert len(written) < 6
 
 
 @pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
@@ -299,14 +349,17 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
 def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):
     tiny(end, "'never'")
     run = plan(find("1_demo"))
-    assert run_all([run]) == [run] and not run.finished
+    assert run_all([run]) == [run]
+    assert not run.finished
     assert says in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("given", "error"), [({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
-                                              ({"n": "many"}, "should be a valid integer"), ({"n": 0}, "equal to 1"),
+                                              ({"n": "many"}, "should be a valid integer"),
+                                              ({"n": 0}, "equal to 1"),
                                               ({"few": 0}, "equal to 1"),
-                                              ({"eps": "1e-3", "n": "7", "sizes": "[3, 4]", "few": "None"}, None)])
+                                              ({"eps": "1e-3", "n": "7", "sizes": "[3, 4]",
+                                                "few": "None"}, None)])
 def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
     parameters = f"{PARAMETERS}few: Count | None = 3  # None: all\n"
     tiny("start(globals())", "print(n + 1, eps * 1000, sizes, few)", parameters=parameters)
@@ -334,33 +387,40 @@ def test_records_are_numbers_with_named_ids():
 def test_a_table_name_is_used_once(tiny, capfd):
     tiny("import pandas as pd\nfor _ in range(2):\n    record(pd.DataFrame({'x': [1]}), 'twice')")
     run = plan(find("1_demo"))
-    assert run_all([run]) == [run] and not run.finished
+    assert run_all([run]) == [run]
+    assert not run.finished
     assert "a page recorded 'twice' twice: give each table its own name" in capfd.readouterr().err
 
 
 def test_pairs_agree():
     """The notebook beside each page is what `probebook pair` writes."""
     for page in pages.pages():
-        assert page.path.with_suffix(".ipynb").read_text(encoding="utf-8") == page.pair, f"{page.name}: probebook pair"
+        beside = page.path.with_suffix(".ipynb").read_text(encoding="utf-8")
+        assert beside == page.pair, f"{page.name}: probebook pair"
 
 
 def test_a_pair_depends_on_the_page_only(tiny):
     tiny("1", "1", "2")
     page = find("1_demo")
-    assert build.pair(page) and not build.pair(Page(page.name))
+    assert build.pair(page)
+    assert not build.pair(Page(page.name))
     notebook = nbformat.read(page.path.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(notebook)
     ids = [cell.id for cell in notebook.cells]
-    assert len(ids) == len(set(ids)) == 7 and ids[0] == "install"
-    tiny("2", "1")                                                  # cells keep their ids when others come and go
+    assert len(ids) == len(set(ids)) == 7
+    assert ids[0] == "install"
+    tiny("2", "1")  # cells keep their ids when others come and go
     assert {cell.id for cell in Page(page.name).notebook.cells} <= set(ids)
 
 
 def test_build(tiny, capfd):
-    """A book holds executed pages and no hidden output; nothing changed, nothing done; a failure or warning fails."""
+    """A book holds executed pages and no hidden output; nothing changed, nothing done; a failure or
+    warning fails."""
     home = tiny("start(globals())", RECORDS, "'shown'")
-    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, chapters: [file: book/runs]}")
-    (home / "_config.yml").write_text("{title: T, only_build_toc_files: true, exclude_patterns: [notebooks/*/*.ipynb]}")
+    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, chapters: "
+                                   "[file: book/runs]}")
+    (home / "_config.yml").write_text("{title: T, only_build_toc_files: true, exclude_patterns: "
+                                      "[notebooks/*/*.ipynb]}")
     (home / "book").mkdir()
     table = HEADER + "```{code-cell}\nfrom probebook.runs import run_table\n\nrun_table()\n```\n"
     (home / "book" / "runs.md").write_text(table)
@@ -368,26 +428,38 @@ def test_build(tiny, capfd):
     sources = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
     index = build.build()
-    assert index == home / "_build/book/index.html" and index.exists()
-    text = BeautifulSoup((home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(), "html.parser").article.text
-    assert text.count("'shown'") == 2 and "method,metric,value" not in text and "transformers" not in text
-    table_shown = BeautifulSoup((home / "_build/book/book/runs.html").read_bytes(), "html.parser").table
-    head, row = ([cell.text for cell in line.find_all(["th", "td"])] for line in table_shown.find_all("tr"))
+    assert index == home / "_build/book/index.html"
+    assert index.exists()
+    text = BeautifulSoup((home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(),
+                         "html.parser").article.text
+    assert text.count("'shown'") == 2
+    assert "method,metric,value" not in text
+    assert "transformers" not in text
+    table_shown = BeautifulSoup((home / "_build/book/book/runs.html").read_bytes(),
+                                "html.parser").table
+    head, row = ([cell.text for cell in line.find_all(["th", "td"])]
+                 for line in table_shown.find_all("tr"))
     row = dict(zip(head, row))
-    assert (row["run"], row["seed"]) == (plan(find("1_demo")).id[:8], "0") and "torch" in row["versions"]
+    assert (row["run"], row["seed"]) == (plan(find("1_demo")).id[:8], "0")
+    assert "torch" in row["versions"]
     assert {"profile", "parameters", "seconds", "device", "finished", "commit"} <= set(row)
-    assert sources == {p: p.read_bytes() for p in home.rglob("*") if p.is_file() and "_build" not in p.parts}
+    assert sources == {p: p.read_bytes() for p in home.rglob("*")
+                       if p.is_file() and "_build" not in p.parts}
     written = index.stat().st_mtime_ns
     capfd.readouterr()
-    assert build.build() == index and index.stat().st_mtime_ns == written and capfd.readouterr().err == ""
+    assert build.build() == index
+    assert index.stat().st_mtime_ns == written
+    assert capfd.readouterr().err == ""
 
     (home / "book" / "runs.md").write_text(table + "\n[a link](nowhere.md)\n")
-    assert build.build() is None and not index.exists()
-    assert build.build() is None                                    # the same warning, not lost by the second build
+    assert build.build() is None
+    assert not index.exists()
+    assert build.build() is None  # the same warning, not lost by the second build
     (home / "book" / "runs.md").write_text(table)
     assert build.build() == index
     tiny("1 / 0")
-    assert build.build() is None and "ZeroDivisionError" in capfd.readouterr().err
+    assert build.build() is None
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_a_given_number_of_threads_holds_for_all_libraries(monkeypatch):
@@ -412,23 +484,32 @@ plain: str = ''"""
 
 
 @pytest.mark.parametrize("file, given", [
-    ("mine-dev.json", {"source": "coqa:{}/mine-dev.json"}), ("mine-train.json", {"source": "coqa:{}/mine-dev.json"}),
-    ("folder/task.txt", {"source": "{}/folder"}), ("folder/weights", {"encoders": ["any mean", "{}/folder cls"]}),
-    ("folder/weights", {"encoders": ["corrupted-200:{}/folder cls"]}), ("folder/weights", {"model": "{}/folder"}),
-    ("folder/weights", {"encoders": ["random:{}/folder"]}), ("glove.txt", {"encoders": ["{}/glove.txt mean"]}),
+    ("mine-dev.json", {"source": "coqa:{}/mine-dev.json"}),
+    ("mine-train.json", {"source": "coqa:{}/mine-dev.json"}),
+    ("folder/task.txt", {"source": "{}/folder"}),
+    ("folder/weights", {"encoders": ["any mean", "{}/folder cls"]}),
+    ("folder/weights", {"encoders": ["corrupted-200:{}/folder cls"]}),
+    ("folder/weights", {"model": "{}/folder"}),
+    ("folder/weights", {"encoders": ["random:{}/folder"]}),
+    ("glove.txt", {"encoders": ["{}/glove.txt mean"]}),
     ("glove.txt", {"encoders": ["{}/glove.txt-50 mean"]}), ("mine.csv", {"own": "{}/mine.csv"}),
     ("outputs/a.csv", {"raw": "outputs"}), ("mine.csv", {"sweep": "{}/mine.csv"}),
     ("data/records/sweeps/first.csv", {})])
 def test_files_that_a_parameter_names_make_another_run(tiny, monkeypatch, file, given):
     folder = tiny(parameters=NAMING)
     monkeypatch.setenv("PROBEBOOK_DATA", str(folder))
-    fill = lambda value: [part.format(folder) for part in value] if isinstance(value, list) else value.format(folder)  # noqa: E731
+
+    def fill(value):
+        many = isinstance(value, list)
+        return [part.format(folder) for part in value] if many else value.format(folder)
+
     given, path = {name: fill(value) for name, value in given.items()}, folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("1")
     before = plan(find("1_demo"), values=given).id
     assert plan(find("1_demo"), values=given).id == before
-    assert plan(find("1_demo"), values=given | {"plain": str(path)}).id != before       # another value, but no file
+    # another value, but no file
+    assert plan(find("1_demo"), values=given | {"plain": str(path)}).id != before
     path.write_text("22")
     assert plan(find("1_demo"), values=given).id != before
 
@@ -446,7 +527,8 @@ def test_a_page_that_changes_while_it_runs_has_not_finished(tiny, capfd, monkeyp
     home = tiny("open('notebooks/1_demo/01_first.md', 'a').write('more')")
     run = plan(find("1_demo"))
     monkeypatch.chdir(home)
-    assert run_all([run]) == [run] and not run.finished
+    assert run_all([run]) == [run]
+    assert not run.finished
     assert "the page, the code or the data have changed meanwhile" in capfd.readouterr().err
 
 
@@ -454,11 +536,13 @@ def test_git_is_not_needed(tiny, monkeypatch, tmp_path):
     tiny("1")
     run = plan(find("1_demo"))
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    assert run_all([run]) == [] and read_record(run.folder).commit == ""
+    assert run_all([run]) == []
+    assert read_record(run.folder).commit == ""
 
 
 def test_ids_that_look_like_nothing_are_kept(tiny):
-    tiny("import pandas as pd", "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
+    tiny("import pandas as pd",
+         "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
          "record(table, 't', ids=['answer'])")
     run = plan(find("1_demo"))
     assert run_all([run]) == []

@@ -1,4 +1,5 @@
-"""Sweeps: what a file asks for, what is run, reused and listed, and what a death in the middle changes: nothing."""
+"""Sweeps: what a file asks for, what is run, reused and listed, and what a death in the middle
+changes: nothing."""
 from __future__ import annotations
 
 import os
@@ -49,15 +50,17 @@ DRAW = """
 KEEP = """
     open(f"{home}/begun.txt", "a").write(f"{n} {seed}\\n")
     time.sleep(2)
-    display({"application/papermill.record/text/csv": f"metric,value\\nx,{drawn}\\n"}, raw=True, metadata={
-        "scrapbook": {"name": "probebook:record:draw", "mime_prefix": "application/papermill.record/"}})
+    hidden = "application/papermill.record/"
+    about = {"scrapbook": {"name": "probebook:record:draw", "mime_prefix": hidden}}
+    display({hidden + "text/csv": f"metric,value\\nx,{drawn}\\n"}, raw=True, metadata=about)
     open(f"{home}/ended.txt", "a").write(f"{n} {seed}\\n")
     """
 
 
 @pytest.fixture
 def book(tiny):
-    """A book whose page draws a number, which takes a second; `book(cell)` puts a cell between. Returns the folder.
+    """A book whose page draws a number, which takes a second; `book(cell)` puts a cell between.
+    Returns the folder.
 
     The page imports nothing of the library, which would take longer than all else."""
     def write(*cells):
@@ -90,15 +93,22 @@ def lines(path):
 
 
 @pytest.mark.parametrize(("spec", "says"), [
-    ({"gird": {"n": [1]}}, "no key 'gird', grid perhaps"), ({"seed": 3}, "no key 'seed', seeds perhaps"),
-    ({"page": "2_none"}, "no page begins with '2_none'"), ({"page": None}, "page: Input should be a valid string"),
-    ({"profile": "huge"}, "no profile 'huge'"), ({"grid": {"n": 3}}, "grid.n: Input should be a valid list"),
-    ({"grid": {"n": [1, "no"]}}, "point n=no: n = 'no' of 1_demo/01_first: should be a valid integer"),
-    ({"list": [{"n": 1}, {"rule": "first"}]}, "point rule=first: "), ({"fixed": {"m": 1}}, "unknown parameter 'm'"),
-    ({"exclude": [{"m": 1}]}, "unknown parameter 'm'"), ({"exclude": [{"n": [1, "many"]}]}, "valid integer"),
+    ({"gird": {"n": [1]}}, "no key 'gird', grid perhaps"),
+    ({"seed": 3}, "no key 'seed', seeds perhaps"),
+    ({"page": "2_none"}, "no page begins with '2_none'"),
+    ({"page": None}, "page: Input should be a valid string"),
+    ({"profile": "huge"}, "no profile 'huge'"),
+    ({"grid": {"n": 3}}, "grid.n: Input should be a valid list"),
+    ({"grid": {"n": [1, "no"]}},
+     "point n=no: n = 'no' of 1_demo/01_first: should be a valid integer"),
+    ({"list": [{"n": 1}, {"rule": "first"}]}, "point rule=first: "),
+    ({"fixed": {"m": 1}}, "unknown parameter 'm'"),
+    ({"exclude": [{"m": 1}]}, "unknown parameter 'm'"),
+    ({"exclude": [{"n": [1, "many"]}]}, "valid integer"),
     ({"seeds": 2, "grid": {"seed": [1]}}, "seeds, and seed=1: give seeds in one place"),
     ({"seeds": -1}, "greater than or equal to 0"), ({"seeds": True}, "valid integer"),
-    ({"grid": {"n": []}}, "asks for no run"), ({"seeds": 0}, "asks for no run"), ({"list": []}, "asks for no run"),
+    ({"grid": {"n": []}}, "asks for no run"), ({"seeds": 0}, "asks for no run"),
+    ({"list": []}, "asks for no run"),
     ({"exclude": [{}]}, "asks for no run")])
 def test_a_bad_file_is_refused_in_one_line(book, spec, says):
     path = file(book(), **spec)
@@ -112,9 +122,12 @@ def test_a_layer_that_one_model_lacks_is_named(tiny):
     home = tiny(parameters="model: ModelName = 'pocket-agreement'\nlayer: Layer = -1")
     deepest = load("pocket-agreement").depth
     assert len(read(file(home, grid={"layer": list(range(deepest + 1))}))) == deepest + 1
-    with pytest.raises(UserError, match=f"point layer={deepest + 1}: layer {deepest + 1}: pocket-agreement has layers"):
+    with pytest.raises(UserError,
+                       match=f"point layer={deepest + 1}: layer {deepest + 1}: pocket-agreement "
+                             f"has layers"):
         read(file(home, grid={"layer": [deepest, deepest + 1]}))
-    assert len(read(file(home, grid={"layer": [deepest, deepest + 1]}, exclude=[{"layer": deepest + 1}]))) == 1
+    assert len(read(file(home, grid={"layer": [deepest, deepest + 1]},
+                         exclude=[{"layer": deepest + 1}]))) == 1
 
 
 def test_how_many_runs_a_file_asks_for(book):
@@ -125,51 +138,64 @@ def test_how_many_runs_a_file_asks_for(book):
 
     grid = {"n": [1, 2, 3], "eps": ["1e-3", .1, 1], "sizes": [[1], [1, 2]]}
     assert len(asked()) == 1
-    assert len(asked(grid=grid)) == 3 * 3 * 2 and len(asked(grid=grid, seeds=4)) == 3 * 3 * 2 * 4
-    assert len(asked(grid=grid, list=[{"n": 4}, {"n": 5, "eps": 2}], seeds=[7, 9])) == (3 * 3 * 2 + 2) * 2
-    assert len(asked(grid=grid, list=[{"n": 1, "eps": .1, "sizes": [1]}] * 2)) == 3 * 3 * 2            # each once
+    assert len(asked(grid=grid)) == 3 * 3 * 2
+    assert len(asked(grid=grid, seeds=4)) == 3 * 3 * 2 * 4
+    assert len(asked(grid=grid, list=[{"n": 4}, {"n": 5, "eps": 2}], seeds=[7, 9])) == (3 * 3 * 2
+                                                                                        + 2) * 2
+    # each once
+    assert len(asked(grid=grid, list=[{"n": 1, "eps": .1, "sizes": [1]}] * 2)) == 3 * 3 * 2
     assert len(asked(grid=grid, exclude=[{"n": 3, "eps": 1e-3}])) == 3 * 3 * 2 - 2
     assert len(asked(grid=grid, exclude=[{"n": [1, 2], "eps": .1}, {"sizes": [1, 2]}])) == 9 - 2
     assert len(asked(grid=grid, exclude=[{"sizes": [[1], [1, 2]]}], list=[{"sizes": [5]}])) == 1
-    assert [v["n"] for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}])] == [9, 8]
-    assert all(v["eps"] == 3 for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}]))
+    assert [v["n"] for v in asked(fixed={"n": 8, "eps": 3},
+                                  list=[{"n": 9}, {"fast": True}])] == [9, 8]
+    assert all(v["eps"] == 3
+               for v in asked(fixed={"n": 8, "eps": 3}, list=[{"n": 9}, {"fast": True}]))
 
 
 def test_a_command_repeats_its_run_in_any_profile(book):
-    """Where the profile's value is not the page's own, and the point's is the page's, or neither's."""
+    """Where the profile's value is not the page's own, and the point's is the page's, or
+    neither's."""
     home = book()
     (home / "notebooks/profiles").mkdir()
     (home / "notebooks/profiles/smoke.yaml").write_text("1_demo/01_first: {n: 9, fast: true}")
     for run in read(file(home, profile="smoke", grid={"n": [5, 9, 7]})).values():
         words = shlex.split(run.command)
         given = from_text(words[6::2])
-        assert words[:5] == ["probebook", "run", "1_demo/01_first", "--profile", "smoke"] and set(words[5::2]) <= {"-p"}
-        assert plan(run.page, "smoke", given).id == run.id and ("n" in given) == (run.values["n"] != 9)
+        assert words[:5] == ["probebook", "run", "1_demo/01_first", "--profile", "smoke"]
+        assert set(words[5::2]) <= {"-p"}
+        assert plan(run.page, "smoke", given).id == run.id
+        assert ("n" in given) == (run.values["n"] != 9)
 
 
 def test_the_example_of_the_book(tmp_path):
     """Two models × four layers but two, and one more, with three seeds each."""
     text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
-    example = next(part for part in text.split("```yaml\n")[1:] if "seeds" in part).partition("```")[0]
+    example = next(part for part in text.split("```yaml\n")[1:]
+                   if "seeds" in part).partition("```")[0]
     (tmp_path / "example.yaml").write_text(example)
     assert len(read(tmp_path / "example.yaml")) == (2 * 4 - 2 + 1) * 3
 
 
 def test_the_stored_sweep_is_what_its_file_says():
-    spec = yaml.safe_load((ROOT / "notebooks" / "sweeps" / "first_interventions.yaml").read_text(encoding="utf-8"))
+    file = ROOT / "notebooks" / "sweeps" / "first_interventions.yaml"
+    spec = yaml.safe_load(file.read_text(encoding="utf-8"))
     grid = {(model, layer) for model in spec["grid"]["model"] for layer in spec["grid"]["layer"]
             if not any(model in out["model"] and layer in out["layer"] for out in spec["exclude"])}
     stored = swept("first_interventions")
     points = {(*place, i) for place in grid for i in range(spec["seeds"])}
     assert set(zip(stored.model, stored.layer, stored.seed)) == points
     assert stored.groupby(["model", "layer", "seed"]).run.nunique().eq(1).all()
-    assert stored.groupby(["run", "table", "method", "metric"]).size().eq(1).all() and stored.value.notna().all()
+    assert stored.groupby(["run", "table", "method", "metric"]).size().eq(1).all()
+    assert stored.value.notna().all()
 
 
 def test_a_worker_sees_one_gpu():
     assert sweeps.environments(3, []) == [{}] * 3
-    assert sweeps.environments(None, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "3"}]
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in sweeps.environments(4, ["0", "3"])] == ["0", "3", "0", "3"]
+    assert sweeps.environments(None, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"},
+                                                     {"CUDA_VISIBLE_DEVICES": "3"}]
+    assert [e["CUDA_VISIBLE_DEVICES"]
+            for e in sweeps.environments(4, ["0", "3"])] == ["0", "3", "0", "3"]
 
 
 def command(*words):
@@ -179,29 +205,34 @@ def command(*words):
 
 
 def test_a_failing_run_is_listed_and_only_what_is_missing_runs_again(book):
-    home = book("if n == 3 and not os.path.exists(f'{home}/mended'):\n    raise ValueError('no three\\nsecond line')")
+    home = book("if n == 3 and not os.path.exists(f'{home}/mended'):\n"
+                "    raise ValueError('no three\\nsecond line')")
     path = file(home, profile="smoke", grid={"n": [2, 3, 4]}, fixed={"eps": .5})
     words = ("sweep", path, "--workers", "1")
     status, out, _ = command(*words, "--dry-run")
-    assert status == 0 and "3 runs of 1_demo/01_first, 0 finished; time left: no estimate: no finished run" in out
+    assert status == 0
+    assert "3 runs of 1_demo/01_first, 0 finished; time left: no estimate: no finished run" in out
     assert out.splitlines()[1:] == ["  n=2", "  n=3", "  n=4"]
     status, out, err = command(*words)
     assert (status, out) == (1, f"{path}: 3 runs: 2 run, 0 reused, 1 failed\n"), err
     listed = err.splitlines()[-2:]
     assert listed[0] == "1_demo/01_first, n=3: cell 5 of 6: ValueError: no three"
     status, _, err = command(*shlex.split(listed[1])[1:])
-    assert status == 1 and "failed at cell 5 of 6: ValueError: no three" in err
+    assert status == 1
+    assert "failed at cell 5 of 6: ValueError: no three" in err
     runs = read(path)
     seconds = [read_record(runs[p].folder).seconds for p in ("n=2", "n=4")]
     out = command(*words, "--dry-run")[1]
-    assert f"3 runs of 1_demo/01_first, 2 finished; time left: about {sum(seconds) / 2:.0f} s on 1 worker" in out
+    assert "3 runs of 1_demo/01_first, 2 finished; time left: about " \
+        f"{sum(seconds) / 2:.0f} s on 1 worker" in out
     (home / "mended").touch()
     assert command(*words)[:2] == (0, f"{path}: 3 runs: 1 run, 2 reused, 0 failed\n")
     assert lines(home / "ended.txt") == ["2 0", "3 0", "4 0"]
 
 
 def kernels(process):
-    return [p for p in process.children(recursive=True) if "ipykernel_launcher" in " ".join(_said(p))]
+    return [p for p in process.children(recursive=True)
+            if "ipykernel_launcher" in " ".join(_said(p))]
 
 
 def _said(process) -> list[str]:
@@ -216,7 +247,8 @@ def put_away(home, name):
 
 
 def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
-    """Each run of the disturbed sweeps ends once, and their metrics are those of runs without a sweep, to the bit."""
+    """Each run of the disturbed sweeps ends once, and their metrics are those of runs without a
+    sweep, to the bit."""
     home = book()
     path = file(home, fixed={"n": 3}, seeds=3)
     runs = read(path)
@@ -231,22 +263,32 @@ def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
     running[0].parent().kill()
     thread.join(300)
     assert capsys.readouterr().out.endswith("3 runs: 3 run, 0 reused, 0 failed\n")
-    assert running and not psutil.wait_procs(running, timeout=10)[1]
-    assert metrics(runs) == undisturbed and lines(home / "ended.txt") == ["3 0", "3 1", "3 2"]
+    assert running
+    assert not psutil.wait_procs(running, timeout=10)[1]
+    assert metrics(runs) == undisturbed
+    assert lines(home / "ended.txt") == ["3 0", "3 1", "3 2"]
     put_away(home, "killed")
 
-    words = [sys.executable, "-c", "from probebook.cli import app; app()", "sweep", str(path), "--workers", "2"]
-    process = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    words = [sys.executable, "-c", "from probebook.cli import app; app()", "sweep", str(path),
+             "--workers", "2"]
+    process = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                                       signal.SIG_DFL))
     tree = psutil.Process(process.pid)
     until(lambda: len(lines(home / "begun.txt")) > 2)
     processes = tree.children(recursive=True)
-    ports = [c.laddr.ip for p in (tree, *processes) for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
-    assert kernels(tree) and ports and set(ports) == {"127.0.0.1"}
+    ports = [c.laddr.ip for p in (tree, *processes) for c in p.net_connections()
+             if c.status == psutil.CONN_LISTEN]
+    assert kernels(tree)
+    assert ports
+    assert set(ports) == {"127.0.0.1"}
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130 and not psutil.wait_procs(processes, timeout=10)[1]
+    assert process.wait(60) == 130
+    assert not psutil.wait_procs(processes, timeout=10)[1]
     finished = sum(run.finished for run in runs.values())
-    assert 0 < finished < 3 and sweeps.sweep(path, 2) == {}
-    assert capsys.readouterr().out.endswith(f"3 runs: {3 - finished} run, {finished} reused, 0 failed\n")
+    assert 0 < finished < 3
+    assert sweeps.sweep(path, 2) == {}
+    said = capsys.readouterr().out
+    assert said.endswith(f"3 runs: {3 - finished} run, {finished} reused, 0 failed\n")
     assert metrics(runs) == undisturbed
 
 
@@ -256,7 +298,8 @@ def workers(tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROBEBOOK_CACHE", str(cache))
-        with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster, \
+        with LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+                          memory_limit=0) as cluster, \
                 Client(cluster) as client:
             yield client, cache
 
@@ -276,7 +319,8 @@ def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch,
     failed = sweeps.sweep(file(home, grid={"n": [3, 4]}), workers=2)
     assert failed == {"n=3": "its worker died 2 times (killed, or out of memory)"}
     assert [os.environ.get(name) for name in names] == before
-    assert "probebook run 1_demo/01_first -p n=3" in capfd.readouterr().err and lines(home / "ended.txt") == ["4 0"]
+    assert "probebook run 1_demo/01_first -p n=3" in capfd.readouterr().err
+    assert lines(home / "ended.txt") == ["4 0"]
 
 
 @pytest.mark.xdist_group("cluster")
@@ -284,24 +328,30 @@ def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
     home = book()
     path, address = file(home, list=[{"n": 2}]), cluster.scheduler.address
     status, _, err = command("sweep", path, "--scheduler", address, "--time-limit", ".001")
-    assert status == 1 and "its time limit" in err
+    assert status == 1
+    assert "its time limit" in err
     assert command("sweep", path, "--scheduler", address)[0] == 0
     runs = read(file(home, list=[{"n": 3}]))
     planned = [(run.id, run.page.source) for run in runs.values()]
     book("'changed'")
-    with pytest.raises(UserError, match=f"plans run .* where {planned[0][0][:8]} is asked for: it has other sources"), \
+    with pytest.raises(UserError,
+                       match=f"plans run .* where {planned[0][0][:8]} is asked for: it has other "
+                             f"sources"), \
             RunProgress(dict.fromkeys(runs, 1.), 1) as progress:
         sweeps._run_all(cluster, runs, Limits(), progress)
     with pytest.raises(UserError, match="does not see .*: a sweep needs a folder that all share"):
-        cluster.submit(sweeps._run_one, "1_demo/01_first", "pocket", {}, "", {}, str(home / "no"), Limits()).result()
+        cluster.submit(sweeps._run_one, "1_demo/01_first", "pocket", {}, "", {}, str(home / "no"),
+                       Limits()).result()
     status, _, err = command("sweep", path, "--scheduler", address, "--workers", "1")
-    assert status == 2 and err.count("\n") == 1
+    assert status == 2
+    assert err.count("\n") == 1
 
 
 def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
     from dask_jobqueue import SLURMCluster
     text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
-    recipe = next(part for part in text.split("```python\n") if "SLURMCluster" in part).partition("```")[0]
+    recipe = next(part for part in text.split("```python\n")
+                  if "SLURMCluster" in part).partition("```")[0]
     asked = []
     monkeypatch.setattr(SLURMCluster, "scale", lambda self, jobs: asked.append(jobs))
     monkeypatch.setattr("builtins.input", lambda text: "")
@@ -310,27 +360,32 @@ def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
     try:
         script = names["cluster"].job_script()
         address = names["cluster"].scheduler_address
-        assert capsys.readouterr().out.startswith(f"{address}\n") and asked == [10]
+        assert capsys.readouterr().out.startswith(f"{address}\n")
+        assert asked == [10]
     finally:
         names["cluster"].close()
     header, start = script.split(" -m distributed.cli.dask_worker ")
-    assert f"{address} " in start and "--nthreads 1 " in start
+    assert f"{address} " in start
+    assert "--nthreads 1 " in start
     for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=8", "export OMP_NUM_THREADS=8 "):
         assert f"\n{line}" in header, script
 
 
-# --- embeddings over a cluster -----------------------------------------------------------------------------
+# --- embeddings over a cluster
+# -----------------------------------------------------------------------------
 
 @pytest.mark.xdist_group("cluster")
 def test_embedding_over_a_cluster_survives_a_worker(cluster, workers, monkeypatch):
-    """Bit-equal to one machine's at any position; shards done before a worker was killed are not made again."""
+    """Bit-equal to one machine's at any position; shards done before a worker was killed are not
+    made again."""
     monkeypatch.setattr(embedding, "SHARD", 10)
     table = agreement.generate(200, seed=1)
     texts = list(table["text"])
     at = ("first", [text.split()[1].strip(".,") for text in texts])
     whole = embed(texts, "pocket-agreement", 2, at, cache=False)
     folder, got = workers[1] / "embeddings", []
-    thread = threading.Thread(target=lambda: got.append(embed(texts, "pocket-agreement", 2, at, client=cluster)))
+    thread = threading.Thread(target=lambda: got.append(embed(texts, "pocket-agreement", 2, at,
+                                                              client=cluster)))
     pids = cluster.run(os.getpid)
     thread.start()
     until(lambda: len(list(folder.glob("*.safetensors"))) > 0)
@@ -339,14 +394,17 @@ def test_embedding_over_a_cluster_survives_a_worker(cluster, workers, monkeypatc
     thread.join(300)
     after = {path: path.stat() for path in folder.glob("*.safetensors")}
     assert torch.equal(got[0], whole)
-    assert 0 < len(before) < len(after) and len(after) >= 200 / embedding.SHARD / 4
-    assert all((after[p].st_ino, after[p].st_mtime_ns) == (s.st_ino, s.st_mtime_ns) for p, s in before.items())
+    assert 0 < len(before) < len(after)
+    assert len(after) >= 200 / embedding.SHARD / 4
+    assert all((after[p].st_ino, after[p].st_mtime_ns) == (s.st_ino, s.st_mtime_ns)
+               for p, s in before.items())
     assert torch.equal(embed(texts, "pocket-agreement", 2, at, client=cluster), whole)
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")} == {
         path: s.st_mtime_ns for path, s in after.items()}
     with pytest.raises(UserError, match="text 0"):
         embed(["no mask", "none"], "pocket-agreement", client=cluster)
-    for given in ({"model": load("pocket-agreement")}, {"model": "pocket-agreement", "cache": False}):
+    for given in ({"model": load("pocket-agreement")},
+                  {"model": "pocket-agreement", "cache": False}):
         with pytest.raises(UserError, match="client: give the model by its name or folder"):
             embed(texts, client=cluster, **given)
 
@@ -356,7 +414,8 @@ def test_a_local_cluster_answers_only_to_whom_it_knows(tiny):
     tiny()
     with sweeps._client(1, None, plan(find("1_demo"))) as client:
         address = client.scheduler.address
-        assert address.startswith("tls://127.0.0.1:") and client.submit(sum, [1, 2]).result() == 3
+        assert address.startswith("tls://127.0.0.1:")
+        assert client.submit(sum, [1, 2]).result() == 3
         for other in (address, address.replace("tls:", "tcp:")):
             with pytest.raises((OSError, TypeError)):
                 Client(other, timeout="2s", loop=client.loop)

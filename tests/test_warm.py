@@ -1,4 +1,5 @@
-"""Warm kernels: forks of one process give what a kernel of its own gives, and share nothing with each other."""
+"""Warm kernels: forks of one process give what a kernel of its own gives, and share nothing with
+each other."""
 from __future__ import annotations
 
 import os
@@ -24,12 +25,16 @@ DRAWS = """
     import numpy as np, pandas as pd, torch
     start(globals())
     h = torch.randn(200, 40) @ torch.randn(40, 40)
-    numbers = [torch.linalg.svdvals(h)[0].item(), np.random.rand(), random.random(), hash("word") % 1e6, n,
-               torch.get_num_threads(), float(h.float().exp().log1p().sum())]
+    numbers = [torch.linalg.svdvals(h)[0].item(), np.random.rand(), random.random(),
+               hash("word") % 1e6, n, torch.get_num_threads(), float(h.float().exp().log1p().sum())]
     """
-KEEP = 'record(pd.DataFrame({"place": range(len(numbers)), "number": numbers}), "numbers", ["place"])'
+KEEP = """
+    table = pd.DataFrame({"place": range(len(numbers)), "number": numbers})
+    record(table, "numbers", ["place"])
+    """
 STATE = """
-    first = (not hasattr(torch, "left_behind"), "LEFT" not in os.environ, threading.active_count() < 12)
+    first = (not hasattr(torch, "left_behind"), "LEFT" not in os.environ,
+             threading.active_count() < 12)
     torch.left_behind, os.environ["LEFT"] = True, "1"
     record(pd.DataFrame({"new": [float(all(first))], "pid": [float(os.getpid())]}), "state")
     """
@@ -47,7 +52,8 @@ def metrics(run):
 
 
 def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
-    """A run in a kernel of its own and one in a fork: every bit is the same, random numbers included."""
+    """A run in a kernel of its own and one in a fork: every bit is the same, random numbers
+    included."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, KEEP)
@@ -62,12 +68,14 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
 
 
 def test_pages_that_import_nothing_need_no_server():
-    assert server_for(()) is None and isinstance(server_for({"probebook.base"}), Server)
+    assert server_for(()) is None
+    assert isinstance(server_for({"probebook.base"}), Server)
 
 
 def test_the_first_few_do_not_wait_for_the_server():
     some = Server(["probebook.base"])
-    assert [some.if_worth() for _ in range(4)] == [None, None, some, some] and some.process is None
+    assert [some.if_worth() for _ in range(4)] == [None, None, some, some]
+    assert some.process is None
 
 
 def test_forks_share_no_state(tiny, monkeypatch):
@@ -83,16 +91,19 @@ def test_forks_share_no_state(tiny, monkeypatch):
 def test_a_fork_is_ended_by_its_group(server):
     command = ["python", "-m", "timeit", "-n1", "-r1", "__import__('time').sleep(600)"]
     fork = server.fork(command, dict(os.environ), os.getcwd())
-    until(lambda: os.getsid(fork.pid) == fork.pid)                        # it has a session of its own
+    until(lambda: os.getsid(fork.pid) == fork.pid)  # it has a session of its own
     assert fork.poll() is None
     os.killpg(fork.pid, signal.SIGKILL)
-    assert fork.wait() == 0 and fork.poll() == 0 and not psutil.pid_exists(fork.pid)
+    assert fork.wait() == 0
+    assert fork.poll() == 0
+    assert not psutil.pid_exists(fork.pid)
 
 
 def test_a_kernel_ends_when_its_server_is_killed(server, tmp_path):
     """As it does when the runner is killed: the server then reads the end of its input."""
     address = tmp_path / "kernel.json"
-    fork = server.fork(["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ), os.getcwd())
+    fork = server.fork(["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ),
+                       os.getcwd())
     until(address.exists)                                                 # it is under way
     assert fork.poll() is None
     server.process.kill()
@@ -112,7 +123,9 @@ def test_pages_that_say_the_same_run_together(tiny):
     for name in names:
         tiny("import pandas as pd", "record(pd.DataFrame({'n': [n]}), 't')", name=name)
     runs = [plan(find(name)) for name in names]
-    assert runs[0].id == runs[1].id and run_all(runs) == [] and all(run.finished for run in runs)
+    assert runs[0].id == runs[1].id
+    assert run_all(runs) == []
+    assert all(run.finished for run in runs)
 
 
 def test_a_server_that_died_starts_again(server):
@@ -135,7 +148,8 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
         time.sleep(.5)
         return {"h": torch.arange(3.)}
 
-    askers = [threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"])) for _ in range(4)]
+    askers = [threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"]))
+              for _ in range(4)]
     for asker in askers:
         asker.start()
     for asker in askers:
@@ -151,7 +165,8 @@ def test_longest_first_and_chapters_apart(tiny):
     runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
     queue = _Queue(runs, dict(zip(map(_key, runs), (9., 20., 1.))))
     with queue.next() as first, queue.next() as second, queue.next() as third:
-        assert [run.page.name for run in (first, second, third)] == ["1_demo/02_b", "2_demo/01_c", "1_demo/01_a"]
+        assert [run.page.name
+                for run in (first, second, third)] == ["1_demo/02_b", "2_demo/01_c", "1_demo/01_a"]
 
 
 def test_the_time_left_is_scaled_by_what_has_ended(capsys):
@@ -164,5 +179,6 @@ def test_the_time_left_is_scaled_by_what_has_ended(capsys):
         progress.end("c", "page c", 1., "failed at cell 2")
         progress.end("d", "page d", 20.)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["1 of 4: page a: 20.0 s; about 60 s left", "2 of 4: page b: 20.0 s; about 40 s left",
+    assert lines == ["1 of 4: page a: 20.0 s; about 60 s left",
+                     "2 of 4: page b: 20.0 s; about 40 s left",
                      "3 of 4: page c: failed at cell 2", "4 of 4: page d: 20.0 s"]

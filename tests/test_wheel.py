@@ -11,7 +11,8 @@ import pytest
 
 from probebook.base import ROOT
 
-SNIPPET = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)[1]
+SNIPPET = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"),
+                    re.S)[1]
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +22,17 @@ def elsewhere(tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     source = folder / "source"
     subprocess.run(["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), source], check=True)
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source], check=True)
-    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", *folder.glob("*.whl")], check=True)
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source],
+                   check=True)
+    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site",
+                    *folder.glob("*.whl")], check=True)
     (folder / "empty").mkdir()
 
     def run(*words: str, **env: str) -> subprocess.CompletedProcess:
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("PROBEBOOK_")}
-        variables |= {"PYTHONPATH": str(folder / "site"), "PROBEBOOK_CACHE": str(folder / "cache"), **env}
+        variables = {name: value for name, value in os.environ.items()
+                     if not name.startswith("PROBEBOOK_")}
+        variables |= {"PYTHONPATH": str(folder / "site"), "PROBEBOOK_CACHE": str(folder / "cache"),
+                      **env}
         return subprocess.run([sys.executable, *words], cwd=folder / "empty", env=variables,
                               capture_output=True, text=True, check=False)
     return run
@@ -41,7 +46,8 @@ def test_the_readmes_snippet_runs(elsewhere):
 
 @pytest.mark.parametrize("code, line", [
     ("from probebook.models import load; load('pocket-english-gpt')",
-     "pocket-english-gpt is not part of this installation: set PROBEBOOK_HOME to a checkout of the book"),
+     "pocket-english-gpt is not part of this installation: set PROBEBOOK_HOME to a checkout of "
+     "the book"),
     ("from probebook.runs.pages import find; find('1_causal_probing/03')",
      "the library is installed without the book's pages: set PROBEBOOK_HOME to a checkout of it")])
 def test_what_stayed_in_the_checkout_is_named_in_one_line(elsewhere, code, line):
@@ -56,7 +62,8 @@ def test_with_a_checkout_pages_and_models_are_found(elsewhere):
 
 
 def test_the_wheel_holds_the_small_data_and_no_more(elsewhere):
-    code = ("from probebook.base import DATA; print(sum(p.stat().st_size for p in DATA.rglob('*') if p.is_file()))\n"
+    code = ("from probebook.base import DATA\n"
+            "print(sum(p.stat().st_size for p in DATA.rglob('*') if p.is_file()))\n"
             "print(*sorted(p.name for p in DATA.iterdir()))")
     size, names = elsewhere("-c", code).stdout.splitlines()
     assert int(size) < 30e6

@@ -80,7 +80,8 @@ def read_yaml(path: Path):
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as e:
-        raise UserError(f"{path}, line {e.problem_mark.line + 1}: {e.problem}") from None
+        line = e.problem_mark.line + 1 if e.problem_mark else "?"
+        raise UserError(f"{path}, line {line}: {e.problem}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
         problem = " ".join(str(getattr(e, "strerror", None) or e).split())
         raise UserError(f"{path}: {problem}") from None

@@ -1,4 +1,5 @@
 """The command line: `probebook COMMAND --help`."""
+# mypy: disable-error-code="valid-type,misc,attr-defined,assignment"
 from __future__ import annotations
 
 import errno
@@ -289,7 +290,7 @@ def _renamed(old: str, new: str) -> None:
 
 
 @app.command("records", hidden=True, context_settings={"ignore_unknown_options": True})
-def records(words: Annotated[Texts, typer.Argument()] = ()) -> None:
+def records(words: _argument(Texts, "WORDS") = ()) -> None:
     """What `archive` was called."""
     _renamed("records", "archive")
     typer.main.get_command(archive_app)(list(words), prog_name="probebook archive")

@@ -182,27 +182,33 @@ def import_runs(file: Path) -> dict[str, int]:
 
 def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list[zipfile.ZipInfo]]:
     """The archive's members by run. UserError: a name, a kind or a size that no export writes."""
-    found, names = {}, set()
+    found: dict[tuple[str, str], list[zipfile.ZipInfo]] = {}
+    names = set()
     for info in archive.infolist():
         match = MEMBER.fullmatch(info.filename)
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        problem = ("is no file of a run" if not match else "is no plain file"
-                   if kind not in (0, stat.S_IFREG) else
-                   "is there twice" if info.filename in names else
-                   "is encrypted" if info.flag_bits & 1 else
-                   "is packed in a way that is not read here"
-                   if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else
-                   f"is too large, {info.file_size} bytes"
-                   if info.file_size > FILES[match[3]] else "")
-        if problem:
+        problem = _bad_member(info, FILES[match[3]]) if match else "is no file of a run"
+        if info.filename in names:
+            problem = problem or "is there twice"
+        if problem or not match:
             raise UserError(f"{file}: {info.filename!r} {problem}; nothing was imported")
         names.add(info.filename)
-        found.setdefault(match.groups()[:2], []).append(info)
+        found.setdefault((match[1], match[2]), []).append(info)
     need, free = sum(info.file_size for info in archive.infolist()), shutil.disk_usage(home()).free
     if need > free:
         raise UserError(f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was "
                         f"imported")
     return found
+
+
+def _bad_member(info: zipfile.ZipInfo, most: int) -> str:
+    """Why no export would write such a member; `most`: bytes that a file of its name may have."""
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+        return "is no plain file"
+    if info.flag_bits & 1:
+        return "is encrypted"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "is packed in a way that is not read here"
+    return f"is too large, {info.file_size} bytes" if info.file_size > most else ""
 
 
 def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str,

@@ -104,7 +104,8 @@ class _Queue:
 
     def __init__(self, runs: list[Run], seconds: dict[str, float]):
         self.waiting = sorted(runs, key=lambda run: -seconds[_key(run)])
-        self.chapters, self.lock = [], threading.Lock()
+        self.lock = threading.Lock()
+        self.chapters: list[str] = []
 
     @contextmanager
     def next(self) -> Iterator[Run]:
@@ -161,7 +162,7 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
 
 
 @contextmanager
-def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False):
+def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """While the context lasts, no other process executes the run.
 
     Timeout: `stopped` said so before the other process had ended.
@@ -249,14 +250,13 @@ def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
 
 
 @contextmanager
-def kernel_environment(threads: int, profile: str):
+def kernel_environment(threads: int, profile: str) -> Iterator[None]:
     """What kernels inherit: quiet libraries, a number of threads that suits the cores, the
     profile."""
-    # one number for all, or they fight for cores
-    threads = os.environ.get("OMP_NUM_THREADS", str(threads))
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+    number = os.environ.get("OMP_NUM_THREADS", str(threads))  # one for all, or they fight for cores
+    numbers = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), number)
     before = os.environ.copy()
-    os.environ.update(threads | before | QUIET | {"PROBEBOOK_PROFILE": profile})
+    os.environ.update(numbers | before | QUIET | {"PROBEBOOK_PROFILE": profile})
     try:
         yield
     finally:

@@ -34,18 +34,22 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
     """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: no such time or
     size."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
-    found = TIME.fullmatch(seconds.strip()) if seconds else None
-    if seconds and not found:
-        raise UserError(f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h")
-    held = found and float(found["number"]) * UNITS[found["unit"]]
-    try:
-        size = memory and TypeAdapter(ByteSize).validate_python(memory)
-    except ValidationError:
-        raise UserError(f"memory limit {memory!r}: should be a size such as 800MB "
-                        f"or 6GiB") from None
-    if (held is not None and not held > 0) or (size is not None and not size > 0):
+    time_limit, memory_limit = None, None
+    if seconds:
+        found = TIME.fullmatch(seconds.strip())
+        if not found:
+            raise UserError(f"time limit {seconds!r}: should be seconds, "
+                            "or a time such as 30min or 2h")
+        time_limit = float(found["number"]) * UNITS[found["unit"]]
+    if memory:
+        try:
+            memory_limit = int(TypeAdapter(ByteSize).validate_python(memory))
+        except ValidationError:
+            raise UserError(f"memory limit {memory!r}: "
+                            "should be a size such as 800MB or 6GiB") from None
+    if any(limit is not None and not limit > 0 for limit in (time_limit, memory_limit)):
         raise UserError("a limit of time or memory should be more than nothing")
-    return Limits(held, size and int(size))
+    return Limits(time_limit, memory_limit)
 
 
 @contextmanager
@@ -83,7 +87,9 @@ def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callabl
     Processes in the list are ended, with their children, as soon as they exceed a limit. The
     function returns an empty text if they were not.
     """
-    reasons, over, processes = [], threading.Event(), []
+    reasons: list[str] = []
+    processes: list[psutil.Process] = []
+    over = threading.Event()
     watch = threading.Thread(target=_watch, args=(limits, processes, reasons, over), daemon=True)
     watch.start()
     try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from probebook.base import DATA
 
@@ -57,7 +57,7 @@ class RunProgress:
         self.bars = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
         self.whole = self.bars.add_task(self._rest(), total=self.total, completed=finished,
                                         unit="runs")
-        self.tasks = {}
+        self.tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> RunProgress:
         self.bars.start()

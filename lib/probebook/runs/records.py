@@ -139,8 +139,7 @@ def newest(records: Sequence[Record]) -> list[Record]:
             for record in records}
     if left := len(records) - len(last):
         print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: "
-              f"--all-versions keeps them",
-              file=sys.stderr)
+              "--all-versions keeps them", file=sys.stderr)
     return list(last.values())
 
 
@@ -148,17 +147,18 @@ def find_run(beginning: str) -> Record:
     """The record of the run whose id begins with these digits, at least four. UserError: there is
     none, there are several, or it is damaged."""
     if not re.fullmatch("[0-9a-f]{4,20}", beginning):
-        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f "
-                        f"at least")
+        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, "
+                        "four of 0-9a-f at least")
     folders = sorted(_root().glob(f"*/*/{beginning}*/"))
-    if len(folders) != 1:
-        raise UserError(f"several runs begin with {beginning!r}: "
-                        f"{', '.join(folder.name for folder in folders)}"
-                        if folders
-                        else f"no run begins with {beginning!r}: probebook results lists them")
-    if not intact(folders[0]):
+    if not folders:
+        raise UserError(f"no run begins with {beginning!r}: probebook results lists them")
+    if len(folders) > 1:
+        names = ", ".join(folder.name for folder in folders)
+        raise UserError(f"several runs begin with {beginning!r}: {names}")
+    record = read_record(folders[0])
+    if record is None or not intact(folders[0]):
         raise UserError(f"run {folders[0].name} is damaged")
-    return read_record(folders[0])
+    return record
 
 
 def warn_damaged(page: str, run: str) -> None:

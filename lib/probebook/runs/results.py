@@ -216,7 +216,7 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
             warn_damaged(record.page, record.run)
     if not parts:
         raise UserError("there is no finished run that is whole: probebook run PAGE makes one")
-    types = {}
+    types: dict[str, set] = {}
     for part in parts.values():
         for field in part.schema:
             types.setdefault(field.name, set()).add(field.type)

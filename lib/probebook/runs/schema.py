@@ -103,18 +103,22 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
     comments = {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
     found = []
     for node in ast.parse(source).body:
+        problem = "it lacks its type or its value"
         try:
-            type_ = _type(node.annotation)
-            default = _fit(type_, ast.literal_eval(node.value))
-            kind, comment = ast.unparse(node.annotation), comments.get(node.end_lineno, "")
-            found.append(Parameter(node.target.id, kind, type_, default, comment))
-        except (AttributeError, TypeError, ValueError) as e:
-            what = str(e) if isinstance(e, ValueError) else "it lacks its type or its value"
-            raise UserError(f"parameters cell of {page}, line {node.lineno}: should be `name: Type "
-                            f"= plain value` with "
-                            f"a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a "
-                            f"range "
-                            f"Annotated[…, Field(ge=…)] ({what})") from None
+            match node:
+                case ast.AnnAssign(ast.Name(name), annotation, ast.expr() as value):
+                    type_ = _type(annotation)
+                    default = _fit(type_, ast.literal_eval(value))
+                    comment = comments.get(node.end_lineno or 0, "")
+                    kind = ast.unparse(annotation)
+                    found.append(Parameter(name, kind, type_, default, comment))
+                    continue
+        except (TypeError, ValueError) as e:
+            problem = str(e) if isinstance(e, ValueError) else problem
+        raise UserError(
+            f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` "
+            f"with a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
+            f"Annotated[…, Field(ge=…)] ({problem})")
     return found
 
 
@@ -199,14 +203,14 @@ def _type(node: ast.expr) -> Any:
         case ast.BinOp(left, ast.BitOr(), right):
             return _type(left) | _type(right)
         case ast.Subscript(ast.Name("list"), item):
-            return list[_type(item)]
+            return list[_type(item)]  # type: ignore[misc]
         case ast.Subscript(ast.Name("Literal"), constants):
             return Literal[ast.literal_eval(constants)]
         case ast.Subscript(ast.Name("Annotated"),
                            ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])) \
                 if all(limit.arg in RANGE for limit in limits):
-            return Annotated[_type(kind), Field(**{limit.arg: ast.literal_eval(limit.value)
-                                                   for limit in limits})]
+            given = {str(limit.arg): ast.literal_eval(limit.value) for limit in limits}
+            return Annotated[_type(kind), Field(**given)]
     raise ValueError(f"no type of a parameter: {ast.unparse(node)}")
 
 

@@ -229,7 +229,7 @@ def _records(page: Page, values: dict) -> dict[str, str]:
 
 def _files(page: Page, values: dict) -> dict[str, str]:
     """Hashes of local files and folders that parameters name, by parameter and path as given."""
-    found = {}
+    found: dict[str, str] = {}
     for name, path in sorted(files(page.types, values)):
         places = [place for place in (path, home() / path) if os.path.exists(place)]
         found |= {f"{name} {path}": _tree_hash(Path(place)) for place in places[:1]}
@@ -305,19 +305,19 @@ def run_table() -> pd.DataFrame:
     device, finished (UTC), versions, commit, run (first digits of its id).
     """
     import pandas as pd
-    runs = [run for page in pages() if (run := book_run(page.name)).finished]
+    runs = [book_run(page.name) for page in pages()]
+    rows = [_row(run, record) for run in runs
+            if run.finished and (record := read_record(run.folder))]
     columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions",
                "commit", "run"]
-    table = pd.DataFrame([_row(run) for run in runs], columns=["page", *columns]).set_index("page")
+    table = pd.DataFrame(rows, columns=["page", *columns]).set_index("page")
     return table.rename_axis(index=None, columns="page")
 
 
-def _row(run: Run) -> dict:
-    record = read_record(run.folder)
+def _row(run: Run, record: Record) -> dict:
+    changes = ", ".join(f"{name}={value}" for name, value in run.changed.items())
     return {"page": run.page.name, "profile": run.profile, "run": run.id[:8],
-            "device": record.device,
-            "seed": record.seed,
-            "parameters": ", ".join(f"{name}={value}" for name, value in run.changed.items())
-            or "the page's own",
+            "parameters": changes or "the page's own", "device": record.device,
             "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
-            "seconds": round(record.seconds), "finished": record.finished, "commit": record.commit}
+            "seed": record.seed, "seconds": round(record.seconds), "finished": record.finished,
+            "commit": record.commit}

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import dask
 import psutil
-from dask.distributed import Client, Nanny, Scheduler, SpecCluster, get_worker, wait
+from dask.distributed import Client, Future, Nanny, Scheduler, SpecCluster, get_worker, wait
 from distributed.client import FuturesCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
@@ -39,7 +40,8 @@ _server = cache(server)      # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
 EVERY = 1.      # seconds after which new workers are looked for
 SHOWN = 20      # runs that --dry-run lists
-CONFIG = {      # a laptop may sleep; a run's memory is bounded by its own limit, not by Dask's
+# a laptop may sleep; a run's memory is bounded by its own limit, not by Dask's
+CONFIG: dict[str, Any] = {
     ALLOWED: 5, "distributed.scheduler.worker-ttl": None,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.worker.profile.enabled": False,
@@ -164,7 +166,8 @@ def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
     The cluster holds only as many runs as it has threads. A run that waited there would be blamed
     for the death of the worker that was to run it next, and would fill the scheduler's memory.
     """
-    waiting, under_way, failed = deque(todo), {}, {}
+    waiting, failed = deque(todo), {}
+    under_way: dict[Future, tuple[str, float]] = {}
     (home() / "_build").mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
         there = QUIET | {k: v for k, v in os.environ.items()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
 
 from probebook.base import UserError
 from probebook.runs.pages import find
@@ -100,7 +101,7 @@ def _any_of(page, name: str, value: Any) -> list:
     return [coerce(page.types, {name: item}, page.name)[name] for item in value]
 
 
-def _problem(error: dict) -> str:
+def _problem(error: ErrorDetails) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{key}: {error['msg']}"

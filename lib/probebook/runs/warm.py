@@ -18,6 +18,7 @@ import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
 import psutil
 from jupyter_client.provisioning import LocalProvisioner
@@ -41,7 +42,8 @@ class Server:
     """
 
     def __init__(self, modules: Iterable[str]):
-        self.modules, self.process = sorted(modules), None
+        self.modules = sorted(modules)
+        self.process: Any = None                                # the server's Popen
         self.lock, self.asked = threading.Lock(), 0
 
     def __enter__(self) -> Server:
@@ -69,8 +71,8 @@ class Server:
             if not self.process or self.process.poll() is not None:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", __name__, *LIBRARIES, *self.modules],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE, text=True, start_new_session=True)
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                    start_new_session=True)
             self.process.stdin.write(json.dumps([command, env, folder]) + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()

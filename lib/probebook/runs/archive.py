@@ -95,11 +95,11 @@ def swept(name: str) -> pd.DataFrame:
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook "
-                        f"results printed")
+                        "results printed")
     long = pd.read_csv(path if path.is_file() else name)
     if missing := {"page", "run", "table", "metric", "value"} - set(long):
         raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE "
-                        f"--all` printed?")
+                        "--all` printed?")
     return long
 
 
@@ -196,7 +196,7 @@ def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list
     need, free = sum(info.file_size for info in archive.infolist()), shutil.disk_usage(home()).free
     if need > free:
         raise UserError(f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was "
-                        f"imported")
+                        "imported")
     return found
 
 

@@ -77,7 +77,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     """
     if taken := {"table", "metric", "value"} & set(ids):
         raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column "
-                        f"of that name")
+                        "of that name")
     missing = [column for column in ids if column not in frame]
     if missing:
         raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has "
@@ -86,7 +86,7 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     texts = list(metrics.columns.difference(metrics.select_dtypes("number").columns))
     if texts:
         raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in "
-                        f"ids=[...] or drop it")
+                        "ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
     keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
 

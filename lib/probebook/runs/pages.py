@@ -74,7 +74,7 @@ class Page:
         found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
         if not found:
             raise UserError(f"{self.path.name} has no heading: its first cell begins with one, "
-                            f"# Title")
+                            "# Title")
         return found[1]
 
     @cached_property
@@ -90,7 +90,7 @@ class Page:
                  if cell.cell_type == "code"]
         if codes != self.code:
             raise UserError(f"{self.name}.md: its code cells are not clear: begin and end each at "
-                            f"a line's start")
+                            "a line's start")
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
         seen = set()
@@ -110,7 +110,7 @@ class Page:
         header = HEADER.match(self.source)
         if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
             raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of "
-                            f"another page")
+                            "another page")
         found = []
         for fence in FENCE.finditer(self.source, header.end()):
             if not fence["info"].startswith("{code-cell}"):

@@ -95,7 +95,7 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
     match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", condition)
     if not match:
         raise UserError(f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in "
-                        f"place of =")
+                        "place of =")
     name, sign, text = match.groups()
     _known("parameter or id", name, names)
     column, number = frame[name], pd.to_numeric(text, errors="coerce")

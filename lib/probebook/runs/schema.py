@@ -155,7 +155,7 @@ def from_file(path: Path) -> dict[str, Any]:
     values = read_yaml(path)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each "
-                        f"parameter")
+                        "parameter")
     return values
 
 

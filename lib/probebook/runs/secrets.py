@@ -37,11 +37,11 @@ def refuse_secrets(name: str, value: Any) -> None:
         for variable, secret in secrets().items():
             if any(form in text for form in _forms(secret)):
                 raise UserError(f"{name}: holds the value of {variable}, and parameters are kept "
-                                f"in records: "
-                                f"leave the key in the environment and give the variable's name")
+                                "in records: "
+                                "leave the key in the environment and give the variable's name")
         if USER.search(text):
             raise UserError(f"{name}: an address without user and password: keys belong in "
-                            f"environment variables")
+                            "environment variables")
 
 
 def secrets() -> dict[str, str]:

@@ -262,7 +262,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
         raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table "
-                        f"its own name")
+                        "its own name")
     return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
             for name, text in found}
 

@@ -131,13 +131,13 @@ def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Cl
             client = Client(scheduler, timeout="20s")
         except (OSError, ValueError, TypeError):
             raise UserError(f"no Dask scheduler answers at {scheduler}: should be "
-                            f"tcp://host:port") from None
+                            "tcp://host:port") from None
         with silence_logging_cmgr(logging.CRITICAL), client:
             try:
                 yield client
             except (FuturesCancelledError, CommClosedError):
                 raise UserError(f"the scheduler {scheduler} is gone; the same command runs what is "
-                                f"missing") from None
+                                "missing") from None
         return
     # a port of this machine is open to its users
     each, security = environments(workers), Security.temporary()
@@ -215,7 +215,7 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
     os.environ.update(there)
     if not Path(token).exists():
         raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a "
-                        f"folder that all share")
+                        "folder that all share")
     try:
         run = plan(Page(name), profile, values)
         same = run.id == run_id
@@ -223,7 +223,7 @@ def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str
         return _one_line(e)
     if not same:
         raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} "
-                        f"is asked for: "
+                        "is asked for: "
                         "it has other sources, data or versions (or they have changed since the "
                         "sweep began)")
     try:

@@ -80,7 +80,7 @@ def checked(path: Path) -> list[tuple[str, Run]]:
         runs.append((text({name: run.values[name] for name in point}), run))
     if not runs:
         raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude "
-                        f"leaves none")
+                        "leaves none")
     return runs
 
 

@@ -49,7 +49,7 @@ DRAW = """
     """
 KEEP = """
     open(f"{home}/begun.txt", "a").write(f"{n} {seed}\\n")
-    time.sleep(2)
+    time.sleep(.8)
     hidden = "application/papermill.record/"
     about = {"scrapbook": {"name": "probebook:record:draw", "mime_prefix": hidden}}
     display({hidden + "text/csv": f"metric,value\\nx,{drawn}\\n"}, raw=True, metadata=about)

@@ -7,10 +7,11 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.interventions.apgd import APGD, checkpoints, targeted_dlr
+from probebook.interventions.attack import CHUNK, flipped, margin, target_loss
 from probebook.interventions.autoattack import AutoAttack
-from probebook.interventions.ball import CHUNK, Ball, flipped, length, margin, project, steepest, target_loss
 from probebook.interventions.fab import FAB
 from probebook.interventions.fgsm import FGSM
+from probebook.interventions.norm_ball import NormBall, length, steepest
 from probebook.interventions.pgd import PGD
 from probebook.interventions.square import Square
 from probebook.probes import LinearProbe, MLPProbe
@@ -228,9 +229,9 @@ def test_project_is_the_identity_inside_and_lands_on_the_border_outside(norm):
 
 def test_the_ball_of_a_large_float32_state_keeps_what_can_be_represented():
     h = torch.full((1, 4), 1e3)                                     # neighbours 6e-5 apart
-    ball = Ball(h, 1e-3, "linf")
+    ball = NormBall(h, 1e-3, "linf")
     assert 9e-4 < float((ball.high - h).min()) <= 1e-3
-    assert torch.equal(Ball(h, 1e-5, "linf").high, h)
+    assert torch.equal(NormBall(h, 1e-5, "linf").high, h)
 
 
 def test_modules_are_attacked_without_gradients_of_their_weights_even_under_no_grad():

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.interventions.alterrep import AlterRep
-from probebook.interventions.fantope import Game, fantope
+from probebook.interventions.rlace_game import Game, project_to_fantope
 from probebook.interventions.inlp import INLP
 from probebook.interventions.leace import LEACE
 from probebook.interventions.rlace import RLACE, _Discriminant, mean_difference
@@ -215,7 +215,7 @@ def test_fantope_finds_the_nearest_point():
     rng = np.random.default_rng(0)
     for _ in range(50):
         values, c, times, rank = rng.normal(size=6), rng.normal(), int(rng.integers(0, 9)), int(rng.integers(0, 7))
-        s, level = fantope(values, c, times, rank)
+        s, level = project_to_fantope(values, c, times, rank)
         every, nearest = np.append(values, [c] * times), np.append(s, [level] * times)
         assert abs(nearest.sum() - rank) < 1e-12 and nearest.min() >= 0 and nearest.max() <= 1
         inside = (nearest > 1e-12) & (nearest < 1 - 1e-12)              # KKT: one shift where no bound holds

@@ -13,7 +13,8 @@ from probebook import explainers as ex
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.causalm import control_concept, reverse
-from probebook.explainers.concept_shap import Coalitions, members, shapley
+from probebook.explainers.coalitions import Coalitions, members
+from probebook.explainers.concept_shap import shapley
 from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
@@ -112,7 +113,7 @@ def changes(table):
 def test_the_floor_and_the_ceiling(table, changes):
     """Zero errs by the true effects' lengths; where N depends on nothing but the labels Approx is the oracle."""
     model = Additive()
-    want, question = truth(model, table, changes), ex.asked(table, changes)
+    want, question = truth(model, table, changes), ex.questions(table, changes)
     error = {e: (getattr(ex, e)().fit(table, model).effect(question) - want).norm(dim=1) for e in
              ("Zero", "Approx", "Random", "SLearner", "CONEXP")}
     assert torch.equal(error["Zero"], want.norm(dim=1)) and error["Approx"].max() < 1e-12
@@ -123,11 +124,11 @@ def test_s_learner_recovers_an_additive_logit_model(table, changes):
     model = Additive()
     want = truth(model, table, changes)
     learnt = ex.SLearner(C=1e9).fit(table, model)
-    assert want.abs().max() > .3 and (learnt.effect(ex.asked(table, changes)) - want).abs().max() < 1e-4
+    assert want.abs().max() > .3 and (learnt.effect(ex.questions(table, changes)) - want).abs().max() < 1e-4
 
 
 def test_the_released_s_learner_learns_the_most_probable_class_and_guesses_the_base_label(table, changes):
-    model, question = Additive(), ex.asked(table, changes)
+    model, question = Additive(), ex.questions(table, changes)
     sharp = lambda texts: F.one_hot(model(texts).argmax(1), 5).double()                       # noqa: E731
     released, paper = ex.SLearner("released").fit(table, model), ex.SLearner().fit(table, sharp)
     assert torch.allclose(released.effect(question), paper.effect(question), atol=1e-6)       # all labels are right
@@ -147,7 +148,7 @@ def test_conexp_is_the_difference_of_the_means_of_labelled_reviews(table, change
     model = Additive()
     train = pd.concat([table, table.assign(food_aspect_majority=["no majority", "", None] * 27)], ignore_index=True)
     p = pd.DataFrame(model(train.description).numpy())
-    found = ex.CONEXP().fit(train, model).effect(ex.asked(table, changes)).numpy()
+    found = ex.CONEXP().fit(train, model).effect(ex.questions(table, changes)).numpy()
     for i in (0, 100, 500):
         c = changes.iloc[i]
         means = p.groupby(train[f"{c.concept}_aspect_majority"]).mean()
@@ -157,7 +158,7 @@ def test_conexp_is_the_difference_of_the_means_of_labelled_reviews(table, change
 def test_approx_takes_the_nearest_where_nothing_fits(table, changes):
     """Without the wanted combinations the changed aspect comes first, then most other labels."""
     pool = table.iloc[[0, 1, 3, 40]].reset_index(drop=True)         # 0000, 0001, 0010, 1111
-    asked = ex.asked(table, pd.DataFrame({"concept": ["noise", "food", "food"], "source": "Positive", "source_row": [
+    asked = ex.questions(table, pd.DataFrame({"concept": ["noise", "food", "food"], "source": "Positive", "source_row": [
         1, 3, 54], "target": ["Negative", "Positive", "Negative"]}))
     learnt = ex.Approx().fit(pool, Additive())
     p, base = Additive()(pool.description), Additive()(asked.description)
@@ -172,7 +173,7 @@ def test_predicted_labels_take_the_place_of_the_tables_at_test_time_and_of_lacki
         def aspects(self, texts):
             return np.array([read(t) for t in texts])
 
-    model, question = Additive(), ex.asked(table, changes)
+    model, question = Additive(), ex.questions(table, changes)
     lied = question.assign(**{name: "unknown" for name in LABELS})
     gaps = table.copy()
     gaps.loc[::2, LABELS[1]] = ""
@@ -186,7 +187,7 @@ def test_predicted_labels_take_the_place_of_the_tables_at_test_time_and_of_lacki
 
 @pytest.mark.parametrize("explainer", ALL, ids=lambda e: e.__name__)
 def test_an_explainer_is_shown_what_it_may_see_and_no_more(explainer, table, changes, monkeypatch):
-    model, question = World(), ex.asked(table, changes.iloc[::9])
+    model, question = World(), ex.questions(table, changes.iloc[::9])
     few = {"epochs": 1} if explainer is ex.ConceptSHAP else {}
     learnt = explainer(**few).fit(table, model)
     want = learnt.effect(question)
@@ -214,7 +215,7 @@ def test_training_shows_texts_labels_and_stars_only(table, monkeypatch):
 
 
 def test_asked_is_the_base_side(table, changes):
-    question = ex.asked(table, changes.iloc[::-1])
+    question = ex.questions(table, changes.iloc[::-1])
     assert (question.description == table.description.iloc[changes.source_row[::-1]].to_numpy()).all()
     assert list(question) == ["concept", "source", "target", "description", *LABELS]
     food = question[question.concept == "food"]
@@ -247,7 +248,7 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(re
     g = torch.Generator().manual_seed(0)
     x, z = torch.randn(90, 4, generator=g, dtype=torch.float64), torch.randint(3, (90,), generator=g)
     head = Head.drawn(6, 3, 0)
-    start = Coalitions.drawn(4, 10, 6, 0, released)
+    start = Coalitions.random(4, 10, 6, 0, released)
     together = start.train(x, z, head, 3, 32, 1e-2, 0)(x)
     assert together.shape == (16, 90, 6) and together.dtype == torch.float64
     for s in (0, 4, 11, 15):
@@ -272,7 +273,7 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(re
 
 def test_concept_shap_shares_out_what_all_concepts_together_change(table):
     model = World()
-    question = ex.asked(table, pd.DataFrame({"concept": ASPECTS, "source": "Positive", "target": "unknown",
+    question = ex.questions(table, pd.DataFrame({"concept": ASPECTS, "source": "Positive", "target": "unknown",
                                              "source_row": 40}))
     learnt = ex.ConceptSHAP(epochs=20, batch=27).fit(table, model)
     eta = learnt._eta(model.phi(question.description)).double()
@@ -299,14 +300,14 @@ def test_tcav_of_a_linear_head_is_its_weights_along_the_separator(table, changes
     model = World(head=lambda h: h @ weight.to(h).T)
     learnt = ex.TCAV().fit(table, model)
     want = (learnt.directions @ weight.T).tanh()[list(changes.concept.map(ASPECTS.index))]
-    assert torch.allclose(learnt.effect(ex.asked(table, changes)), want, atol=1e-12)
+    assert torch.allclose(learnt.effect(ex.questions(table, changes)), want, atol=1e-12)
     released = ex.TCAV("released").fit(table, model)
     summed = (released.directions @ weight.T).cumsum(1).tanh()[list(changes.concept.map(ASPECTS.index))]
-    assert torch.allclose(released.effect(ex.asked(table, changes)), summed, atol=1e-12)
+    assert torch.allclose(released.effect(ex.questions(table, changes)), summed, atol=1e-12)
 
 
 def test_tcav_of_a_curved_head_is_the_slope_of_its_logits(table, changes):
-    model, question = World(), ex.asked(table, changes.iloc[::31])
+    model, question = World(), ex.questions(table, changes.iloc[::31])
     learnt = ex.TCAV().fit(table, model)
     h, v = model.phi(question.description).double(), learnt.directions[list(question.concept.map(ASPECTS.index))]
     slope = (model.head(h + 1e-5 * v) - model.head(h - 1e-5 * v)) / 2e-5
@@ -332,7 +333,7 @@ def test_tcavs_separator_is_of_present_from_unknown_and_the_released_one_drops_t
 
 
 def test_inlp_of_rank_zero_has_no_effect_and_of_full_rank_the_same_one_for_all_labels(table, changes):
-    model, question = World(), ex.asked(table, changes)
+    model, question = World(), ex.questions(table, changes)
     assert ex.INLPExplainer(rank=0, epochs=0).fit(table, model).effect(question).abs().max() == 0
     assert 0 < ex.INLPExplainer(rank=0).fit(table, model).effect(question).abs().max() < .05        # N′ learns a little
     found = ex.INLPExplainer(rank=2, epochs=0).fit(table, model)
@@ -368,7 +369,7 @@ def test_leace_with_a_label_put_in_gives_all_reviews_that_labels_mean(table):
                          ids=lambda e: type(e).__name__)
 def test_the_extensions_know_which_way(explainer, table, changes):
     """Nearer to the truth for the change that is asked than for the opposite one."""
-    model, question = World(), ex.asked(table, changes)
+    model, question = World(), ex.questions(table, changes)
     learnt, want = explainer.fit(table, model), truth(model, table, changes)
     turned = learnt.effect(question.assign(target=question.source))
     found = learnt.effect(question)
@@ -377,7 +378,7 @@ def test_the_extensions_know_which_way(explainer, table, changes):
 
 
 def test_a_pgd_counterfactual_stays_in_its_ball_and_no_radius_is_no_effect(table, changes):
-    model, question = World(), ex.asked(table, changes)
+    model, question = World(), ex.questions(table, changes)
     assert ex.PGDExplainer(eps=0).fit(table, model).effect(question).abs().max() < 1e-12
     h = model.phi(table.description)
     learnt = ex.PGDExplainer(eps=.3).fit(table, model)
@@ -388,7 +389,7 @@ def test_a_pgd_counterfactual_stays_in_its_ball_and_no_radius_is_no_effect(table
 
 @pytest.mark.parametrize("method, strengths", [(ex.AlterRepExplainer, (1, 8)), (ex.PGDExplainer, (.5, .1))])
 def test_another_strength_needs_no_other_fit(table, changes, method, strengths):
-    model, question = World(), ex.asked(table, changes)
+    model, question = World(), ex.questions(table, changes)
     first, other = (method(strength).fit(table, model) for strength in strengths)
     assert torch.equal(first.at(strengths[1]).effect(question), other.effect(question))
     assert not torch.allclose(first.effect(question), other.effect(question))
@@ -468,7 +469,7 @@ def test_the_encoder_learns_the_control_concept_and_by_a_negative_lambda_the_tre
 def test_causalms_effect_is_the_new_heads_less_the_models(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     table = reviews()
-    model, question = Classifier("ternary", folder, epochs=4, lr=3e-3).fit(table), ex.asked(table, pairs(table)[::20])
+    model, question = Classifier("ternary", folder, epochs=4, lr=3e-3).fit(table), ex.questions(table, pairs(table)[::20])
     settings = dict(epochs=1, head_epochs=5)
     learnt = ex.CausaLM(**settings).fit(table, model)
     found, food = learnt.effect(question), torch.tensor([concept == "food" for concept in question.concept])
@@ -521,12 +522,12 @@ def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below
 ])
 def test_bad_input_gets_one_line(table, changes, call, says):
     with pytest.raises(UserError, match=says) as error:
-        call(table, ex.asked(table, changes))
+        call(table, ex.questions(table, changes))
     assert "\n" not in str(error.value)
 
 
 def test_perceptrons_come_back_from_their_tensors():
-    start = Coalitions.drawn(2, 5, 3, seed=1, released=True)
-    again = Coalitions.of(start.tensors(), released=True)
+    start = Coalitions.random(2, 5, 3, seed=1, released=True)
+    again = Coalitions.from_tensors(start.tensors(), released=True)
     x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
     assert again.released and torch.equal(start(x), again(x))

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from probebook.base import UserError
 from probebook.interventions import INLP, AlterRep
 from probebook.probes import LinearProbe, MLPProbe
-from probebook.probes.linear import Regression, gram
+from probebook.probes.logistic_regression import Regression, gram
 from probebook.probes.training import generator
 
 
@@ -57,10 +57,10 @@ def test_left_out_directions_are_as_if_projected_out(k, spread):
     h, z = blobs(k=k, spread=spread)
     basis = torch.linalg.qr(torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))[0]
     regression = Regression(h, z, 1.)
-    assert torch.equal(LinearProbe().take(regression).weight, LinearProbe().fit(h, z).weight)
+    assert torch.equal(LinearProbe().fit_regression(regression).weight, LinearProbe().fit(h, z).weight)
     for r in (1, 3):
-        regression.leave_out(basis[:, :r])
-        found = LinearProbe(tol=1e-10).take(regression)
+        regression.project_out(basis[:, :r])
+        found = LinearProbe(tol=1e-10).fit_regression(regression)
         apart = LinearProbe(tol=1e-10).fit(h - h @ basis[:, :r] @ basis[:, :r].T, z)
         assert (found.weight - apart.weight).abs().max() < 1e-6 and (found.weight @ basis[:, :r]).abs().max() < 1e-12
         assert torch.allclose(regression.logits.T.softmax(1), apart(h - h @ basis[:, :r] @ basis[:, :r].T).softmax(1))
@@ -182,7 +182,7 @@ def test_same_seed_same_probe_other_seed_another():
     (lambda h, z: (h.index_fill(0, torch.tensor([3]), torch.nan), z), "NaN .*row 3"),
     (lambda h, z: (h, torch.zeros_like(z).index_fill(0, torch.tensor([0]), 1)), "class 1 has 1 examples"),
     (lambda h, z: (h, torch.zeros_like(z)), "class 1 has 0 examples"),
-    (lambda h, z: (h, z[:-1]), "one label a row"),
+    (lambda h, z: (h, z[:-1]), "one label per row"),
     (lambda h, z: (h, z - 1), "absent"),
     (lambda h, z: (h[0], z), r"\[n, d\]"),
 ])

@@ -55,7 +55,7 @@ def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
     code, entropy = variational_code(h, z, hidden, steps=800), -(.2 * log2(.2) + .8 * log2(.8))
     deviation = (1000 * .16) ** .5 * log2(.8 / .2)
     assert 1000 * entropy - 4 * deviation < code.bits < 1000 * entropy + 4 * deviation + 30
-    assert code.bits < code.uniform == 1000 and code.model < 30 and sum(code.kept) <= 4
+    assert code.bits < code.uniform == 1000 and code.model < 30 and sum(code.active_inputs) <= 4
     share = float(z.float().mean())
     assert code.bits > -1000 * (share * log2(share) + (1 - share) * log2(1 - share))      # of these very labels
 
@@ -64,7 +64,7 @@ def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
 def test_what_is_plain_to_see_is_cheap_and_noise_makes_it_dear(hidden):
     codes = [variational_code(*world(noise), hidden, steps=800) for noise in (.2, .8, 2.0)]
     assert codes[0].compression > 8 and codes[0].bits < codes[1].bits < codes[2].bits < 1010
-    assert codes[0].kept[0] == 1 and codes[0].accuracy == 1
+    assert codes[0].active_inputs[0] == 1 and codes[0].accuracy == 1
     for code in codes:
         assert code.bits == code.data + code.model and code.uniform == 1000
 
@@ -88,7 +88,7 @@ def test_a_model_that_is_paid_for_too_often_says_one_thing_to_all():
     h, z = world(.8, 300)
     z[:20] = 1
     over = variational_code(h, z, steps=800, weight=300)
-    assert over.accuracy == pytest.approx(float(z.float().mean())) and over.kept == (0,)
+    assert over.accuracy == pytest.approx(float(z.float().mean())) and over.active_inputs == (0,)
     assert variational_code(h, z, steps=800).accuracy > .8
 
 
@@ -96,12 +96,12 @@ def test_more_classes():
     g = torch.Generator().manual_seed(0)
     z = torch.randint(6, (600,), generator=g)
     code = variational_code(torch.randn(600, 8, generator=g) + 6 * torch.eye(8)[z], z, 20, steps=800)
-    assert code.uniform == pytest.approx(600 * log2(6)) and code.compression > 2 and len(code.kept) == 2
+    assert code.uniform == pytest.approx(600 * log2(6)) and code.compression > 2 and len(code.active_inputs) == 2
 
 
 @pytest.mark.parametrize("call, says", [
     (lambda h, z: variational_code(h, 0 * z), "class 1 has 0 examples"),
-    (lambda h, z: variational_code(h, z[:5]), "one label a row"),
+    (lambda h, z: variational_code(h, z[:5]), "one label per row"),
     (lambda h, z: variational_code(h * torch.nan, z), "NaN or infinite"),
     (lambda h, z: variational_code(h, z, hidden=-1), "hidden at least 0"),
     (lambda h, z: variational_code(h, z, steps=0), "the others positive"),

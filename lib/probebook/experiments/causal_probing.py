@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from probebook.base import UserError, cache_path
 from probebook.corpora import agreement
-from probebook.interventions.ball import Attack
-from probebook.interventions.saved import load as load_fitted
-from probebook.interventions.saved import save
+from probebook.interventions.attack import Attack
+from probebook.interventions.serialization import load as load_fitted
+from probebook.interventions.serialization import save
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
 from probebook.models.cache import cached, digest, once

@@ -52,7 +52,7 @@ def prepare(data: str = "reviews", n: int = 2299, task: str = "5-way", seed: int
     parts = {}
     for split in ("dev", "test"):
         pairs = cebab.icace_pairs(table, split, task)
-        parts[split] = Part(pairs, ex.asked(table, pairs))
+        parts[split] = Part(pairs, ex.questions(table, pairs))
     return Setting(table, task, table[table.split == train].reset_index(drop=True), parts)
 
 

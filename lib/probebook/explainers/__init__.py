@@ -1,7 +1,13 @@
-"""Estimates of a concept's effect on a classifier: `.fit(train, model).effect(asked(table, pairs))` → [n, k]."""
+"""Explainers: estimates of how much a change of one concept changes a classifier's output.
+
+`fit(train, model)` learns from reviews and a classifier; `effect` maps questions to estimates
+[n, k]. A question is a base review and a change of one of its concepts, without the edited review.
+
+    effects = SLearner().fit(train, model).effect(questions(table, pairs))
+"""
 from probebook.explainers.alterrep import AlterRepExplainer
 from probebook.explainers.approx import Approx
-from probebook.explainers.base import Explainer, asked
+from probebook.explainers.base import Explainer, questions
 from probebook.explainers.causalm import CausaLM
 from probebook.explainers.concept_shap import ConceptSHAP
 from probebook.explainers.conexp import CONEXP
@@ -13,5 +19,6 @@ from probebook.explainers.slearner import SLearner
 from probebook.explainers.tcav import TCAV
 from probebook.explainers.zero import Zero
 
-__all__ = ["Random", "Zero", "Approx", "CONEXP", "SLearner", "TCAV", "ConceptSHAP", "CausaLM", "INLPExplainer",
-           "AlterRepExplainer", "PGDExplainer", "LEACEExplainer", "Explainer", "asked"]
+__all__ = ["Random", "Zero", "Approx", "CONEXP", "SLearner", "TCAV", "ConceptSHAP", "CausaLM",
+           "INLPExplainer", "AlterRepExplainer", "PGDExplainer", "LEACEExplainer", "Explainer",
+           "questions"]

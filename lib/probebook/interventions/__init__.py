@@ -1,4 +1,11 @@
-"""Edits of hidden states: fit once, `.at(...)` selects a strength, then call on h."""
+"""Interventions: edits of hidden states that erase a property or set it to a wanted value.
+
+`fit(h, z)` learns an edit once, `.at(...)` selects its strength, and the edit is called on states.
+INLP, RLACE and LEACE erase; AlterRep and the attacks FGSM, PGD and AutoAttack take a target `to`.
+`serialization` writes any fitted edit or probe to one file.
+
+    h_edited = AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=1 - z)
+"""
 from probebook.interventions.alterrep import AlterRep
 from probebook.interventions.autoattack import AutoAttack
 from probebook.interventions.fgsm import FGSM

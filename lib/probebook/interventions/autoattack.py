@@ -1,26 +1,31 @@
-"""AutoAttack (Croce & Hein 2020, "Reliable evaluation of adversarial robustness", § 6), targeted, on hidden states."""
+"""AutoAttack (Croce & Hein 2020, "Reliable evaluation of adversarial robustness", § 6)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from probebook.base import UserError
 from probebook.interventions.apgd import APGD
-from probebook.interventions.ball import Attack, target_loss
+from probebook.interventions.attack import Attack, target_loss
 from probebook.interventions.fab import FAB
 from probebook.interventions.square import Square
 
 
 @dataclass(frozen=True)
 class AutoAttack(Attack):
-    """The worst case of APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows still unflipped.
+    """APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows not yet flipped.
 
-    A row takes the point of the first attack that flips it. Rows that none flips: with `unflipped="move"` (an
-    intervention) the point of lowest target loss that any attack found, with "clean" (an evaluation) h unchanged.
-    Rows in class `to` from the start are moved too, to APGD's point of lowest loss.
-    `steps` of APGD and FAB, `queries` and `seed` of Square."""
+    A row takes the point of the first attack that flips it. Rows in class `to` from the start are
+    moved too, to APGD's point of lowest loss.
+
+    - `steps`: of APGD and FAB.
+    - `queries`, `seed`: of Square.
+    - `unflipped`: what becomes of a row that no attack flips. "move" (an intervention): the point
+      of lowest target loss that any attack found. "clean" (an evaluation): h unchanged."""
 
     steps: int = 100
     queries: int = 5000
@@ -30,8 +35,9 @@ class AutoAttack(Attack):
     def __post_init__(self):
         super().__post_init__()
         if self.unflipped not in ("move", "clean"):
-            raise UserError(f"unflipped={self.unflipped!r}: choose 'move' (intervention) or 'clean' (evaluation)")
-        self.attacks(2)                                            # their own checks of steps and queries
+            raise UserError(f"unflipped={self.unflipped!r}: "
+                            "choose 'move' (intervention) or 'clean' (evaluation)")
+        self.attacks(2)             # they check steps and queries
 
     def attacks(self, k: int) -> list[Attack]:
         """The attacks for a probe with k classes, in the order in which they run."""
@@ -40,7 +46,8 @@ class AutoAttack(Attack):
         return [APGD(probe, eps, norm, self.steps), *dlr, FAB(probe, eps, norm, self.steps),
                 Square(probe, eps, norm, self.queries, self.seed)]
 
-    def __call__(self, h, to, *, return_failed: bool = False):
+    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+                 ) -> Tensor | tuple[Tensor, Tensor]:
         h, to = self._checked(h, to)
         x, left = h.clone(), torch.arange(len(h), device=h.device)
         with torch.no_grad():

@@ -3,15 +3,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from probebook.interventions.ball import Ball, ChunkedAttack, steepest, value_and_gradient
+from torch import Tensor
+
+from probebook.interventions.attack import ChunkedAttack, value_and_gradient
+from probebook.interventions.norm_ball import NormBall, steepest
 
 
 @dataclass(frozen=True)
 class FGSM(ChunkedAttack):
-    """One step of length ε towards the wanted class: h ↦ h − ε · sign ∇_h loss(probe(h), to)  (L2: ∇/‖∇‖₂).
+    """One step of length ε towards the wanted class: h ↦ h − ε · sign ∇_h loss(probe(h), to).
 
-    `FGSM(probe).at(eps=.1)(h, to=wanted)` → [n, d]. The loss is the log-odds against `to`."""
+    In L2 the step is along ∇/‖∇‖₂. The loss is the log-odds against `to`.
+    `FGSM(probe).at(eps=.1)(h, to=wanted)` → [n, d]."""
 
-    def _move(self, h, to):
+    def _move(self, h: Tensor, to: Tensor) -> Tensor:
         _, gradient = value_and_gradient(self.probe, h, to)
-        return Ball(h, self.eps, self.norm).project(h.sub(steepest(gradient, self.norm), alpha=self.eps))
+        x = h.sub(steepest(gradient, self.norm), alpha=self.eps)
+        return NormBall(h, self.eps, self.norm).project(x)

@@ -1,79 +1,89 @@
-"""Iterative nullspace projection (Ravfogel et al. 2020; Canby et al., § 4.1): erase linear information step by step."""
+"""Iterative nullspace projection (Ravfogel et al. 2020; Canby et al., § 4.1)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.nn import functional as F
 
 from probebook.base import UserError
-from probebook.probes.checks import labels, states, various
-from probebook.probes.linear import LinearProbe, Regression
+from probebook.probes.checks import check_labels, check_states, check_states_differ
+from probebook.probes.linear import LinearProbe
+from probebook.probes.logistic_regression import Regression
 
 
 class INLP:
     """Train a linear classifier, project its directions out, repeat: h ↦ (I − B Bᵀ) h.
 
-    `max_rank`: number of directions found by `fit` (each round of a k-class classifier gives k−1 of them).
-    `C`: inverse penalty of the classifiers. The fit ends early once a classifier's loss comes within the share
-    `tol` of the label entropy, that is, when nothing linear is left; larger ranks then change nothing more."""
+    - `max_rank`: directions to find; each round of a k-class classifier gives k−1 of them.
+    - `C`: inverse penalty of the classifiers.
+    - `tol`: the fit ends once a classifier's loss comes within this share of the label entropy,
+      that is, when nothing linear is left. Larger ranks then change nothing more."""
 
     def __init__(self, max_rank: int = 40, C: float = 1.0, tol: float = 1e-3):
         if max_rank < 0:
             raise UserError(f"max_rank={max_rank}: give a number of directions ≥ 0")
         self.max_rank, self.C, self.tol = max_rank, C, tol
 
-    def fit(self, h, z) -> FittedINLP:
+    def fit(self, h: ArrayLike, z: ArrayLike) -> FittedINLP:
         """Find the directions on h [n, d], z [n]. Raises UserError for bad states or labels."""
-        h = various(states(h)).detach()
-        z = labels(z, len(h), device=h.device)
+        h = check_states_differ(check_states(h)).detach()
+        z = check_labels(z, len(h), device=h.device)
         shares = torch.bincount(z).double() / len(z)
         entropy = -(shares * shares.log()).sum()
         most, k = min(self.max_rank, h.shape[1]), len(shares)
         basis, sides, norms = (torch.zeros(*size, 0, dtype=torch.float64, device=h.device)
                                for size in ((h.shape[1],), (k,), ()))
         regression = Regression(h, z, self.C)
-        probe = first = LinearProbe(self.C).take(regression)
+        probe = first = LinearProbe(self.C).fit_regression(regression)
         while basis.shape[1] < most:
-            if torch.nn.functional.cross_entropy(regression.logits.T, z) > (1 - self.tol) * entropy:
+            if F.cross_entropy(regression.logits.T, z) > (1 - self.tol) * entropy:
                 break
             new, new_sides, new_norms = _directions(probe.weight, basis)
             if not new.shape[1]:
                 break
             room = most - basis.shape[1]
-            basis, sides = torch.cat([basis, new[:, :room]], 1), torch.cat([sides, new_sides[:, :room]], 1)
+            basis = torch.cat([basis, new[:, :room]], 1)
+            sides = torch.cat([sides, new_sides[:, :room]], 1)
             norms = torch.cat([norms, new_norms[:room]])
             if basis.shape[1] < most:
-                regression.leave_out(basis)
-                probe = LinearProbe(self.C).take(regression)
+                regression.project_out(basis)
+                probe = LinearProbe(self.C).fit_regression(regression)
         return FittedINLP(basis, sides, norms, first, self.max_rank, basis.shape[1])
 
 
-def _directions(weight, basis):
-    """Orthonormal directions [d, ≤ k−1] of a classifier outside `basis`, the classes' places along them, the norms."""
-    w = weight - weight.mean(0)                                      # softmax sees differences only
+def _directions(weight: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A classifier's orthonormal directions [d, ≤ k−1] outside `basis`, with sides and norms."""
+    w = weight - weight.mean(0)                 # softmax sees differences only
     u, s, vt = torch.linalg.svd(w, full_matrices=False)
     v = vt[s > s[0] * 1e-8][: len(w) - 1].T
-    for _ in range(2):                                               # once is not enough in floating point
+    for _ in range(2):                          # once is not enough in floating point
         v = v - basis @ (basis.T @ v)
         v, r = torch.linalg.qr(v)
     side = w @ v
-    if len(w) == 2:                                                  # orient towards class 1
+    if len(w) == 2:                             # orient towards class 1
         v, side = v * side[1].sign(), side * side[1].sign()
-    return v, side / side.abs().max(0).values.clamp_min(1e-300), side.max(0).values - side.min(0).values
+    norms = side.max(0).values - side.min(0).values
+    return v, side / side.abs().max(0).values.clamp_min(1e-300), norms
 
 
 @dataclass(frozen=True)
 class FittedINLP:
-    """The projection onto the nullspace of the first `rank` directions; `edit(h)` → [n, d], dtype and device of h.
+    """The projection onto the nullspace of the first `rank` directions; `edit(h)` → [n, d].
 
-    `basis` [d, r] float64, orthonormal columns in the order in which they were found; `sides` [k, r] in [−1, 1]:
-    on which side of each direction, and how far, the classifier put each class (two classes: −1 and 1);
-    `norms` [r]: the largest difference of two classes' weights along each direction (two classes: the length of the
-    classifier's weight w₁ − w₀); `probe`: the first classifier, the one of the unedited states."""
+    - `basis` [d, r]: orthonormal directions in float64, in the order in which they were found.
+    - `sides` [k, r] in [−1, 1]: on which side of each direction, and how far, its classifier puts
+      each class (two classes: −1 and 1).
+    - `norms` [r]: largest difference of two classes' weights along each direction (two classes:
+      the length of w₁ − w₀).
+    - `probe`: the first classifier, that of the unedited states.
+    - `max_rank`, `rank`: the largest strength, and the selected one."""
 
-    basis: torch.Tensor
-    sides: torch.Tensor
-    norms: torch.Tensor
+    basis: Tensor
+    sides: Tensor
+    norms: Tensor
     probe: LinearProbe
     max_rank: int
     rank: int
@@ -81,22 +91,29 @@ class FittedINLP:
     def at(self, rank: int) -> FittedINLP:
         """The same fit at another strength, 0 ≤ rank ≤ max_rank."""
         if not 0 <= rank <= self.max_rank:
-            raise UserError(f"rank {rank}: fitted with max_rank={self.max_rank}, so choose 0 … {self.max_rank}")
+            raise UserError(f"rank {rank}: fitted with max_rank={self.max_rank}, "
+                            f"so choose 0 … {self.max_rank}")
         return replace(self, rank=rank)
 
-    def __call__(self, h, *, return_failed: bool = False):
-        """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along the basis."""
+    def __call__(self, h: ArrayLike, *, return_failed: bool = False
+                 ) -> Tensor | tuple[Tensor, Tensor]:
+        """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along B."""
         return project_out(h, self.basis[:, :self.rank], return_failed)
 
 
-def project_out(h, basis, return_failed: bool):
-    """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r], computed in float64; [n, d] in the dtype and device of h."""
-    h = states(h, len(basis))
+def project_out(h: ArrayLike, basis: Tensor, return_failed: bool
+                ) -> Tensor | tuple[Tensor, Tensor]:
+    """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r]; [n, d] in the dtype and on the device of h.
+
+    Computed in float64. With `return_failed` also which rows [n] kept a part along B."""
+    h = check_states(h, len(basis))
     b, x = basis.to(h.device), h.double()
     edited = (x - (x @ b) @ b.T).to(h.dtype)
-    return (edited, remains(edited.double() @ b, h)) if return_failed else edited
+    return (edited, is_left(edited.double() @ b, h)) if return_failed else edited
 
 
-def remains(part, h) -> torch.Tensor:
-    """Rows [n] in which more than rounding is left of what was to go: ‖part‖ > ε^¾ ‖h‖, ε the spacing of h's dtype."""
+def is_left(part: Tensor, h: Tensor) -> Tensor:
+    """Rows [n] in which more of an erased part is left than rounding explains.
+
+    That is ‖part‖ > ε^¾ ‖h‖, with ε the spacing of h's dtype."""
     return ~(part.norm(dim=1) <= torch.finfo(h.dtype).eps ** .75 * h.double().norm(dim=1))

@@ -1,25 +1,29 @@
-"""Minimum description length of labels given states (Voita & Titov 2020): the online code, all lengths in bits."""
+"""Description length of labels given states: the online code (Voita & Titov 2020, § 2.2)."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, log2
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch.nn import functional as F
 
 from probebook.base import UserError
-from probebook.probes.checks import labels, states
+from probebook.probes.checks import check_labels, check_states
 from probebook.probes.linear import LinearProbe
 
-SHARES = (.001, .002, .004, .008, .016, .032, .0625, .125, .25, .5, 1.0)       # of the items: ends of the blocks
+# Where the blocks end, as shares of the items.
+SHARES = (.001, .002, .004, .008, .016, .032, .0625, .125, .25, .5, 1.0)
 
 
 @dataclass(frozen=True)
 class OnlineCode:
-    """Bits of the labels: `blocks`, one number a block, of which the first is coded uniformly; `ends`, items up to the
-    end of each. `bits` their sum; `uniform` n · log₂ k; `compression` uniform / bits."""
+    """The length of an online code, in bits.
+
+    `ends`: number of items up to the end of each block. `blocks`: bits of each block; the first is
+    coded uniformly. `k`: number of classes."""
 
     ends: tuple[int, ...]
     blocks: tuple[float, ...]
@@ -27,28 +31,36 @@ class OnlineCode:
 
     @property
     def bits(self) -> float:
+        """Bits of all labels."""
         return sum(self.blocks)
 
     @property
     def uniform(self) -> float:
+        """Bits of the uniform code, n · log₂ k."""
         return self.ends[-1] * log2(self.k)
 
     @property
     def compression(self) -> float:
+        """Bits of the uniform code divided by those of this one."""
         return self.uniform / self.bits
 
 
-def online_code(h, z, fit: Callable | None = None, shares=SHARES, seed: int = 0) -> OnlineCode:
-    """Length of labels z [n] given states h [n, d], sent block by block: each block is coded by a probe that has seen
-    the blocks before it, the first one uniformly (Voita & Titov, § 2.2; the order is drawn by `seed`).
+def online_code(h: ArrayLike, z: ArrayLike, fit: Callable | None = None,
+                shares: Sequence[float] = SHARES, seed: int = 0) -> OnlineCode:
+    """The length of labels z [n] given states h [n, d], sent block by block.
 
-    `fit(h, z)` → a fresh probe, `probe(h)` → logits; by default a linear one. A block before which some class was seen
-    less than twice is coded uniformly as well. UserError for shares that do not rise to 1."""
-    h, z = states(h), labels(z, len(h))
+    Each block is coded by a probe that was trained on the blocks before it. The first block, and
+    any before which some class was seen fewer than twice, is coded uniformly.
+
+    - `fit(h, z)`: returns a fresh probe, which maps states to logits; by default a linear one.
+    - `shares`: where the blocks end; UserError unless they rise from above 0 to 1.
+    - `seed`: of the order of the items."""
+    h = check_states(h)
+    z = check_labels(z, len(h))
     k = int(z.max()) + 1
     if list(shares) != sorted(shares) or not shares[0] > 0 or shares[-1] != 1:
-        raise UserError(f"shares {list(shares)}: rising from above 0 to 1")
-    fit = fit or (lambda h, z: LinearProbe(C=.1).fit(h, z))
+        raise UserError(f"shares {list(shares)}: give shares rising from above 0 to 1")
+    fit = fit or LinearProbe(C=.1).fit
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(h)))
     h, z = h[order], z[order]
     ends = sorted({max(1, round(share * len(h))) for share in shares})
@@ -58,5 +70,6 @@ def online_code(h, z, fit: Callable | None = None, shares=SHARES, seed: int = 0)
             blocks.append((end - begin) * log2(k))
             continue
         logits = fit(h[:begin], z[:begin])(h[begin:end])
-        blocks.append(float(F.cross_entropy(logits.double(), z[begin:end], reduction="sum")) / log(2))
+        nats = F.cross_entropy(logits.double(), z[begin:end], reduction="sum")
+        blocks.append(float(nats) / log(2))
     return OnlineCode(tuple(ends), tuple(blocks), k)

@@ -1,4 +1,4 @@
-"""Multi-layer perceptron probes: a whole grid of settings trained at once by batched matrix products."""
+"""Multi-layer perceptron probes: a grid of settings trained at once by batched matrix products."""
 from __future__ import annotations
 
 import itertools
@@ -6,21 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import UserError
-from probebook.probes.checks import labels, states, various
+from probebook.probes.checks import check_labels, check_states, check_states_differ
 from probebook.probes.training import forward, train
 
 
 @dataclass(frozen=True)
 class MLPProbe:
-    """A fitted perceptron: `probe(h)` → logits [n, k]. Made by `MLPProbe(...).fit` or the best of `MLPProbe.grid`.
+    """Settings of one perceptron, trained with Adam on the cross-entropy; `fit` trains it.
 
-    `layers` hidden ReLU layers of `width` units (none: softmax regression), Adam with rate `lr`, cross-entropy,
-    `epochs` passes. With `patience`, training ends when the validation loss has not fallen for so many epochs, and the
-    weights are those of the epoch with the best validation accuracy (Zhu et al. 2022, appendix C.4).
-    The inputs are standardised by the training mean and standard deviation (kept in the probe)."""
+    The inputs are standardised by the training mean and standard deviation.
+
+    - `layers`: hidden ReLU layers (0: softmax regression).
+    - `width`: units of each.
+    - `lr`: Adam's rate.
+    - `seed`: of the start and the batches.
+    - `epochs`: passes over the training rows, at most.
+    - `batch`: rows per step.
+    - `patience`: if given, training ends when the validation loss has not fallen for so many
+      epochs, and the weights are those of the epoch with the best validation accuracy
+      (Zhu et al. 2022, appendix C.4)."""
 
     layers: int = 1
     width: int = 64
@@ -32,41 +41,49 @@ class MLPProbe:
 
     @staticmethod
     def grid(layers: Sequence[int] = (1, 2, 3), widths: Sequence[int] = (64, 256, 512, 1024),
-             lrs: Sequence[float] = (1e-4, 1e-3, 1e-2), seeds: Sequence[int] = (0,), epochs: int = 8,
-             batch: int = 32, batches: Sequence[int] = (), patience: int | None = None) -> Grid:
+             lrs: Sequence[float] = (1e-4, 1e-3, 1e-2), seeds: Sequence[int] = (0,),
+             epochs: int = 8, batch: int = 32, batches: Sequence[int] = (),
+             patience: int | None = None) -> Grid:
         """All combinations of the settings (defaults: Canby et al., § 4.2), to be trained at once.
 
-        `batches`: several sizes, instead of `batch`. Without layers the width means nothing and is 0."""
+        `batches`: several sizes, instead of `batch`. Without layers the width is 0."""
         if not (layers and widths and lrs and seeds):
-            raise UserError("an empty grid: give at least one value of layers, widths, lrs and seeds")
-        cells = [MLPProbe(deep, wide if deep else 0, lr, seed, epochs, size, patience)
-                 for deep, wide, lr, seed, size in itertools.product(layers, widths, lrs, seeds, batches or (batch,))]
+            raise UserError("an empty grid: give at least one value of layers, widths, lrs, seeds")
+        combinations = itertools.product(layers, widths, lrs, seeds, batches or (batch,))
+        cells = (MLPProbe(depth, width if depth else 0, lr, seed, epochs, size, patience)
+                 for depth, width, lr, seed, size in combinations)
         return Grid(tuple(dict.fromkeys(cells)))
 
-    def fit(self, h, z, h_valid=None, z_valid=None) -> FittedMLP:
+    def fit(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
+            z_valid: ArrayLike | None = None) -> FittedMLP:
         """Train this one cell on h [n, d], z [n]."""
         return Grid((self,)).fit(h, z, h_valid, z_valid)
 
 
 @dataclass(frozen=True)
 class FittedMLP:
-    """Logits [n, k] of a trained perceptron; differentiable in h. `accuracy`: on the validation rows.
+    """A trained perceptron: `probe(h)` → logits [n, k], differentiable in h.
 
-    `weights` and `biases` hold one matrix [in, out] and vector [out] a layer; `cell` its settings;
-    `scores` every cell of the grid with its validation accuracy."""
+    - `cell`: its settings.
+    - `accuracy`: on the validation rows.
+    - `scores`: every cell of the grid with its validation accuracy.
+    - `mean`, `std` [d]: of the training states.
+    - `weights`, `biases`: a matrix [in, out] and a vector [out] for each layer."""
 
     cell: MLPProbe
     accuracy: float
     scores: tuple[tuple[MLPProbe, float], ...]
-    mean: torch.Tensor
-    std: torch.Tensor
-    weights: tuple[torch.Tensor, ...]
-    biases: tuple[torch.Tensor, ...]
+    mean: Tensor
+    std: Tensor
+    weights: tuple[Tensor, ...]
+    biases: tuple[Tensor, ...]
 
-    def __call__(self, h) -> torch.Tensor:
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Logits [n, k] in the dtype of h."""
         h = torch.as_tensor(h)
         mean, std, *weights = (t.to(h) for t in (self.mean, self.std, *self.weights))
-        weights[0] = weights[0] / std[:, None]                            # (h − mean) / std @ w, without a pass over h
+        # (h − mean) / std goes into the first layer, which saves a pass over h.
+        weights[0] = weights[0] / std[:, None]
         biases = [b.to(h) for b in self.biases]
         biases[0] = biases[0] - mean @ weights[0]
         for i, (w, b) in enumerate(zip(weights, biases)):
@@ -77,59 +94,73 @@ class FittedMLP:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells trained side by side. Cells of one shape (all but rate and seed) share one batched product
-    [c, w, d] @ [c, d, b], which those that have stopped leave. Every cell sees the batches that it would see alone, so
-    the grid equals a loop over its cells."""
+    """Perceptrons trained side by side; the result equals a loop over the `cells`.
+
+    Cells of one shape (all settings but rate and seed) share one batched matrix product. Every
+    cell sees the batches that it would see alone."""
 
     cells: tuple[MLPProbe, ...]
 
-    def fit(self, h, z, h_valid=None, z_valid=None) -> FittedMLP:
-        """Train every cell on h [n, d], z [n]; return the one with the best validation accuracy (first of ties).
+    def fit(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
+            z_valid: ArrayLike | None = None) -> FittedMLP:
+        """Train every cell; return the first of those with the best validation accuracy.
 
         Without validation rows the last tenth of a seeded permutation is held out."""
         return _best(self.fit_all(h, z, h_valid, z_valid))
 
-    def fit_seeds(self, h, z, h_valid=None, z_valid=None, rows=None) -> dict[int, FittedMLP]:
+    def fit_seeds(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
+                  z_valid: ArrayLike | None = None,
+                  rows: Mapping[int, Sequence[int]] | None = None) -> dict[int, FittedMLP]:
         """The best cell of each seed; arguments as in `fit_all`."""
-        found = self.fit_all(h, z, h_valid, z_valid, rows)
-        return {seed: _best([f for f in found if f.cell.seed == seed]) for seed in dict.fromkeys(
-            c.seed for c in self.cells)}
+        by_seed: dict[int, list[FittedMLP]] = {}
+        for fitted in self.fit_all(h, z, h_valid, z_valid, rows):
+            by_seed.setdefault(fitted.cell.seed, []).append(fitted)
+        return {seed: _best(cells) for seed, cells in by_seed.items()}
 
-    def fit_all(self, h, z, h_valid=None, z_valid=None, rows: Mapping[int, Sequence[int]] | None = None
-                ) -> list[FittedMLP]:
-        """Train every cell; return all, in the order of `cells`, without `scores`.
+    def fit_all(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
+                z_valid: ArrayLike | None = None,
+                rows: Mapping[int, Sequence[int]] | None = None) -> list[FittedMLP]:
+        """All cells, trained, in the order of `cells`; their `scores` are empty.
 
-        `rows`: of h, that the cells of a seed are trained on, equally many for each (default: all); they need
-        validation rows beside them. Mean and deviation are always those of the whole h."""
-        h = various(states(h)).detach().float()
-        z = labels(z, len(h), device=h.device)
+        `rows`: the rows of h on which the cells of each seed are trained, equally many per seed
+        (default: all). They need validation rows. Mean and deviation are those of the whole h."""
+        h = check_states_differ(check_states(h)).detach().float()
+        z = check_labels(z, len(h), device=h.device)
         k = int(z.max()) + 1
         if h_valid is None and rows is not None:
             raise UserError("rows for each seed: give validation rows too, h_valid and z_valid")
         if h_valid is None:
-            order = torch.randperm(len(h), generator=torch.Generator().manual_seed(0)).to(h.device)
-            cut = max(1, len(h) // 10)
-            h_valid, z_valid, h, z = h[order[:cut]], z[order[:cut]], h[order[cut:]], z[order[cut:]]
-        h_valid = states(h_valid, h.shape[1]).to(h)
-        z_valid = labels(z_valid, len(h_valid), k, h.device)
+            draws = torch.Generator().manual_seed(0)
+            order = torch.randperm(len(h), generator=draws).to(h.device)
+            held_out, order = order.tensor_split([max(1, len(h) // 10)])
+            h_valid, z_valid, h, z = h[held_out], z[held_out], h[order], z[order]
+        h_valid = check_states(h_valid, h.shape[1]).to(h)
+        z_valid = check_labels(z_valid, len(h_valid), k, h.device)
         mean, std = h.mean(0), h.std(0).clamp_min(1e-6)
-        x, x_valid = (h - mean) / std, (h_valid - mean) / std
-        rows = {c.seed: torch.arange(len(x)) if rows is None else torch.as_tensor(rows[c.seed]) for c in self.cells}
-        if len({len(drawn) for drawn in rows.values()}) > 1:
+        x, x_valid, onehot = (h - mean) / std, (h_valid - mean) / std, F.one_hot(z, k).float()
+        seeds = dict.fromkeys(cell.seed for cell in self.cells)
+        train_rows = {seed: torch.arange(len(x)) if rows is None else torch.as_tensor(rows[seed])
+                      for seed in seeds}
+        if len({len(of_seed) for of_seed in train_rows.values()}) > 1:
             raise UserError("rows for each seed: equally many, since they share their batches")
-        found = {}
+        fitted = {}
         for _, group in itertools.groupby(sorted(self.cells, key=_shape), key=_shape):
             cells = list(group)
-            weights, biases = train(cells, x, F.one_hot(z, k).float(), rows, x_valid, z_valid)
-            hits = (forward(x_valid, weights, biases)[-1].argmax(1) == z_valid).float().mean(1).tolist()
-            found |= {c: FittedMLP(c, hits[i], (), mean, std, tuple(w[i].T.contiguous() for w in weights),
-                                   tuple(b[i, :, 0] for b in biases)) for i, c in enumerate(cells)}
-        return [found[c] for c in self.cells]
+            weights, biases = train(cells, x, onehot, train_rows, x_valid, z_valid)
+            hits = forward(x_valid, weights, biases)[-1].argmax(1) == z_valid
+            for i, accuracy in enumerate(hits.float().mean(1).tolist()):
+                fitted[cells[i]] = FittedMLP(
+                    cells[i], accuracy, (), mean, std,
+                    tuple(w[i].T.contiguous() for w in weights),
+                    tuple(b[i, :, 0] for b in biases))
+        return [fitted[cell] for cell in self.cells]
 
 
-def _best(found):
-    return replace(max(found, key=lambda f: f.accuracy), scores=tuple((f.cell, f.accuracy) for f in found))
+def _best(fitted: list[FittedMLP]) -> FittedMLP:
+    scores = tuple((f.cell, f.accuracy) for f in fitted)
+    return replace(max(fitted, key=lambda f: f.accuracy), scores=scores)
 
 
-def _shape(cell):
-    return cell.layers, cell.width, cell.epochs, cell.batch, -1 if cell.patience is None else cell.patience
+def _shape(cell: MLPProbe) -> tuple[int, ...]:
+    patience = -1 if cell.patience is None else cell.patience
+    return cell.layers, cell.width, cell.epochs, cell.batch, patience

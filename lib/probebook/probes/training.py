@@ -1,19 +1,27 @@
-"""Adam on many small perceptrons side by side: their matrices in stacks, their gradients by hand."""
+"""Adam on many small perceptrons side by side: matrices in stacks, gradients in closed form."""
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.optim.adam import adam
 
-ADAM = {"fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1., "weight_decay": 0., "eps": 1e-8,
-        "maximize": False}                                              # torch.optim.Adam's settings, but for the rate
+if TYPE_CHECKING:
+    from probebook.probes.mlp import MLPProbe
+
+# The settings of torch.optim.Adam, with rate 1.
+ADAM = {"fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1.,
+        "weight_decay": 0., "eps": 1e-8, "maximize": False}
 
 
-def forward(x, weights, biases) -> list[torch.Tensor]:
-    """Inputs [c, in, b] of every layer, then the logits [c, k, b]; x [c, b, d], or [b, d] for all cells.
+def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
+    """Inputs [c, in, b] of every layer, then the logits [c, k, b]; x [c, b, d], or [b, d] for all.
 
-    Items are columns: that is the quicker way where there are few units."""
+    Items are columns, which is quicker where there are few units."""
     layers = [x.mT.expand(len(weights[0]), -1, -1)]
     for i, (w, b) in enumerate(zip(weights, biases)):
         out = torch.baddbmm(b, w, layers[-1])
@@ -21,89 +29,109 @@ def forward(x, weights, biases) -> list[torch.Tensor]:
     return layers
 
 
-def gradients(x, onehot, weights, biases, of_weights, of_biases) -> None:
-    """Of each cell's mean cross-entropy, written into the last two; autograd would take longer than the products."""
+def write_gradients(x: Tensor, onehot: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor],
+                    weight_slopes: Sequence[Tensor], bias_slopes: Sequence[Tensor]) -> None:
+    """Write the gradients of each cell's mean cross-entropy into the last two arguments.
+
+    Autograd would take longer than the products."""
     *layers, logits = forward(x, weights, biases)
     error = (logits.softmax(1) - onehot.mT).div_(logits.shape[-1])
     for i in reversed(range(len(weights))):
-        torch.bmm(error, layers[i].mT, out=of_weights[i])
-        torch.sum(error, 2, keepdim=True, out=of_biases[i])
+        torch.bmm(error, layers[i].mT, out=weight_slopes[i])
+        torch.sum(error, 2, keepdim=True, out=bias_slopes[i])
         if i:
             error = (weights[i].mT @ error).mul_(layers[i].sign())
 
 
-def train(cells, x, onehot, rows, x_valid, z_valid) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Weights [c, out, in] and biases [c, out, 1] per layer of cells that differ in rate and seed only.
+def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[int, Tensor],
+          x_valid: Tensor, z_valid: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Weights [c, out, in] and biases [c, out, 1] per layer of cells differing in rate and seed.
 
-    `rows`: of x [n, d] and onehot [n, k], that a seed trains on. Adam's steps are proportional to its rate: so all
-    cells take steps of rate 1, and each has moved by its own rate times their sum. All numbers of a kind lie in one
-    flat tensor, layer by layer. After an epoch the cells that have stopped leave."""
-    one, seeds, device = cells[0], sorted({c.seed for c in cells}), x.device
+    `rows`: of x [n, d] and onehot [n, k], on which the cells of each seed are trained. Adam's
+    steps are proportional to its rate, so all cells take steps of rate 1 (summed in `moved`) and
+    each goes its own rate times that sum. All numbers of a kind lie in one flat tensor, layer by
+    layer. Cells that have stopped leave the batch after the epoch."""
+    one, seeds, device = cells[0], sorted({cell.seed for cell in cells}), x.device
     sizes = [x.shape[1]] + [one.width] * one.layers + [onehot.shape[1]]
+    depth = len(sizes) - 1
     start = _start(cells, sizes, device)
-    now, moved, mean, square, slope, rates = start.clone(), *(torch.zeros_like(start) for _ in range(5))
+    now, moved, mean, square, slope, rates = start.clone(), *(
+        torch.zeros_like(start) for _ in range(5))
     for part in _parts(rates, sizes, len(cells)):
-        part += torch.tensor([c.lr for c in cells], device=device)[:, None, None]
-    here, watch = torch.arange(len(cells)), _Watch(len(cells), one.patience)
-    kept = now if one.patience is None else start.clone()
-    which, step = torch.tensor([seeds.index(c.seed) for c in cells]), torch.zeros((), device=device)
-    deep = len(sizes) - 1
+        part += torch.tensor([cell.lr for cell in cells], device=device)[:, None, None]
+    active, stopping = torch.arange(len(cells)), _EarlyStopping(len(cells), one.patience)
+    best = now if one.patience is None else start.clone()
+    seed_index = torch.tensor([seeds.index(cell.seed) for cell in cells])
+    step = torch.zeros((), device=device)
     for epoch in range(one.epochs):
-        orders = torch.stack([rows[s][torch.randperm(len(rows[s]), generator=generator(s, epoch, len(rows[s])))]
-                              for s in seeds])[which[here]].to(device)
-        layers, slopes = _parts(now, sizes, len(here)), _parts(slope, sizes, len(here))
+        orders = torch.stack([_shuffled(rows[seed], seed, epoch) for seed in seeds])
+        orders = orders[seed_index[active]].to(device)
+        layers, slopes = _parts(now, sizes, len(active)), _parts(slope, sizes, len(active))
         for batch in orders.split(one.batch, 1):
-            gradients(F.embedding(batch, x), F.embedding(batch, onehot), layers[:deep], layers[deep:], slopes[:deep],
-                      slopes[deep:])
+            write_gradients(F.embedding(batch, x), F.embedding(batch, onehot), layers[:depth],
+                            layers[depth:], slopes[:depth], slopes[depth:])
             adam([moved], [slope], [mean], [square], [], [step], **ADAM)
             torch.addcmul(start, moved, rates, out=now)
         if one.patience is None:
             continue
-        gained, going = watch(here, forward(x_valid, layers[:deep], layers[deep:])[-1], z_valid)
-        for part, best in zip(layers, _parts(kept, sizes, len(cells))):
-            best[here[gained].to(device)] = part[gained.to(device)]
+        logits = forward(x_valid, layers[:depth], layers[depth:])[-1]
+        improved, going = stopping(active, logits, z_valid)
+        for part, best_part in zip(layers, _parts(best, sizes, len(cells))):
+            best_part[active[improved].to(device)] = part[improved.to(device)]
         if not going.any():
             break
         if not going.all():
             start, now, moved, mean, square, slope, rates = (
-                torch.cat([part[going.to(device)].flatten() for part in _parts(flat, sizes, len(here))])
+                torch.cat([part[going.to(device)].flatten()
+                           for part in _parts(flat, sizes, len(active))])
                 for flat in (start, now, moved, mean, square, slope, rates))
-            here = here[going]
-    kept = _parts(kept, sizes, len(cells))
-    return kept[:deep], kept[deep:]
+            active = active[going]
+    parts = _parts(best, sizes, len(cells))
+    return parts[:depth], parts[depth:]
 
 
-class _Watch:
-    """Which cells have gained in accuracy, and which go on: their loss has fallen in the last `patience` epochs."""
+class _EarlyStopping:
+    """Which cells have improved in accuracy, and whose loss fell in the last `patience` epochs."""
 
-    def __init__(self, cells, patience):
+    def __init__(self, cells: int, patience: int | None):
         self.loss, self.accuracy = torch.full((cells,), torch.inf), torch.full((cells,), -1.)
         self.since, self.patience = torch.zeros(cells), patience
 
-    def __call__(self, here, logits, z):
-        loss = F.cross_entropy(logits, z.expand(len(here), -1), reduction="none").mean(1).cpu()
+    def __call__(self, active: Tensor, logits: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        loss = F.cross_entropy(logits, z.expand(len(active), -1), reduction="none").mean(1).cpu()
         accuracy = (logits.argmax(1) == z).float().mean(1).cpu()
-        gained, fell = accuracy > self.accuracy[here], loss < self.loss[here]
-        self.accuracy[here], self.loss[here] = accuracy.maximum(self.accuracy[here]), loss.minimum(self.loss[here])
-        self.since[here] = torch.where(fell, 0., self.since[here] + 1)
-        return gained, self.since[here] < self.patience
+        improved, fell = accuracy > self.accuracy[active], loss < self.loss[active]
+        self.accuracy[active] = accuracy.maximum(self.accuracy[active])
+        self.loss[active] = loss.minimum(self.loss[active])
+        self.since[active] = torch.where(fell, 0., self.since[active] + 1)
+        return improved, self.since[active] < self.patience
 
 
-def _parts(flat, sizes, cells):
-    """Views of a flat tensor: the weights [c, out, in] of every layer, then the biases [c, out, 1]."""
+def _shuffled(rows: Tensor, seed: int, epoch: int) -> Tensor:
+    return rows[torch.randperm(len(rows), generator=generator(seed, epoch, len(rows)))]
+
+
+def _parts(flat: Tensor, sizes: list[int], cells: int) -> list[Tensor]:
+    """Views of a flat tensor: the weights [c, out, in] of every layer, then biases [c, out, 1]."""
     shapes = [(cells, b, a) for a, b in zip(sizes, sizes[1:])] + [(cells, b, 1) for b in sizes[1:]]
-    return [part.view(shape) for part, shape in zip(flat.split([c * b * a for c, b, a in shapes]), shapes)]
+    parts = flat.split([c * b * a for c, b, a in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes)]
 
 
-def _start(cells, sizes, device):
-    """All weights and biases, as torch.nn.Linear draws them, by each cell's seed."""
-    drawn = []
+def _start(cells: Sequence[MLPProbe], sizes: list[int], device: torch.device) -> Tensor:
+    """All weights and biases, drawn as torch.nn.Linear draws them, by each cell's seed."""
+    layers = []
     for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
-        drawn.append(torch.stack([torch.empty(a + 1, b).uniform_(-a ** -.5, a ** -.5,
-                                                                 generator=generator(c.seed, a, b, i)) for c in cells]))
-    return torch.cat([d.mT[..., part].flatten() for part in (slice(-1), slice(-1, None)) for d in drawn]).to(device)
+        draws = (generator(cell.seed, a, b, i) for cell in cells)
+        bound = a ** -.5
+        layers.append(torch.stack([torch.empty(a + 1, b).uniform_(-bound, bound, generator=g)
+                                   for g in draws]))
+    weights = [layer.mT[..., :-1].flatten() for layer in layers]
+    biases = [layer.mT[..., -1:].flatten() for layer in layers]
+    return torch.cat(weights + biases).to(device)
 
 
 def generator(*numbers: int) -> torch.Generator:
-    """Seeded by several numbers, none of which stands for another."""
-    return torch.Generator().manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+    """A generator seeded by several numbers together."""
+    seed = np.random.SeedSequence(numbers).generate_state(1)[0]
+    return torch.Generator().manual_seed(int(seed))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,14 +21,15 @@ from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
-KINDS = {kind.__name__: kind for kind in (FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FGSM, PGD, AutoAttack,
-                                          LinearProbe, MLPProbe, FittedMLP)}
+KINDS = {kind.__name__: kind for kind in (
+    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FGSM, PGD, AutoAttack, LinearProbe,
+    MLPProbe, FittedMLP)}
 
 
-def save(fitted, path: str | Path) -> None:
-    """Write a fitted edit or probe to one file: tensors in their dtypes, plain values in the header.
+def save(fitted: Any, path: str | Path) -> None:
+    """Write a fitted edit or probe to one file: tensors in their dtypes, values in the header.
 
-    Raises UserError for something that was not fitted by this library (an attack on a foreign network, say)."""
+    Raises UserError for something of another kind (an attack on a foreign network, say)."""
     tensors: dict[str, torch.Tensor] = {}
     header = json.dumps(_pack(fitted, "", tensors))
     tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
@@ -35,24 +37,25 @@ def save(fitted, path: str | Path) -> None:
         save_file(tensors, part, metadata={"probebook": header, "sha256": digest(tensors)})
 
 
-def load(path: str | Path):
-    """Read what `save` wrote, on the CPU. Raises UserError for another file, or a damaged one."""
+def load(path: str | Path) -> Any:
+    """Read what `save` wrote, on the CPU. Raises UserError for another or a damaged file."""
     try:
         with safe_open(path, "pt") as f:
             meta, tensors = f.metadata() or {}, {name: f.get_tensor(name) for name in f.keys()}
     except (SafetensorError, OSError) as e:
-        raise UserError(f"{path} cannot be read as a fitted edit ({e}): give a file that `save` wrote") from None
+        raise UserError(f"{path} cannot be read as a fitted edit ({e}): "
+                        "give a file that `save` wrote") from None
     if "probebook" not in meta:
         raise UserError(f"{path} holds no fitted edit: give a file that `save` wrote")
     try:
-        if meta.get("sha256", digest(tensors)) == digest(tensors):              # older files have none
+        if meta.get("sha256", digest(tensors)) == digest(tensors):      # older files have none
             return _unpack(json.loads(meta["probebook"]), tensors)
     except (ValueError, KeyError):
         pass
     raise UserError(f"{path} is damaged: fit it again and save it")
 
 
-def _pack(value, place: str, tensors: dict):
+def _pack(value: Any, place: str, tensors: dict[str, torch.Tensor]) -> Any:
     """`value` as JSON; its tensors go to `tensors` under their place in it."""
     if isinstance(value, torch.Tensor):
         tensors[place] = value.detach().clone().contiguous()
@@ -60,14 +63,15 @@ def _pack(value, place: str, tensors: dict):
     if isinstance(value, tuple):
         return {"tuple": [_pack(v, f"{place}.{i}", tensors) for i, v in enumerate(value)]}
     if type(value).__name__ in KINDS:
-        fields = {name: _pack(v, f"{place}.{name}".lstrip("."), tensors) for name, v in vars(value).items()}
+        fields = {name: _pack(v, f"{place}.{name}".lstrip("."), tensors)
+                  for name, v in vars(value).items()}
         return {"kind": type(value).__name__, "fields": fields}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise UserError(f"a {type(value).__name__} cannot be saved: only {', '.join(KINDS)} can")
 
 
-def _unpack(value, tensors: dict):
+def _unpack(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
@@ -76,5 +80,5 @@ def _unpack(value, tensors: dict):
         return tuple(_unpack(v, tensors) for v in value["tuple"])
     thing = object.__new__(KINDS[value["kind"]])
     for name, v in value["fields"].items():
-        object.__setattr__(thing, name, _unpack(v, tensors))        # fitted things are frozen
+        object.__setattr__(thing, name, _unpack(v, tensors))            # fitted things are frozen
     return thing

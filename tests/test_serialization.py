@@ -5,7 +5,7 @@ from safetensors.torch import save_file
 
 from probebook.base import UserError
 from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack
-from probebook.interventions.saved import load, save
+from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe, MLPProbe
 
 G = torch.Generator().manual_seed(0)

@@ -20,12 +20,16 @@ def test_a_code_of_known_probabilities_has_the_length_that_these_give():
     z = torch.arange(40) % 4
     sure = lambda h, z: lambda h: torch.log(torch.tensor([.5, .25, .125, .125])).expand(len(h), 4)     # noqa: E731
     code = online_code(torch.zeros(40, 2), z, sure, shares=[.5, 1])
-    assert code.ends == (20, 40) and code.blocks[0] == 40 and code.uniform == 80
+    assert code.ends == (20, 40)
+    assert code.blocks[0] == 40
+    assert code.uniform == 80
     z2 = z[torch.randperm(40, generator=torch.Generator().manual_seed(1))]
     whole = online_code(torch.zeros(40, 2), z2, sure, shares=[.5, .75, 1])
-    assert whole.bits - whole.blocks[0] == pytest.approx(sum(whole.blocks[1:])) and len(whole.blocks) == 3
+    assert whole.bits - whole.blocks[0] == pytest.approx(sum(whole.blocks[1:]))
+    assert len(whole.blocks) == 3
     least, most = 20 * 1, 20 * 3
-    assert least <= code.blocks[1] <= most and (code.blocks[1] % 1) == pytest.approx(0, abs=1e-6)
+    assert least <= code.blocks[1] <= most
+    assert (code.blocks[1] % 1) == pytest.approx(0, abs=1e-6)
 
 
 def test_noise_needs_about_the_uniform_code_and_signal_much_less(data):
@@ -33,7 +37,8 @@ def test_noise_needs_about_the_uniform_code_and_signal_much_less(data):
     noise = online_code(torch.randn(2000, 8, generator=torch.Generator().manual_seed(1)), z)
     plain = online_code(h, z)
     assert plain.ends == tuple(sorted({max(1, round(s * 2000)) for s in SHARES}))
-    assert noise.uniform == pytest.approx(2000 * log2(3)) and .85 < noise.compression < 1.0 < 4 < plain.compression
+    assert noise.uniform == pytest.approx(2000 * log2(3))
+    assert .85 < noise.compression < 1.0 < 4 < plain.compression
     logits = LinearProbe(C=.1).fit(h, z)(h)
     entropy = float(torch.nn.functional.cross_entropy(logits, z)) / torch.log(torch.tensor(2.0))
     assert plain.bits > 2000 * entropy                    # learning on the way costs more than knowing at once

@@ -4,13 +4,14 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from probebook.base import UserError
 from probebook.interventions.alterrep import AlterRep
-from probebook.interventions.rlace_game import Game, project_to_fantope
 from probebook.interventions.inlp import INLP
 from probebook.interventions.leace import LEACE
 from probebook.interventions.rlace import RLACE, _Discriminant, mean_difference
+from probebook.interventions.rlace_game import Game, project_to_fantope
 from probebook.probes import LinearProbe
 
 
@@ -52,10 +53,13 @@ def test_leace_leaves_a_converged_probe_with_the_label_entropy(k):
     x = edit(h)
     means = class_means(x, z)
     assert (means - means[0]).abs().max() < 1e-12
-    assert probe_loss(h, z) < .9 * entropy(z) and abs(probe_loss(x, z) - entropy(z)) < 1e-9
-    assert torch.allclose(edit(x), x, atol=1e-12) and torch.allclose(x.mean(0), h.mean(0), atol=1e-12)
-    assert torch.linalg.matrix_rank(x - h) == k - 1 and edit.left.shape == edit.right.shape == (12, k - 1)
-    assert torch.allclose(edit.right.T @ edit.left, torch.eye(k - 1, dtype=torch.float64), atol=1e-12)
+    assert probe_loss(h, z) < .9 * entropy(z)
+    assert abs(probe_loss(x, z) - entropy(z)) < 1e-9
+    assert_close(edit(x), x, atol=1e-12, rtol=0)
+    assert_close(x.mean(0), h.mean(0), atol=1e-12, rtol=0)
+    assert torch.linalg.matrix_rank(x - h) == k - 1
+    assert edit.left.shape == edit.right.shape == (12, k - 1)
+    assert_close(edit.right.T @ edit.left, torch.eye(k - 1, dtype=torch.float64), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -82,7 +86,7 @@ def test_leace_commutes_with_every_change_of_the_basis():
     h, z = data(k=3)
     x = LEACE().fit(h, z)(h)
     for q in (rotation(12), torch.randn(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))):
-        assert torch.allclose(LEACE().fit(h @ q, z)(h @ q), x @ q, atol=1e-9)
+        assert_close(LEACE().fit(h @ q, z)(h @ q), x @ q, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -92,7 +96,9 @@ def test_leace_bears_a_rogue_and_a_constant_dimension(dtype):
     h[:, 7] = .1
     h = h.to(dtype)
     x, failed = LEACE().fit(h, z)(h, return_failed=True)
-    assert x.dtype == dtype and not failed.any() and torch.equal(x[:, 7], h[:, 7])
+    assert x.dtype == dtype
+    assert not failed.any()
+    assert torch.equal(x[:, 7], h[:, 7])
     slack = 1e-9 if dtype == torch.float64 else 1e-4
     assert abs(probe_loss(x / x.std(0).clamp_min(1), z) - entropy(z)) < slack
     assert abs(float((LinearProbe().fit(x, z)(x).argmax(1) == z).double().mean())
@@ -103,7 +109,8 @@ def test_leace_with_fewer_rows_than_dimensions():
     h, z = data(n=30, d=50, k=3, strength=1)
     x = LEACE().fit(h, z)(h)
     assert (class_means(x, z) - x.mean(0)).abs().max() < 1e-12
-    assert probe_loss(h, z) < 1e-3 and abs(probe_loss(x, z) - entropy(z)) < 1e-9
+    assert probe_loss(h, z) < 1e-3
+    assert abs(probe_loss(x, z) - entropy(z)) < 1e-9
 
 
 @pytest.mark.parametrize("kind", ["full", "dependent", "nearly dependent", "few rows"])
@@ -124,7 +131,7 @@ def test_leace_is_the_formula_with_the_square_root_of_the_covariance(kind):
     unseen = data(n=50, d=40, seed=7)[0]
     for states in (h, unseen):
         y = (states - h.mean(0)) / h.std(0)
-        assert torch.allclose(edit(states), states - (y @ right) @ left.T * h.std(0), atol=1e-7)
+        assert_close(edit(states), states - (y @ right) @ left.T * h.std(0), atol=1e-7, rtol=0)
     assert (class_means(edit(h), z) - h.mean(0)).abs().max() < 1e-11
 
 
@@ -148,7 +155,7 @@ def test_inlp_finds_the_directions_of_the_official_loop(k, strength, dtype):
     before, edit = h.clone(), INLP(4 * (k - 1), tol=-1).fit(h, z)
     assert torch.equal(h, before)
     basis = official_inlp(h.double(), z, 4)
-    assert torch.allclose(edit.basis.T @ edit.basis, torch.eye(4 * (k - 1), dtype=torch.float64), atol=1e-12)
+    assert_close(edit.basis.T @ edit.basis, torch.eye(4 * (k - 1), dtype=torch.float64), atol=1e-12, rtol=0)
     for r in range(k - 1, 4 * (k - 1) + 1, k - 1):
         gap = edit.basis[:, :r] - basis[:, :r] @ (basis[:, :r].T @ edit.basis[:, :r])
         assert gap.abs().max() < 1e-6
@@ -207,7 +214,10 @@ def test_a_narrow_game_keeps_the_trace_and_stays_in_the_fantope():
     for t in range(300):
         rows = slice(64 * (t % 10), 64 * (t % 10) + 64)
         game.step(x[rows], game.contrasts[z[rows].numpy()], .2, 0)
-        assert len(game.s) <= 8 and game.s.min() >= 0 and game.s.max() <= 1 and 0 <= game.c <= 1
+        assert len(game.s) <= 8
+        assert game.s.min() >= 0
+        assert game.s.max() <= 1
+        assert 0 <= game.c <= 1
         assert abs(game.s.sum() + game.c * (40 - len(game.s)) - 5) < 1e-10
 
 
@@ -217,7 +227,9 @@ def test_fantope_finds_the_nearest_point():
         values, c, times, rank = rng.normal(size=6), rng.normal(), int(rng.integers(0, 9)), int(rng.integers(0, 7))
         s, level = project_to_fantope(values, c, times, rank)
         every, nearest = np.append(values, [c] * times), np.append(s, [level] * times)
-        assert abs(nearest.sum() - rank) < 1e-12 and nearest.min() >= 0 and nearest.max() <= 1
+        assert abs(nearest.sum() - rank) < 1e-12
+        assert nearest.min() >= 0
+        assert nearest.max() <= 1
         inside = (nearest > 1e-12) & (nearest < 1 - 1e-12)              # KKT: one shift where no bound holds
         shift = (every - nearest)[inside]
         if len(shift):
@@ -230,9 +242,11 @@ def test_rlace_of_two_classes_finds_the_mean_difference():
     h, z = data(n=4000, d=32, strength=3)
     edit = RLACE(rank=1, tol=1e-4).fit(h, z)
     direction = mean_difference(h, z)
-    assert direction.shape == (32,) and abs(float(direction.norm()) - 1) < 1e-12
+    assert direction.shape == (32,)
+    assert abs(float(direction.norm()) - 1) < 1e-12
     assert abs(float(edit.basis[:, 0] @ direction)) > .999
-    assert probe_loss(h, z) < .8 * entropy(z) and edit.loss > (1 - 2e-4) * entropy(z)
+    assert probe_loss(h, z) < .8 * entropy(z)
+    assert edit.loss > (1 - 2e-4) * entropy(z)
     without = h - (h @ direction)[:, None] * direction
     assert abs(probe_loss(without, z) - entropy(z)) < 1e-9
 
@@ -241,27 +255,32 @@ def test_rlace_of_two_classes_finds_the_mean_difference():
 def test_rlace_reports_the_loss_of_the_projection_that_it_returns(k, rank):
     h, z = data(k=k, strength=2)
     edit = RLACE(rank, steps=1500, C=100).fit(h, z)
-    assert edit.basis.shape == (12, rank) and edit.basis.dtype == torch.float64
-    assert torch.allclose(edit.basis.T @ edit.basis, torch.eye(rank, dtype=torch.float64), atol=1e-12)
+    assert edit.basis.shape == (12, rank)
+    assert edit.basis.dtype == torch.float64
+    assert_close(edit.basis.T @ edit.basis, torch.eye(rank, dtype=torch.float64), atol=1e-12, rtol=0)
     x = (h - h.mean(0)) @ (torch.eye(12, dtype=torch.float64) - edit.basis @ edit.basis.T)
     again = LinearProbe(C=100, tol=1e-5).fit(x, z)
     assert abs(float(F.cross_entropy(again(x), z)) - edit.loss) < 2e-6
     assert float((again(x).argmax(1) == z).double().mean()) == pytest.approx(edit.accuracy, abs=2 / len(h))
-    assert edit.entropy == pytest.approx(entropy(z)) and edit.loss <= edit.entropy + 1e-9
+    assert edit.entropy == pytest.approx(entropy(z))
+    assert edit.loss <= edit.entropy + 1e-9
 
 
 def test_rlace_of_three_classes():
     h, z = data(n=3000, k=3, strength=1.5)
     one, two = RLACE(rank=1, steps=10_000).fit(h, z), RLACE(rank=2).fit(h, z)
-    assert two.loss > (1 - 3e-3) * entropy(z) and two.steps < 20_000
-    assert probe_loss(h, z, 1e4) < one.loss < two.loss and one.steps == 10_000
+    assert two.loss > (1 - 3e-3) * entropy(z)
+    assert two.steps < 20_000
+    assert probe_loss(h, z, 1e4) < one.loss < two.loss
+    assert one.steps == 10_000
     means = class_means(h, z)
     u, s, _ = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)
     assert float((u[:, :2].T @ two.basis).square().sum()) > 2 * .99       # the span of the class means
     angles = torch.linspace(0, torch.pi, 25, dtype=torch.float64)[:-1]     # rank 1: as good as the best direction there
     losses = [probe_loss(h - (h @ b)[:, None] * b, z, 1e4) for b in
               (u[:, 0] * t.cos() + u[:, 1] * t.sin() for t in angles)]
-    assert one.loss > max(losses) - .03 and one.loss > np.quantile(losses, .75)
+    assert one.loss > max(losses) - .03
+    assert one.loss > np.quantile(losses, .75)
 
 
 @pytest.mark.parametrize("k, strength", [(2, .1), (2, 1), (3, .1), (3, 1)])
@@ -282,16 +301,19 @@ def test_rlace_commutes_with_a_rotation_and_a_scale_and_repeats_itself():
     edit = RLACE(rank=2, steps=1000)
     first, x = edit.fit(h, z), edit.fit(h, z)(h)
     assert torch.equal(edit.fit(h, z).basis, first.basis)
-    assert torch.allclose(edit.fit(h @ q, z)(h @ q), x @ q, atol=1e-6)
-    assert torch.allclose(edit.fit(50 * h, z)(50 * h), 50 * x, atol=1e-6)
+    assert_close(edit.fit(h @ q, z)(h @ q), x @ q, atol=1e-6, rtol=0)
+    assert_close(edit.fit(50 * h, z)(50 * h), 50 * x, atol=1e-6, rtol=0)
     assert not torch.equal(RLACE(rank=2, steps=1000, seed=1).fit(h, z).basis, first.basis)
 
 
 def test_rlace_of_no_and_of_all_dimensions():
     h, z = data(n=300)
     none, whole = RLACE(rank=0).fit(h, z), RLACE(rank=12).fit(h, z)
-    assert torch.equal(none(h), h) and none.steps == 0 and none.loss == pytest.approx(probe_loss(h, z, 1e4))
-    assert whole(h).abs().max() < 1e-12 and whole.loss == pytest.approx(entropy(z))
+    assert torch.equal(none(h), h)
+    assert none.steps == 0
+    assert none.loss == pytest.approx(probe_loss(h, z, 1e4))
+    assert whole(h).abs().max() < 1e-12
+    assert whole.loss == pytest.approx(entropy(z))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
@@ -301,8 +323,11 @@ def test_erasures_say_which_rows_failed(fit, dtype):
     edit = fit(h, z)
     h = h.to(dtype)
     x, failed = edit(h, return_failed=True)
-    assert torch.equal(x, edit(h)) and x.dtype == dtype
-    assert failed.shape == (400,) and failed.dtype == torch.bool and not failed.any()
+    assert torch.equal(x, edit(h))
+    assert x.dtype == dtype
+    assert failed.shape == (400,)
+    assert failed.dtype == torch.bool
+    assert not failed.any()
 
 
 def test_a_row_fails_where_its_dtype_cannot_hold_the_edit():
@@ -311,7 +336,8 @@ def test_a_row_fails_where_its_dtype_cannot_hold_the_edit():
     edit = LEACE().fit(h, z)
     assert not edit(h, return_failed=True)[1].any()
     x, failed = edit(h.half(), return_failed=True)                      # z lies below the spacing of float16
-    assert failed.double().mean() > .5 and torch.isfinite(x).all()
+    assert failed.double().mean() > .5
+    assert torch.isfinite(x).all()
 
 
 def test_alterrep_says_which_rows_its_classifier_still_refuses():
@@ -321,9 +347,12 @@ def test_alterrep_says_which_rows_its_classifier_still_refuses():
     shares = []
     for alpha in (0, 1, 4, 16):
         x, failed = alter.at(alpha)(h, to=to, return_failed=True)
-        assert torch.equal(failed, probe(x).argmax(1) != to) and torch.equal(x, alter.at(alpha)(h, to=to))
+        assert torch.equal(failed, probe(x).argmax(1) != to)
+        assert torch.equal(x, alter.at(alpha)(h, to=to))
         shares.append(float(failed.double().mean()))
-    assert shares == sorted(shares, reverse=True) and shares[0] > .3 and shares[-1] < .1
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > .3
+    assert shares[-1] < .1
 
 
 def test_raw_weights_count_their_length_twice():
@@ -334,10 +363,10 @@ def test_raw_weights_count_their_length_twice():
     square = float(w @ w)
     assert raw.inlp.norms[0] ** 2 == pytest.approx(square)
     x = raw.at(alpha=.3)(h, to=1 - z)
-    assert torch.allclose(x, unit.at(alpha=.3 * square)(h, to=1 - z), atol=1e-9)
+    assert_close(x, unit.at(alpha=.3 * square)(h, to=1 - z), atol=1e-9, rtol=0)
     b = w / w.norm()
     term = .3 * (1 - 2 * z).double()[:, None] * (h @ w).abs()[:, None] * w        # α s |w·h| w
-    assert torch.allclose(x, h - (h @ b)[:, None] * b + term, atol=1e-9)
+    assert_close(x, h - (h @ b)[:, None] * b + term, atol=1e-9, rtol=0)
     assert torch.equal(raw.at(0)(h, to=z), unit.at(0)(h, to=z))
 
 

@@ -26,10 +26,13 @@ def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
     thing = fitted()[name]
     save(thing, tmp_path / "edit.safetensors")
     again = load(tmp_path / "edit.safetensors")
-    assert type(again) is type(thing) and [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
+    assert type(again) is type(thing)
+    assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
     if name in ("alterrep", "fgsm", "pgd", "auto"):
         a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
-        assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1]) and a[1].shape == (300,)
+        assert torch.equal(a[0], b[0])
+        assert torch.equal(a[1], b[1])
+        assert a[1].shape == (300,)
     else:
         assert torch.equal(thing(H), again(H))
 

@@ -7,6 +7,7 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 from torch.distributions import Normal, kl_divergence
+from torch.testing import assert_close
 
 from probebook.base import UserError
 from probebook.probes.description_length import online_code
@@ -44,7 +45,8 @@ def test_a_shut_input_costs_nothing_and_an_exact_one_half_a_nat_for_each_of_alph
 def test_the_cost_of_weights_is_the_divergence_of_two_gaussians():
     mean, log_variance = torch.tensor([0., 1.5, -2.]), torch.tensor([0., -3., 1.])
     wanted = kl_divergence(Normal(mean, (log_variance / 2).exp()), Normal(0., 1.))
-    assert torch.allclose(kl_of_weights(mean, log_variance), wanted, atol=1e-6) and float(wanted[0]) == 0
+    assert_close(kl_of_weights(mean, log_variance), wanted, atol=1e-6, rtol=0)
+    assert float(wanted[0]) == 0
 
 
 @pytest.mark.parametrize("hidden", [0, 20])
@@ -55,7 +57,9 @@ def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
     code, entropy = variational_code(h, z, hidden, steps=800), -(.2 * log2(.2) + .8 * log2(.8))
     deviation = (1000 * .16) ** .5 * log2(.8 / .2)
     assert 1000 * entropy - 4 * deviation < code.bits < 1000 * entropy + 4 * deviation + 30
-    assert code.bits < code.uniform == 1000 and code.model < 30 and sum(code.active_inputs) <= 4
+    assert code.bits < code.uniform == 1000
+    assert code.model < 30
+    assert sum(code.active_inputs) <= 4
     share = float(z.float().mean())
     assert code.bits > -1000 * (share * log2(share) + (1 - share) * log2(1 - share))      # of these very labels
 
@@ -63,10 +67,13 @@ def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
 @pytest.mark.parametrize("hidden", [0, 20])
 def test_what_is_plain_to_see_is_cheap_and_noise_makes_it_dear(hidden):
     codes = [variational_code(*world(noise), hidden, steps=800) for noise in (.2, .8, 2.0)]
-    assert codes[0].compression > 8 and codes[0].bits < codes[1].bits < codes[2].bits < 1010
-    assert codes[0].active_inputs[0] == 1 and codes[0].accuracy == 1
+    assert codes[0].compression > 8
+    assert codes[0].bits < codes[1].bits < codes[2].bits < 1010
+    assert codes[0].active_inputs[0] == 1
+    assert codes[0].accuracy == 1
     for code in codes:
-        assert code.bits == code.data + code.model and code.uniform == 1000
+        assert code.bits == code.data + code.model
+        assert code.uniform == 1000
 
 
 def test_the_online_code_is_of_the_same_order():
@@ -88,7 +95,8 @@ def test_a_model_that_is_paid_for_too_often_says_one_thing_to_all():
     h, z = world(.8, 300)
     z[:20] = 1
     over = variational_code(h, z, steps=800, weight=300)
-    assert over.accuracy == pytest.approx(float(z.float().mean())) and over.active_inputs == (0,)
+    assert over.accuracy == pytest.approx(float(z.float().mean()))
+    assert over.active_inputs == (0,)
     assert variational_code(h, z, steps=800).accuracy > .8
 
 
@@ -96,7 +104,9 @@ def test_more_classes():
     g = torch.Generator().manual_seed(0)
     z = torch.randint(6, (600,), generator=g)
     code = variational_code(torch.randn(600, 8, generator=g) + 6 * torch.eye(8)[z], z, 20, steps=800)
-    assert code.uniform == pytest.approx(600 * log2(6)) and code.compression > 2 and len(code.active_inputs) == 2
+    assert code.uniform == pytest.approx(600 * log2(6))
+    assert code.compression > 2
+    assert len(code.active_inputs) == 2
 
 
 @pytest.mark.parametrize("call, says", [

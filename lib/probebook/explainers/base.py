@@ -18,7 +18,7 @@ UNKNOWN = VALUES.index("unknown")
 
 
 def questions(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """The question of each pair of `cebab.icace_pairs`: its change, the base review and its labels."""
+    """What each pair of `cebab.icace_pairs` asks: its change, the base review and the labels."""
     names = ["description", *(f"{aspect}_aspect_majority" for aspect in ASPECTS)]
     base = table[names].iloc[pairs["source_row"].to_numpy()].reset_index(drop=True)
     return pd.concat([pairs[["concept", "source", "target"]].reset_index(drop=True), base], axis=1)

@@ -46,7 +46,8 @@ def check_labels(z: ArrayLike, n: int, k: int | None = None,
         raise UserError(f"labels have shape {tuple(z.shape)}, the hidden states {n} rows: "
                         "give one label per row")
     if int(z.min()) < 0:
-        raise UserError("labels must be 0 … k−1: drop rows without the property (−1) first")
+        raise UserError("labels must be 0 … k−1: "
+                        "drop the rows whose property is absent (−1) first")
     counts = torch.bincount(z, minlength=k or 2)
     if k is not None and len(counts) > k:
         raise UserError(f"label {len(counts) - 1} is beyond the {k} classes of the fitted probe")

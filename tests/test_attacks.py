@@ -27,7 +27,8 @@ def data(n=400, d=16, k=2, dtype=torch.float64):
     g = torch.Generator().manual_seed(k)
     z = torch.arange(n) % k
     h = torch.randn(n, d, generator=g, dtype=torch.float64)
-    h += 2.0 * F.one_hot(z, k).double() @ torch.randn(k, d, generator=g, dtype=torch.float64) / d ** .5
+    centres = torch.randn(k, d, generator=g, dtype=torch.float64)
+    h += 2.0 * F.one_hot(z, k).double() @ centres / d ** .5
     return h.to(dtype), z
 
 
@@ -61,7 +62,8 @@ def test_gradient_attacks_reach_the_best_point_of_the_ball_on_a_linear_probe(att
     x = attack(linear(), norm=norm).at(eps=eps)(h, to=to)
     unit = w.sign() if norm == "linf" else w / w.norm()
     assert_close(x, h + eps * (2 * to - 1)[:, None] * unit, atol=1e-9, rtol=1e-5)
-    assert_close(target_loss(linear()(x), to), target_loss(linear()(h), to) - eps * dual(w, norm), atol=1e-9, rtol=0)
+    lowest = target_loss(linear()(h), to) - eps * dual(w, norm)
+    assert_close(target_loss(linear()(x), to), lowest, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -86,9 +88,11 @@ def test_fab_distances_are_bounded_by_the_nearest_halfspaces_and_by_its_own_poin
     h, to = wrong_rows(k)
     x, distance = FAB(linear(k), norm=norm).minimal(h, to)
     logits, weight = linear(k)(h), linear(k).weight
-    need = [(logits[:, c] - logits.gather(1, to[:, None])[:, 0])
-            / torch.tensor([max(dual(weight[c] - weight[t], norm), 1e-9) for t in to]) for c in range(k)]
-    bound = torch.stack(need, 1).max(1).values                      # every other class has to be passed
+    wanted, need = logits.gather(1, to[:, None])[:, 0], []
+    for c in range(k):                                              # every other class is passed
+        slopes = torch.tensor([max(dual(weight[c] - weight[t], norm), 1e-9) for t in to])
+        need.append((logits[:, c] - wanted) / slopes)
+    bound = torch.stack(need, 1).max(1).values
     assert (distance >= bound * (1 - 1e-9)).all()
     assert (distance / bound).median() < 1.15
     assert flipped(linear(k)(x), to).all()
@@ -131,7 +135,8 @@ def test_autoattack_is_never_weaker_than_its_parts(k, norm):
     for eps in (.1, .3, .6) if norm == "linf" else (.4, 1, 2):
         attack = AutoAttack(probe, eps, norm, steps=30, queries=100)
         x, failed = attack(h, to=to, return_failed=True)
-        kept, failed_clean = AutoAttack(probe, eps, norm, 30, 100, unflipped="clean")(h, to=to, return_failed=True)
+        clean = AutoAttack(probe, eps, norm, 30, 100, unflipped="clean")
+        kept, failed_clean = clean(h, to=to, return_failed=True)
         assert torch.equal(failed, failed_clean)
         assert torch.equal(kept[failed], h[failed])
         assert torch.equal(kept[~failed], x[~failed])
@@ -144,7 +149,7 @@ def test_autoattack_is_never_weaker_than_its_parts(k, norm):
             assert (loss <= part_loss + 1e-9).all()
         assert length(x - h, norm).max() <= eps * (1 + 1e-5)
         partly += 0 < failed.sum() < len(h)
-    assert partly                                                   # some radius left the attacks work to do
+    assert partly  # some radius left the attacks work to do
 
 
 def test_autoattack_asks_the_later_attacks_only_about_rows_that_are_left():
@@ -157,7 +162,7 @@ def test_autoattack_asks_the_later_attacks_only_about_rows_that_are_left():
         return mlp()(x)
 
     assert not AutoAttack(counted, eps=5., steps=10)(h, to=to, return_failed=True)[1].any()
-    assert rows < 20 * len(h)                                       # Square alone may ask 5,000 times a row
+    assert rows < 20 * len(h)  # Square alone may ask 5,000 times a row
 
 
 def test_autoattack_still_moves_rows_that_are_in_the_wanted_class():
@@ -186,14 +191,17 @@ def test_confident_probes_are_attacked_as_well(attack, k, norm):
     confident = lambda x: 100 * probe(x)                                    # noqa: E731
     x, failed = attack(confident, eps, norm)(h, to=to, return_failed=True)
     _, plain = attack(probe, eps, norm)(h, to=to, return_failed=True)
-    assert failed.float().mean() <= plain.float().mean() + (0 if k == 2 else .05)   # k ≥ 3: a sharper maximum
-    assert ((x - h).abs().sum(1) > 0).double().mean() > .98         # FAB leaves a row for which it finds no point
+    # With k ≥ 3 a confident probe's loss has a sharper maximum.
+    assert failed.float().mean() <= plain.float().mean() + (0 if k == 2 else .05)
+    # FAB leaves a row for which it finds no point.
+    assert ((x - h).abs().sum(1) > 0).double().mean() > .98
 
 
 @pytest.mark.parametrize("probe", [linear, mlp])
 @pytest.mark.parametrize("attack", [*GRADIENT, functools.partial(FAB, eps=9., steps=20)])
 def test_l2_attacks_commute_with_a_rotation_of_the_basis(attack, probe):
-    q = torch.linalg.qr(torch.randn(16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(9)))[0]
+    g = torch.Generator().manual_seed(9)
+    q = torch.linalg.qr(torch.randn(16, 16, dtype=torch.float64, generator=g))[0]
     h, to = wrong_rows(3, probe=probe(3))
     straight = attack(probe(3), norm="l2")(h, to=to)
     turned = attack(lambda x: probe(3)(x @ q.T), norm="l2")(h @ q, to=to)
@@ -214,7 +222,9 @@ def test_a_row_does_not_depend_on_the_others_nor_on_the_run(attack, norm, monkey
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scale, eps", [(1, .1), (30, .1), (1e3, 1e-3), (1e3, 1e-5), (1, 0.), (1e-3, 5.)])
+@pytest.mark.parametrize(
+    "scale, eps", [(1, 0.1), (30, 0.1), (1e3, 1e-3), (1e3, 1e-5), (1, 0.0), (1e-3, 5.0)]
+)
 @pytest.mark.parametrize("attack", ALL)
 def test_every_attack_stays_in_its_ball_after_rounding(attack, scale, eps, dtype, norm):
     h, to = wrong_rows(3, dtype, mlp(3))
@@ -235,8 +245,9 @@ def test_project_is_the_identity_inside_and_lands_on_the_border_outside(norm):
     inside, outside = h + .01, h + 3 * torch.randn_like(h)
     ball = NormBall(h, .5, norm)
     assert_close(ball.project(inside.clone()), inside, atol=1e-8, rtol=1e-5)
-    assert_close(length(ball.project(outside.clone()) - h, norm), torch.full_like(h[:, 0], .5), atol=1e-8, rtol=1e-5)
-    assert_close(length(steepest(outside - h, norm), norm), torch.ones_like(h[:, 0]), atol=1e-8, rtol=1e-5)
+    radius, one = torch.full_like(h[:, 0], .5), torch.ones_like(h[:, 0])
+    assert_close(length(ball.project(outside.clone()) - h, norm), radius, atol=1e-8, rtol=1e-5)
+    assert_close(length(steepest(outside - h, norm), norm), one, atol=1e-8, rtol=1e-5)
 
 
 def test_the_ball_of_a_large_float32_state_keeps_what_can_be_represented():

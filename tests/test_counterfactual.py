@@ -63,7 +63,7 @@ def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothin
     table = cp.sweep(s, judges, edits)
     assert list(table.strength) == [0, 8, 0]
     assert table.completeness[1] > .9 > table.completeness[0]
-    assert table.selectivity[2] == pytest.approx(1, abs=1e-6)                  # rank 0 changes nothing
+    assert table.selectivity[2] == pytest.approx(1, abs=1e-6)  # rank 0 changes nothing
     rows = s.parts["test"]
     p = judges["linear"].zc(s.h[rows]).softmax(1)
     assert table.completeness[2] == pytest.approx(float(completeness(p).mean()), abs=1e-6)
@@ -72,7 +72,9 @@ def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothin
     assert (chosen.oracle == "linear").all()
 
 
-def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(setting, monkeypatch, tmp_path):
+def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(
+    setting, monkeypatch, tmp_path
+):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     tiny = dict(layers=[1], widths=[8], lrs=[1e-2])
     first = cp.target(setting, **tiny)
@@ -89,7 +91,8 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     s, tiny = setting, dict(layers=[1], widths=[8], lrs=[1e-2])
     h, to = s.h[:50], 1 - s.zc[:50]
-    probe, other = cp.target(s, **tiny), cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
+    probe = cp.target(s, **tiny)
+    other = cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
     attack = PGD(probe, steps=3)
     for _ in range(2):                                                         # searched, then read
         edited, failed = cp.Kept(attack).at(eps=.3)(h, to, return_failed=True)
@@ -97,9 +100,14 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
         assert torch.equal(edited, cp.Kept(attack).at(eps=.3)(h, to))
         assert torch.equal(failed, probe(edited).argmax(1) != to)
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 1
-    for changed, x, wanted in ((PGD(probe, .4, steps=3), h, to), (PGD(probe, .3, steps=4), h, to),
-                               (PGD(other, .3, steps=3), h, to), (PGD(probe, .3, steps=3), 2 * h, to),
-                               (PGD(probe, .3, steps=3), h, 1 - to), (APGD(probe, .3, steps=3), h, to)):
+    for changed, x, wanted in (
+        (PGD(probe, 0.4, steps=3), h, to),
+        (PGD(probe, 0.3, steps=4), h, to),
+        (PGD(other, 0.3, steps=3), h, to),
+        (PGD(probe, 0.3, steps=3), 2 * h, to),
+        (PGD(probe, 0.3, steps=3), h, 1 - to),
+        (APGD(probe, 0.3, steps=3), h, to),
+    ):
         assert torch.equal(cp.Kept(changed)(x, wanted), changed(x, wanted))
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 7
 
@@ -121,9 +129,11 @@ def test_intervals_cover_the_mean_and_shrink_with_n():
 def test_an_edit_carried_to_the_last_layer_equals_the_state_there(setting):
     s, rows = setting, setting.parts["test"][:40].numpy()
     texts = list(s.table.text.iloc[rows])
-    assert_close(carry(texts, s.lm, 2, "[MASK]", lambda h: h), embed(texts, s.lm), atol=1e-4, rtol=0)
+    carried = carry(texts, s.lm, 2, "[MASK]", lambda h: h)
+    assert_close(carried, embed(texts, s.lm), atol=1e-4, rtol=0)
     other = list(s.table.subject_flipped.iloc[rows])
-    moved = carry(texts, s.lm, 0, "[MASK]", embed(other, s.lm, layer=0))       # [MASK] is the same in both at layer 0
+    # [MASK] is the same in both at layer 0.
+    moved = carry(texts, s.lm, 0, "[MASK]", embed(other, s.lm, layer=0))
     assert_close(moved, embed(texts, s.lm), atol=1e-4, rtol=0)
     assert isinstance(s.table, pd.DataFrame)
     assert torch.equal(s.at_layers([2])[2].h, embed(s.table.text, s.lm, 2))

@@ -41,7 +41,7 @@ def test_noise_needs_about_the_uniform_code_and_signal_much_less(data):
     assert .85 < noise.compression < 1.0 < 4 < plain.compression
     logits = LinearProbe(C=.1).fit(h, z)(h)
     entropy = float(torch.nn.functional.cross_entropy(logits, z)) / torch.log(torch.tensor(2.0))
-    assert plain.bits > 2000 * entropy                    # learning on the way costs more than knowing at once
+    assert plain.bits > 2000 * entropy  # learning on the way costs more than knowing at once
 
 
 def test_the_code_does_not_hang_on_the_basis_and_comes_from_the_seed(data):
@@ -53,7 +53,7 @@ def test_the_code_does_not_hang_on_the_basis_and_comes_from_the_seed(data):
 
 def test_any_probe_will_do(data):
     h, z = data[0][:600], data[1][:600]
-    code = online_code(h, z, lambda h, z: MLPProbe(width=20, epochs=20, lr=1e-2).fit(h, z), shares=[.25, .5, 1])
+    code = online_code(h, z, MLPProbe(width=20, epochs=20, lr=1e-2).fit, shares=[.25, .5, 1])
     assert code.compression > 2
 
 

@@ -1,8 +1,9 @@
-"""LEACE, R-LACE and what the linear edits share, each against a theorem or an independent computation."""
+"""LEACE, R-LACE and INLP, each against a theorem or an independent computation."""
+
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
+from references import official_inlp
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -16,16 +17,18 @@ from probebook.probes import LinearProbe
 
 
 def data(n=1500, d=12, k=2, seed=0, strength=1.0, dtype=torch.float64):
-    """Correlated states of unequal spread with a mean far from 0, whose class means differ along k−1 directions."""
+    """Correlated states with a mean far from 0, whose class means span k−1 directions."""
     g = torch.Generator().manual_seed(seed)
     z = torch.randint(k, (n,), generator=g)
     mix = torch.randn(d, d, generator=g, dtype=torch.float64) / d ** .5
     h = torch.randn(n, d, generator=g, dtype=torch.float64) @ mix + 3
-    return (h + strength * torch.randn(k, d, generator=g, dtype=torch.float64)[z] / d ** .5).to(dtype), z
+    centres = torch.randn(k, d, generator=g, dtype=torch.float64)
+    return (h + strength * centres[z] / d ** .5).to(dtype), z
 
 
 def rotation(d, seed=9):
-    return torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))[0]
+    g = torch.Generator().manual_seed(seed)
+    return torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=g))[0]
 
 
 def entropy(z):
@@ -59,7 +62,8 @@ def test_leace_leaves_a_converged_probe_with_the_label_entropy(k):
     assert_close(x.mean(0), h.mean(0), atol=1e-12, rtol=0)
     assert torch.linalg.matrix_rank(x - h) == k - 1
     assert edit.left.shape == edit.right.shape == (12, k - 1)
-    assert_close(edit.right.T @ edit.left, torch.eye(k - 1, dtype=torch.float64), atol=1e-12, rtol=0)
+    one = torch.eye(k - 1, dtype=torch.float64)
+    assert_close(edit.right.T @ edit.left, one, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -70,7 +74,7 @@ def test_leace_changes_least_of_all_erasures(k):
     span = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)[0][:, :k - 1]
     centre = h.mean(0)
 
-    def orthogonal(x):                                                  # erases too: the class means coincide
+    def orthogonal(x):  # erases too: the class means coincide
         return x - (x - centre) @ span @ span.T
     game = RLACE(rank=k - 1).fit(h, z)
     assert abs(probe_loss(orthogonal(h), z) - entropy(z)) < 1e-9
@@ -85,7 +89,8 @@ def test_leace_changes_least_of_all_erasures(k):
 def test_leace_commutes_with_every_change_of_the_basis():
     h, z = data(k=3)
     x = LEACE().fit(h, z)(h)
-    for q in (rotation(12), torch.randn(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))):
+    g = torch.Generator().manual_seed(3)
+    for q in (rotation(12), torch.randn(12, 12, dtype=torch.float64, generator=g)):
         assert_close(LEACE().fit(h @ q, z)(h @ q), x @ q, atol=1e-9, rtol=0)
 
 
@@ -115,17 +120,19 @@ def test_leace_with_fewer_rows_than_dimensions():
 
 @pytest.mark.parametrize("kind", ["full", "dependent", "nearly dependent", "few rows"])
 def test_leace_is_the_formula_with_the_square_root_of_the_covariance(kind):
-    """Theorem 4.3 with eigenvectors: P = I − W⁺ U Uᵀ W, W = Σ^(−½) on standardised dimensions; on unseen states too."""
+    """Theorem 4.3 with eigenvectors: P = I − W⁺ U Uᵀ W, W = Σ^(−½) on standardised dimensions."""
     h, z = data(n=25 if kind == "few rows" else 600, d=40, k=3)
     if "dependent" in kind:
         h[:, [4, 9, 30]] = h[:, 10:13] @ rotation(3) + h[:, 1:4]
-        h[:, 9] += 1e-7 * torch.randn(len(h), generator=torch.Generator().manual_seed(5)) * (kind != "dependent")
+        noise = torch.randn(len(h), generator=torch.Generator().manual_seed(5))
+        h[:, 9] += 1e-7 * noise * (kind != "dependent")
     before, edit = h.clone(), LEACE().fit(h, z)
     assert torch.equal(h, before)
     x = (h - h.mean(0)) / h.std(0)
     cross = x.T @ F.one_hot(z).double() / len(x)
     variance, axes = torch.linalg.eigh(x.T @ x / len(x))
-    variance, axes = variance[variance > 1e-12 * variance[-1]], axes[:, variance > 1e-12 * variance[-1]]
+    positive = variance > 1e-12 * variance[-1]
+    variance, axes = variance[positive], axes[:, positive]
     u = torch.linalg.svd(axes / variance.sqrt() @ axes.T @ cross, full_matrices=False)[0][:, :2]
     right, left = axes / variance.sqrt() @ axes.T @ u, axes * variance.sqrt() @ axes.T @ u
     unseen = data(n=50, d=40, seed=7)[0]
@@ -135,30 +142,22 @@ def test_leace_is_the_formula_with_the_square_root_of_the_covariance(kind):
     assert (class_means(edit(h), z) - h.mean(0)).abs().max() < 1e-11
 
 
-def official_inlp(h, z, rounds):
-    """One solver in float64 a round, all states projected anew by all classifiers' directions: the basis [d, r]."""
-    left, basis = h, h.new_zeros(h.shape[1], 0)
-    for _ in range(rounds):
-        w = LogisticRegression(solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(left, z).coef_
-        w = torch.from_numpy(w if len(w) == 1 else w - w.mean(0))
-        rows, s, axes = torch.linalg.svd(w - w @ basis @ basis.T, full_matrices=False)
-        basis = torch.cat([basis, axes[s > 1e-6 * s[0]].T], 1)
-        left = h - h @ basis @ basis.T
-    return basis
-
-
-@pytest.mark.parametrize("k, strength, dtype", [(2, 1, torch.float64), (2, 6, torch.float64), (3, 2, torch.float64),
-                                                (2, 6, torch.float32)])
+@pytest.mark.parametrize(
+    "k, strength, dtype",
+    [(2, 1, torch.float64), (2, 6, torch.float64), (3, 2, torch.float64), (2, 6, torch.float32)],
+)
 def test_inlp_finds_the_directions_of_the_official_loop(k, strength, dtype):
-    """Without projecting the states: each round's weights are kept orthogonal to the directions found."""
+    """INLP does not project the states: each round's weights are kept orthogonal instead."""
     h, z = data(n=800, d=20, k=k, strength=strength, dtype=dtype)
     before, edit = h.clone(), INLP(4 * (k - 1), tol=-1).fit(h, z)
     assert torch.equal(h, before)
-    basis = official_inlp(h.double(), z, 4)
-    assert_close(edit.basis.T @ edit.basis, torch.eye(4 * (k - 1), dtype=torch.float64), atol=1e-12, rtol=0)
-    for r in range(k - 1, 4 * (k - 1) + 1, k - 1):
-        gap = edit.basis[:, :r] - basis[:, :r] @ (basis[:, :r].T @ edit.basis[:, :r])
-        assert gap.abs().max() < 1e-6
+    solver = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
+    projections = official_inlp(h.double().numpy(), z.numpy(), 4, **solver)
+    one = torch.eye(4 * (k - 1), dtype=torch.float64)
+    assert_close(edit.basis.T @ edit.basis, one, atol=1e-12, rtol=0)
+    for i, projection in enumerate(projections, start=1):
+        left = torch.from_numpy(projection) @ edit.basis[:, :i * (k - 1)]
+        assert left.abs().max() < 1e-6
 
 
 def test_leace_leaves_alone_what_says_nothing_of_the_labels():
@@ -172,7 +171,7 @@ def test_leace_leaves_alone_what_says_nothing_of_the_labels():
 @pytest.mark.parametrize("k, rank", [(2, 1), (2, 3), (3, 1), (3, 2), (3, 6)])
 @pytest.mark.parametrize("isotropic", [False, True])
 def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
-    """The game as the paper has it: k weight vectors, A as a d × d matrix, an eigendecomposition a step."""
+    """The paper's game: k weight vectors, A a d × d matrix, an eigendecomposition per step."""
     h, z = data(n=640, d=10, k=k, strength=2)
     x, z, rng = (h - h.mean(0)).numpy(), z.numpy(), np.random.default_rng(0)
     lr, decay, onehot = .3, .01, np.eye(k)[z]
@@ -180,7 +179,8 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
     game = Game(start, k, width=10)
     a = start @ start.T
     if isotropic:
-        game.u, game.s, game.c, a = np.zeros((10, 0)), np.zeros(0), rank / 10, np.eye(10) * rank / 10
+        game.u, game.s, game.c = np.zeros((10, 0)), np.zeros(0), rank / 10
+        a = np.eye(10) * rank / 10
     theta, bias = np.zeros((k, 10)), np.zeros(k)
 
     def residual(rows):
@@ -197,7 +197,8 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
         low, high = values.min() - 1, values.max()
         for _ in range(80):                                             # bisection for the shift
             middle = (low + high) / 2
-            low, high = (middle, high) if np.clip(values - middle, 0, 1).sum() > rank else (low, middle)
+            above = np.clip(values - middle, 0, 1).sum() > rank
+            low, high = (middle, high) if above else (low, middle)
         a = vectors * np.clip(values - high, 0, 1) @ vectors.T
         game.step(x[rows], game.contrasts[z[rows]], lr, decay)
         held = game.c * np.eye(10) + game.u * (game.s - game.c) @ game.u.T
@@ -224,13 +225,14 @@ def test_a_narrow_game_keeps_the_trace_and_stays_in_the_fantope():
 def test_fantope_finds_the_nearest_point():
     rng = np.random.default_rng(0)
     for _ in range(50):
-        values, c, times, rank = rng.normal(size=6), rng.normal(), int(rng.integers(0, 9)), int(rng.integers(0, 7))
+        values, c = rng.normal(size=6), rng.normal()
+        times, rank = int(rng.integers(0, 9)), int(rng.integers(0, 7))
         s, level = project_to_fantope(values, c, times, rank)
         every, nearest = np.append(values, [c] * times), np.append(s, [level] * times)
         assert abs(nearest.sum() - rank) < 1e-12
         assert nearest.min() >= 0
         assert nearest.max() <= 1
-        inside = (nearest > 1e-12) & (nearest < 1 - 1e-12)              # KKT: one shift where no bound holds
+        inside = (nearest > 1e-12) & (nearest < 1 - 1e-12)  # KKT: one shift where no bound holds
         shift = (every - nearest)[inside]
         if len(shift):
             assert np.ptp(shift) < 1e-12
@@ -257,11 +259,13 @@ def test_rlace_reports_the_loss_of_the_projection_that_it_returns(k, rank):
     edit = RLACE(rank, steps=1500, C=100).fit(h, z)
     assert edit.basis.shape == (12, rank)
     assert edit.basis.dtype == torch.float64
-    assert_close(edit.basis.T @ edit.basis, torch.eye(rank, dtype=torch.float64), atol=1e-12, rtol=0)
+    one = torch.eye(rank, dtype=torch.float64)
+    assert_close(edit.basis.T @ edit.basis, one, atol=1e-12, rtol=0)
     x = (h - h.mean(0)) @ (torch.eye(12, dtype=torch.float64) - edit.basis @ edit.basis.T)
     again = LinearProbe(C=100, tol=1e-5).fit(x, z)
     assert abs(float(F.cross_entropy(again(x), z)) - edit.loss) < 2e-6
-    assert float((again(x).argmax(1) == z).double().mean()) == pytest.approx(edit.accuracy, abs=2 / len(h))
+    accuracy = float((again(x).argmax(1) == z).double().mean())
+    assert accuracy == pytest.approx(edit.accuracy, abs=2 / len(h))
     assert edit.entropy == pytest.approx(entropy(z))
     assert edit.loss <= edit.entropy + 1e-9
 
@@ -275,8 +279,9 @@ def test_rlace_of_three_classes():
     assert one.steps == 10_000
     means = class_means(h, z)
     u, s, _ = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)
-    assert float((u[:, :2].T @ two.basis).square().sum()) > 2 * .99       # the span of the class means
-    angles = torch.linspace(0, torch.pi, 25, dtype=torch.float64)[:-1]     # rank 1: as good as the best direction there
+    assert float((u[:, :2].T @ two.basis).square().sum()) > 2 * .99  # the span of the class means
+    # Rank 1: as good as the best direction there.
+    angles = torch.linspace(0, torch.pi, 25, dtype=torch.float64)[:-1]
     losses = [probe_loss(h - (h @ b)[:, None] * b, z, 1e4) for b in
               (u[:, 0] * t.cos() + u[:, 1] * t.sin() for t in angles)]
     assert one.loss > max(losses) - .03
@@ -332,10 +337,11 @@ def test_erasures_say_which_rows_failed(fit, dtype):
 
 def test_a_row_fails_where_its_dtype_cannot_hold_the_edit():
     h, z = data(n=400)
-    h[:, 1] = h[:, 0] + 1e-4 * torch.randn(400, generator=torch.Generator().manual_seed(1)) + 1e-3 * z
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(1))
+    h[:, 1] = h[:, 0] + 1e-4 * noise + 1e-3 * z
     edit = LEACE().fit(h, z)
     assert not edit(h, return_failed=True)[1].any()
-    x, failed = edit(h.half(), return_failed=True)                      # z lies below the spacing of float16
+    x, failed = edit(h.half(), return_failed=True)  # z lies below the spacing of float16
     assert failed.double().mean() > .5
     assert torch.isfinite(x).all()
 

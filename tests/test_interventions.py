@@ -13,12 +13,14 @@ def data(n=800, d=16, k=2, seed=0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)
     z = torch.randint(k, (n,), generator=g)
     h = torch.randn(n, d, generator=g, dtype=torch.float64)
-    h[:, :3] += 2.0 * F.one_hot(z, max(k, 3))[:, :3].double() @ torch.randn(3, 3, generator=g, dtype=torch.float64)
+    centres = torch.randn(3, 3, generator=g, dtype=torch.float64)
+    h[:, :3] += 2.0 * F.one_hot(z, max(k, 3))[:, :3].double() @ centres
     return h.to(dtype), z
 
 
 def rotation(d=16):
-    return torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(9)))[0]
+    g = torch.Generator().manual_seed(9)
+    return torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=g))[0]
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -85,7 +87,8 @@ def test_alterrep_with_three_classes_moves_towards_each():
     probe, alter = LinearProbe().fit(h, z), AlterRep(max_rank=2).fit(h, z).at(alpha=4)
     for c in range(3):
         to = torch.full_like(z, c)
-        assert probe(alter(h, to=to)).softmax(1)[:, c].mean() > probe(h).softmax(1)[:, c].mean() + .2
+        before, after = (probe(x).softmax(1)[:, c].mean() for x in (h, alter(h, to=to)))
+        assert after > before + .2
 
 
 def test_fgsm_on_a_linear_probe_has_a_closed_form():
@@ -97,7 +100,8 @@ def test_fgsm_on_a_linear_probe_has_a_closed_form():
     sign = (2 * to - 1)[:, None]
     assert_close(x, h + eps * sign * w.sign(), atol=1e-12, rtol=1e-5)
     gain = (sign[:, 0] * ((x - h) @ w))
-    assert_close(gain, torch.full_like(gain, eps * float(w.abs().sum())), atol=1e-8, rtol=1e-5)    # ε‖w‖₁: the best in the ball
+    # The best in the ball is ε‖w‖₁.
+    assert_close(gain, torch.full_like(gain, eps * float(w.abs().sum())), atol=1e-8, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -111,7 +115,8 @@ def test_fgsm_stays_in_its_ball_and_does_not_vanish_for_confident_probes(k, dtyp
     assert (x - h).abs().max() <= .1 * (1 + 1e-5)
     assert ((x - h).abs().sum(1) > 0).all()
     assert x.dtype == dtype
-    assert probe(x).softmax(1)[range(len(z)), to].mean() > probe(h).softmax(1)[range(len(z)), to].mean()
+    before, after = (probe(y).softmax(1)[range(len(z)), to].mean() for y in (h, x))
+    assert after > before
 
 
 @pytest.mark.parametrize("fit", [

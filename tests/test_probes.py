@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 import torch
+from references import network
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -41,7 +42,8 @@ def test_softmax_probe_is_the_optimum_of_newton_cholesky(k):
 
 def test_probe_is_equivariant_under_rotation():
     h, z = blobs()
-    q, _ = torch.linalg.qr(torch.randn(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
+    g = torch.Generator().manual_seed(1)
+    q, _ = torch.linalg.qr(torch.randn(12, 12, dtype=torch.float64, generator=g))
     a, b = LinearProbe().fit(h, z), LinearProbe().fit(h @ q, z)
     assert_close(a(h), b(h @ q), atol=1e-6, rtol=0)
 
@@ -49,23 +51,27 @@ def test_probe_is_equivariant_under_rotation():
 def test_warm_start_reaches_the_same_optimum():
     h, z = blobs()
     first = LinearProbe(C=.1).fit(h, z)
-    assert_close(LinearProbe().fit(h, z, start=first).weight, LinearProbe().fit(h, z).weight, atol=1e-6, rtol=0)
+    warm, cold = LinearProbe().fit(h, z, start=first), LinearProbe().fit(h, z)
+    assert_close(warm.weight, cold.weight, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("spread", [.3, 5.])
 def test_left_out_directions_are_as_if_projected_out(k, spread):
     h, z = blobs(k=k, spread=spread)
-    basis = torch.linalg.qr(torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)))[0]
+    g = torch.Generator().manual_seed(2)
+    basis = torch.linalg.qr(torch.randn(12, 3, dtype=torch.float64, generator=g))[0]
     regression = Regression(h, z, 1.)
-    assert torch.equal(LinearProbe().fit_regression(regression).weight, LinearProbe().fit(h, z).weight)
+    first = LinearProbe().fit_regression(regression)
+    assert torch.equal(first.weight, LinearProbe().fit(h, z).weight)
     for r in (1, 3):
         regression.project_out(basis[:, :r])
         found = LinearProbe(tol=1e-10).fit_regression(regression)
         apart = LinearProbe(tol=1e-10).fit(h - h @ basis[:, :r] @ basis[:, :r].T, z)
         assert (found.weight - apart.weight).abs().max() < 1e-6
         assert (found.weight @ basis[:, :r]).abs().max() < 1e-12
-        assert_close(regression.logits.T.softmax(1), apart(h - h @ basis[:, :r] @ basis[:, :r].T).softmax(1), atol=1e-8, rtol=1e-5)
+        wanted = apart(h - h @ basis[:, :r] @ basis[:, :r].T).softmax(1)
+        assert_close(regression.logits.T.softmax(1), wanted, atol=1e-8, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [3, 50, 1024])
@@ -85,7 +91,9 @@ def test_separable_data_do_not_diverge():
 def test_grid_equals_a_loop_over_its_cells():
     h, z = blobs(400, 8, 3)
     h, valid, zt, zv = h[:300], h[300:], z[:300], z[300:]
-    grid = MLPProbe.grid(layers=[1, 2], widths=[16, 32], lrs=[1e-3, 1e-2], seeds=[0, 1], epochs=3, batch=64)
+    grid = MLPProbe.grid(
+        layers=[1, 2], widths=[16, 32], lrs=[1e-3, 1e-2], seeds=[0, 1], epochs=3, batch=64
+    )
     fitted = grid.fit(h, zt, valid, zv)
     loop = {c: c.fit(h, zt, valid, zv) for c in grid.cells}
     assert len(fitted.scores) == 16
@@ -95,31 +103,33 @@ def test_grid_equals_a_loop_over_its_cells():
 
 
 def plain(cell, h, z, h_valid, z_valid):
-    """Epoch by epoch with torch's modules, Adam and autograd: validation losses, accuracies, logits of validation."""
+    """Validation losses, accuracies and logits, epoch by epoch, with torch's Adam and autograd."""
     x, x_valid = (h - h.mean(0)) / h.std(0), (h_valid - h.mean(0)) / h.std(0)
-    sizes, net, seen = [h.shape[1]] + [cell.width] * cell.layers + [int(z.max()) + 1], torch.nn.Sequential(), []
-    for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
-        drawn = torch.empty(a + 1, b).uniform_(-a ** -.5, a ** -.5, generator=generator(cell.seed, a, b, i))
-        layer = torch.nn.utils.skip_init(torch.nn.Linear, a, b)
-        layer.load_state_dict({"weight": drawn[:-1].T, "bias": drawn[-1]})
-        net.extend([layer] if i == cell.layers else [layer, torch.nn.ReLU()])
-    optimizer = torch.optim.Adam(net.parameters(), lr=cell.lr)
+    net = network(cell, [h.shape[1]] + [cell.width] * cell.layers + [int(z.max()) + 1])
+    optimizer, history = torch.optim.Adam(net.parameters(), lr=cell.lr), []
     for epoch in range(cell.epochs):
-        for rows in torch.randperm(len(x), generator=generator(cell.seed, epoch, len(x))).split(cell.batch):
+        order = torch.randperm(len(x), generator=generator(cell.seed, epoch, len(x)))
+        for rows in order.split(cell.batch):
             optimizer.zero_grad()
             F.cross_entropy(net(x[rows]), z[rows]).backward()
             optimizer.step()
         logits = net(x_valid).detach()
         hit = (logits.argmax(1) == z_valid).float().mean()
-        seen.append((float(F.cross_entropy(logits, z_valid)), float(hit), logits))
-    return zip(*seen)
+        history.append((float(F.cross_entropy(logits, z_valid)), float(hit), logits))
+    return zip(*history)
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_cells_take_the_steps_of_adam_and_stop_where_a_loop_stops(layers):
     h, z = blobs(260, 8, 3, spread=.3)
     data = h[:150].float(), z[:150], h[150:].float(), z[150:]
-    common = {"layers": [layers], "widths": [12], "lrs": [1e-3, 1e-2, .1], "seeds": [0, 1], "batches": [16, 64]}
+    common = {
+        "layers": [layers],
+        "widths": [12],
+        "lrs": [1e-3, 1e-2, 0.1],
+        "seeds": [0, 1],
+        "batches": [16, 64],
+    }
     at_end = MLPProbe.grid(**common, epochs=12).fit_all(*data)
     stopped = MLPProbe.grid(**common, epochs=12, patience=2).fit_all(*data)
     assert [f.cell.lr for f in at_end[::4]] == [1e-3, 1e-2, .1]
@@ -140,12 +150,14 @@ def test_cells_take_the_steps_of_adam_and_stop_where_a_loop_stops(layers):
 
 def test_no_layers_are_softmax_regression():
     h, z = blobs(600, 5, 3, spread=.3)
-    few, x = MLPProbe.grid([0], [7, 9], [.1], epochs=200, batch=600), (h - h.mean(0)) / h.float().std(0)
+    few = MLPProbe.grid([0], [7, 9], [.1], epochs=200, batch=600)
+    x = (h - h.mean(0)) / h.float().std(0)
     fitted = few.fit(h, z, h, z)
     assert len(few.cells) == 1
     assert [w.shape for w in fitted.weights] == [(5, 3)]
     peer = LogisticRegression(C=1e6).fit(x.numpy(), z)
-    assert float((fitted(h).softmax(1) - torch.from_numpy(peer.predict_proba(x.numpy()))).abs().max()) < 1e-3
+    wanted = torch.from_numpy(peer.predict_proba(x.numpy()))
+    assert float((fitted(h).softmax(1) - wanted).abs().max()) < 1e-3
 
 
 def test_the_best_of_each_seed_and_rows_of_its_own():
@@ -160,9 +172,10 @@ def test_the_best_of_each_seed_and_rows_of_its_own():
     one, other = grid.fit_seeds(h, turned, *valid, rows).values()
     assert one.cell.lr == 1e-2
     assert one.accuracy > .95
-    worst = [f for f in grid.fit_all(h, turned, *valid, rows) if f.cell == MLPProbe(0, 0, 1e-2, 5, 5)]
-    assert worst[0].accuracy < .05
-    alone = MLPProbe.grid([0], [0], [1e-2], [3], epochs=5).fit_all(h, turned, *valid, {3: rows[3]})[0]
+    cells = {f.cell: f for f in grid.fit_all(h, turned, *valid, rows)}
+    assert cells[MLPProbe(0, 0, 1e-2, 5, 5)].accuracy < .05
+    single = MLPProbe.grid([0], [0], [1e-2], [3], epochs=5)
+    alone, = single.fit_all(h, turned, *valid, {3: rows[3]})
     assert_close(alone(h), one(h), atol=1e-5, rtol=0)
     with pytest.raises(UserError, match="equally many"):
         grid.fit_all(h, z, *valid, {3: [0, 1], 5: [0]})
@@ -185,26 +198,37 @@ def test_same_seed_same_probe_other_seed_another():
     assert not torch.equal(a(h), c(h))
 
 
-@pytest.mark.parametrize("probe", [LinearProbe(), MLPProbe(), MLPProbe.grid(layers=[1], widths=[8])])
-@pytest.mark.parametrize("spoil, says", [
-    (lambda h, z: (h.index_fill(0, torch.tensor([3]), torch.nan), z), "NaN .*row 3"),
-    (lambda h, z: (h, torch.zeros_like(z).index_fill(0, torch.tensor([0]), 1)), "class 1 has 1 examples"),
-    (lambda h, z: (h, torch.zeros_like(z)), "class 1 has 0 examples"),
-    (lambda h, z: (h, z[:-1]), "one label per row"),
-    (lambda h, z: (h, z - 1), "absent"),
-    (lambda h, z: (h[0], z), r"\[n, d\]"),
-])
+@pytest.mark.parametrize(
+    "probe", [LinearProbe(), MLPProbe(), MLPProbe.grid(layers=[1], widths=[8])]
+)
+@pytest.mark.parametrize(
+    "spoil, says",
+    [
+        (lambda h, z: (h.index_fill(0, torch.tensor([3]), torch.nan), z), "NaN .*row 3"),
+        (
+            lambda h, z: (h, torch.zeros_like(z).index_fill(0, torch.tensor([0]), 1)),
+            "class 1 has 1 examples",
+        ),
+        (lambda h, z: (h, torch.zeros_like(z)), "class 1 has 0 examples"),
+        (lambda h, z: (h, z[:-1]), "one label per row"),
+        (lambda h, z: (h, z - 1), "absent"),
+        (lambda h, z: (h[0], z), r"\[n, d\]"),
+    ],
+)
 def test_bad_input_gets_one_line(probe, spoil, says):
     with pytest.raises(UserError, match=says) as error:
         probe.fit(*spoil(*blobs(50)))
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("fit", [MLPProbe.grid([1], [4], [1e-2], [0]).fit, INLP().fit, AlterRep().fit])
+@pytest.mark.parametrize(
+    "fit", [MLPProbe.grid([1], [4], [1e-2], [0]).fit, INLP().fit, AlterRep().fit]
+)
 def test_states_that_are_all_the_same_are_refused(fit):
     """As those of [MASK] at layer 0: nothing can be read from them."""
     h, z = torch.full((40, 6), .3), torch.arange(40) % 2
-    with pytest.raises(UserError, match="^all 40 hidden states are the same.*take layer 1 or above$"):
+    message = "^all 40 hidden states are the same.*take layer 1 or above$"
+    with pytest.raises(UserError, match=message):
         fit(h, z)
-    h[7, 2] += 1                                                    # one that differs is enough to go on
+    h[7, 2] += 1  # one that differs is enough to go on
     fit(h, z)

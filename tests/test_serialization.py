@@ -15,10 +15,17 @@ H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]
 
 def fitted():
     mlp, linear = MLPProbe(width=8).fit(H, Z), LinearProbe().fit(H, Z)
-    return {"inlp": INLP(max_rank=3).fit(H, Z).at(rank=2), "rlace": RLACE(rank=1, steps=200).fit(H, Z),
-            "leace": LEACE().fit(H, Z), "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.),
-            "fgsm": FGSM(mlp).at(eps=.3), "pgd": PGD(linear, steps=5).at(eps=.2), "auto": AutoAttack(mlp).at(eps=.3),
-            "mlp": mlp, "linear": linear}
+    return {
+        "inlp": INLP(max_rank=3).fit(H, Z).at(rank=2),
+        "rlace": RLACE(rank=1, steps=200).fit(H, Z),
+        "leace": LEACE().fit(H, Z),
+        "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.0),
+        "fgsm": FGSM(mlp).at(eps=0.3),
+        "pgd": PGD(linear, steps=5).at(eps=0.2),
+        "auto": AutoAttack(mlp).at(eps=0.3),
+        "mlp": mlp,
+        "linear": linear,
+    }
 
 
 @pytest.mark.parametrize("name", fitted())

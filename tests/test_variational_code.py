@@ -1,4 +1,5 @@
-"""Variational code lengths: the KL by integration and in closed form, noise, what is plain to see, one-line errors."""
+"""Variational code lengths: the KL divergences, noise, plain signals, and one-line errors."""
+
 from math import log, log2
 
 import numpy as np
@@ -15,7 +16,7 @@ from probebook.probes.variational import kl_of_scales, kl_of_weights, variationa
 
 
 def world(noise, n=1000, d=8, seed=0):
-    """Two classes, of which one of d coordinates tells but for Gaussian noise of that deviation; half of n each."""
+    """Two classes of n/2 items; one of d coordinates tells them apart, up to Gaussian noise."""
     g = torch.Generator().manual_seed(seed)
     z = torch.arange(n) % 2
     h = torch.randn(n, d, generator=g)
@@ -25,13 +26,16 @@ def world(noise, n=1000, d=8, seed=0):
 
 @pytest.mark.parametrize("alpha", [.01, .2, 1, 5, 50])
 def test_the_cost_of_a_scale_is_its_divergence_from_the_prior(alpha):
-    """KL = E ln|x| − ½ ln α + const for x ~ N(1, α), with the constant that makes it 0 for α → ∞."""
+    """KL = E ln|x| − ½ ln α + const for x ~ N(1, α); the constant makes it 0 for α → ∞."""
+
     def density(x):
         return norm.pdf(x, 1, alpha ** .5) * log(abs(x)) if x else 0.0
 
     reach = 12 * alpha ** .5
-    sides = quad(density, 1 - reach, 0, limit=400, points=[-1e-3])[0] + quad(density, 0, 1 + reach, limit=400,
-                                                                         points=[1e-3, 1])[0]
+    sides = (
+        quad(density, 1 - reach, 0, limit=400, points=[-1e-3])[0]
+        + quad(density, 0, 1 + reach, limit=400, points=[1e-3, 1])[0]
+    )
     wanted = sides - .5 * log(alpha) + (np.euler_gamma + log(2)) / 2
     assert float(kl_of_scales(torch.tensor(log(alpha)))) == pytest.approx(wanted, abs=.01)
 
@@ -51,7 +55,7 @@ def test_the_cost_of_weights_is_the_divergence_of_two_gaussians():
 
 @pytest.mark.parametrize("hidden", [0, 20])
 def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
-    """1,000 labels drawn with shares .8 and .2: no code is shorter than n·H on average (± 4 standard deviations)."""
+    """No code is shorter than n·H on average; 1,000 labels, shares .8 and .2, ± 4 deviations."""
     g = torch.Generator().manual_seed(1)
     h, z = torch.randn(1000, 8, generator=g), (torch.rand(1000, generator=g) < .2).long()
     code, entropy = variational_code(h, z, hidden, steps=800), -(.2 * log2(.2) + .8 * log2(.8))
@@ -61,7 +65,8 @@ def test_random_labels_cost_their_entropy_and_a_cheap_model(hidden):
     assert code.model < 30
     assert sum(code.active_inputs) <= 4
     share = float(z.float().mean())
-    assert code.bits > -1000 * (share * log2(share) + (1 - share) * log2(1 - share))      # of these very labels
+    own_entropy = -(share * log2(share) + (1 - share) * log2(1 - share))    # of these labels
+    assert code.bits > 1000 * own_entropy
 
 
 @pytest.mark.parametrize("hidden", [0, 20])
@@ -84,8 +89,10 @@ def test_the_online_code_is_of_the_same_order():
 def test_it_comes_from_the_seed_and_not_from_the_units_of_the_states():
     h, z = world(.8, 300)
     code = variational_code(h, z, steps=100, seed=3)
-    assert code == variational_code(h, z, steps=100, seed=3) != variational_code(h, z, steps=100, seed=4)
-    assert variational_code(1024 * h, z, steps=100, seed=3).bits == pytest.approx(code.bits, rel=1e-3)
+    assert code == variational_code(h, z, steps=100, seed=3)
+    assert code != variational_code(h, z, steps=100, seed=4)
+    scaled = variational_code(1024 * h, z, steps=100, seed=3)
+    assert scaled.bits == pytest.approx(code.bits, rel=1e-3)
     state = torch.random.get_rng_state()
     variational_code(h, z, steps=2)
     assert torch.equal(state, torch.random.get_rng_state())
@@ -103,7 +110,8 @@ def test_a_model_that_is_paid_for_too_often_says_one_thing_to_all():
 def test_more_classes():
     g = torch.Generator().manual_seed(0)
     z = torch.randint(6, (600,), generator=g)
-    code = variational_code(torch.randn(600, 8, generator=g) + 6 * torch.eye(8)[z], z, 20, steps=800)
+    h = torch.randn(600, 8, generator=g) + 6 * torch.eye(8)[z]
+    code = variational_code(h, z, 20, steps=800)
     assert code.uniform == pytest.approx(600 * log2(6))
     assert code.compression > 2
     assert len(code.active_inputs) == 2

@@ -1,32 +1,36 @@
-"""Seconds of chapter 1's methods against straightforward implementations and a library, at equal results.
+"""Seconds of chapter 1's methods against plain implementations and libraries, at equal results.
 
     .venv/bin/pip install -c constraints.txt -e '.[bench]'
     .venv/bin/python benchmarks/interventions.py [inlp] [leace] [rlace] [pgd] [grid] [--small]
-    .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000] [--device cpu] [--small]
+    .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000]
+                                                 [--device cpu] [--small]
 
-The contestants take turns in one run on one CPU thread; the median of the turns' CPU seconds counts, and a ratio is
-printed only after their results have been asserted equal. Without `--small` each finished task writes its table in
-data/records/benchmarks anew. The states are pocket-agreement's of generated sentences, and random projections of them.
+The contestants take turns in one run on one CPU thread. The median of the turns' CPU seconds
+counts, and a ratio is printed only after the results have been asserted equal. Without `--small`
+each finished task replaces its table in data/records/benchmarks. The states are random projections
+of pocket-agreement's states of generated sentences.
 """
 from __future__ import annotations
 
 import os
 
-os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+for library in ("OMP", "MKL", "OPENBLAS"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"
 
 import argparse
 import platform
 import statistics
 import time
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.linalg import orth
-from sklearn.linear_model import LogisticRegression
+from references import network, official_inlp
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -34,26 +38,30 @@ from probebook.base import DATA
 from probebook.corpora import agreement
 from probebook.experiments.causal_probing import accuracy
 from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack, rlace
-from probebook.interventions.fantope import Game, fantope
+from probebook.interventions.attack import Attack
+from probebook.interventions.rlace import FittedRLACE
+from probebook.interventions.rlace_game import Game, project_to_fantope
 from probebook.models import embed, load
 from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes.mlp import FittedMLP
 from probebook.probes.training import generator
 
-ROOM = DATA / "records" / "benchmarks"
-EPSILONS = [*np.geomspace(.005, .2, 20), *np.geomspace(.2, 5, 10)[1:]]                      # the paper's 29
+FOLDER = DATA / "records" / "benchmarks"
+EPSILONS = [*np.geomspace(.005, .2, 20), *np.geomspace(.2, 5, 10)[1:]]      # the paper's 29
 ALPHAS = [0, .1, .5, 1, 2, 3, 4, 6, 8, 12, 16]
 
 
 def states(n: int, d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """n states [n, d] of the last layer at [MASK], float32, projected to d dimensions; the subject's number [n]."""
+    """States [n, d] of the last layer at [MASK], projected to d dimensions, and numbers [n]."""
     lm = load("pocket-agreement")
     table = agreement.load("generated", n, seed, lm.tokenizer, .5).to_pandas()
     h, draws = embed(table.text, lm, layer=-1, at="[MASK]"), torch.Generator().manual_seed(0)
-    return h @ torch.randn(h.shape[1], d, generator=draws) / d ** .5, torch.tensor(table.zc.to_numpy())
+    projected = h @ torch.randn(h.shape[1], d, generator=draws) / d ** .5
+    return projected, torch.tensor(table.zc.to_numpy())
 
 
-def turns(ways: dict, times: int) -> tuple[dict, dict]:
-    """What each way returned, and the median of its CPU seconds."""
+def turns(ways: dict[str, Callable], times: int) -> tuple[dict, dict[str, float]]:
+    """The result of each way, and the median of its CPU seconds."""
     results, seconds = {}, {way: [] for way in ways}
     for _ in range(times):
         for way, run in ways.items():
@@ -63,31 +71,21 @@ def turns(ways: dict, times: int) -> tuple[dict, dict]:
     return results, {way: statistics.median(s) for way, s in seconds.items()}
 
 
-def rows(task: str, d: int, seconds: dict, equal: str, ratios: bool = True) -> list[dict]:
-    """One row per contestant; the first is this library, and the ratio says how much longer another takes."""
-    own = next(iter(seconds.values()))
-    found = [{"task": task, "d": d, "contestant": way, "seconds": float(f"{s:.3g}"),
-              "ratio": float(f"{s / own:.3g}") if ratios else np.nan, "equal": equal} for way, s in seconds.items()]
+def rows(task: str, d: int, seconds: dict[str, float], equal: str,
+         ratios: bool = True) -> list[dict]:
+    """A row for each contestant; `ratio`: how many times as long as the first, this library."""
+    own, found = next(iter(seconds.values())), []
+    for way, s in seconds.items():
+        ratio = float(f"{s / own:.3g}") if ratios else np.nan
+        found.append({"task": task, "d": d, "contestant": way, "seconds": float(f"{s:.3g}"),
+                      "ratio": ratio, "equal": equal})
     for r in found:
         print(f"{task}, d={d}: {r['contestant']}  {r['seconds']:g} s  ×{r['ratio']:g}", flush=True)
     print(f"    equal: {equal}", flush=True)
     return found
 
 
-# INLP: a scikit-learn classifier per round, a growing list of projections, all data projected anew from the first
-
-def reference_inlp(x, z, rank: int, tol: float) -> list[np.ndarray]:
-    """The projections [d, d] after each of `rank` rounds."""
-    left, removed, projections = x, [], []
-    for _ in range(rank):
-        w = LogisticRegression(tol=tol, max_iter=100_000).fit(left, z).coef_
-        row_space = orth(w.T)
-        removed.append(row_space @ row_space.T)
-        all_of_them = orth(np.sum(removed, axis=0), rcond=1e-8)
-        projections.append(np.eye(x.shape[1]) - all_of_them @ all_of_them.T)
-        left = x @ projections[-1]
-    return projections
-
+# INLP: the loop of its authors
 
 def inlp(small: bool) -> list[dict]:
     found = []
@@ -95,22 +93,26 @@ def inlp(small: bool) -> list[dict]:
         h, z = states(4000, d)
         h, x, y = h.double(), h.double().numpy(), z.numpy()
         ways = {"probebook": lambda: INLP(rank, tol=-1).fit(h, z)}
-        ways |= {f"scikit-learn loop, tol {tol:g}": lambda tol=tol: reference_inlp(x, y, rank, tol)
-                 for tol in (1e-8, 1e-4)}
-        results, seconds = turns(ways, 1 if small or d > 256 else 3)             # minutes at 768
+        for tol in (1e-8, 1e-4):
+            ways[f"scikit-learn loop, tol {tol:g}"] = lambda tol=tol: official_inlp(
+                x, y, rank, tol=tol, max_iter=100_000)
+        results, seconds = turns(ways, 1 if small or d > 256 else 3)    # minutes at 768
         edit, exact, default = results.values()
-        assert edit.rank == rank == round(d - np.trace(exact[-1])) == round(d - np.trace(default[-1]))
-        few = min(rank, 8)                                               # later on little is left to agree about
+        for projections in (exact, default):
+            assert edit.rank == rank == round(d - np.trace(projections[-1]))
+        few = min(rank, 8)                              # later on little is left to agree about
         early = h @ torch.from_numpy(exact[few - 1])
         gap = float((edit.at(rank=few)(h) - early).norm() / early.norm())
         edited = [edit(h), *(h @ torch.from_numpy(p) for p in (exact[-1], default[-1]))]
         losses = [float(F.cross_entropy(LinearProbe().fit(e, z)(e), z)) for e in edited]
         scores = [accuracy(LinearProbe().fit(e, z), e, z) for e in (edit.at(rank=few)(h), early)]
-        assert gap < .01 and scores[0] == scores[1], f"after {few} rounds: states {gap}, accuracies {scores}"
-        assert max(losses[:2]) - min(losses[:2]) < .01, f"a probe's losses after the edits: {losses}"
+        assert gap < .01, f"after {few} rounds the states differ by {gap}"
+        assert scores[0] == scores[1], f"after {few} rounds: accuracies {scores}"
+        assert np.ptp(losses[:2]) < .01, f"a probe's losses after the edits: {losses}"
+        printed = ", ".join(f"{loss:.4f}" for loss in losses)
         found += rows(f"INLP, rank {rank}", d, seconds,
-                      f"probe loss after: {', '.join(f'{v:.4f}' for v in losses)}; after {few} rounds states to "
-                      f"{gap:.0e}, accuracy {scores[0]:.3f}")
+                      f"probe loss after: {printed}; after {few} rounds states to {gap:.0e}, "
+                      f"accuracy {scores[0]:.3f}")
     return found
 
 
@@ -130,41 +132,45 @@ def leace(small: bool) -> list[dict]:
         gap = float((own - other).norm() / own.norm())
         assert gap < 1e-6, f"the edits differ by {gap}"
         found += rows("LEACE", d, seconds, f"changes by the edits: {gap:.0e} of their norm")
-        ways["concept-erasure, float32"] = lambda: LeaceEraser.fit(h, z, shrinkage=False)
-        results, seconds = turns({w: ways[w] for w in ("probebook", "concept-erasure, float32")}, 3 if small else 31)
+        ways = {"probebook": ways["probebook"],
+                "concept-erasure, float32": lambda: LeaceEraser.fit(h, z, shrinkage=False)}
+        results, seconds = turns(ways, 3 if small else 31)
         gap = float((results["concept-erasure, float32"](h) - h - own).norm() / own.norm())
-        found += rows("LEACE, the package in float32", d, seconds, f"changes by the edits: {gap:.0e} of their norm"
-                      + ("" if gap < 1e-3 else ", not equal"), gap < 1e-3)
+        equal = f"changes by the edits: {gap:.0e} of their norm" + ", not equal" * (gap >= 1e-3)
+        found += rows("LEACE, the package in float32", d, seconds, equal, gap < 1e-3)
     return found
 
 
 # R-LACE: the same game with A as a matrix, its d × d eigenvectors after every step
 
 class DenseGame(Game):
-    def __init__(self, start, k: int, width: int):
+    """The same game with A as a d × d matrix."""
+
+    def __init__(self, start: np.ndarray, k: int, width: int):
         super().__init__(start, k, width)
         self.a = start @ start.T
 
-    def erased(self, v):
+    def erased(self, v: np.ndarray) -> np.ndarray:
         return v - self.a @ v
 
-    def ascend(self, p, q) -> None:
+    def ascend(self, p: np.ndarray, q: np.ndarray) -> None:
         values, vectors = np.linalg.eigh(self.a + p @ q.T + q @ p.T)
-        self.a = (vectors * fantope(values, 0, 0, self.rank)[0]) @ vectors.T
+        self.a = (vectors * project_to_fantope(values, 0, 0, self.rank)[0]) @ vectors.T
 
-    def top(self, start):
+    def top(self, start: np.ndarray) -> np.ndarray:
         return np.linalg.eigh(self.a)[1][:, -self.rank:]
 
 
-def whole_fit(game, rank: int, h, z):
-    """Until no more than a thousandth of the label entropy is left."""
+def whole_fit(game: type[Game], rank: int, h: torch.Tensor, z: torch.Tensor) -> FittedRLACE:
+    """Play until no more than a thousandth of the label entropy is left."""
     with patch.object(rlace, "Game", game):
         return RLACE(rank).fit(h, z)
 
 
-def play(game, rank: int, steps: int, x, y):
-    """The game's steps alone."""
-    game = game(np.linalg.qr(np.random.default_rng(0).normal(size=(x.shape[1], rank)))[0], 2, 16)
+def play(game: type[Game], rank: int, steps: int, x: np.ndarray, y: np.ndarray) -> Game:
+    """The game after so many steps."""
+    start = np.linalg.qr(np.random.default_rng(0).normal(size=(x.shape[1], rank)))[0]
+    game = game(start, 2, 16)
     for t in range(steps):
         batch = slice(128 * (t % 31), 128 * (t % 31) + 128)
         game.step(x[batch], game.contrasts[y[batch]], .005, 1e-5)
@@ -178,18 +184,25 @@ def rlace_game(small: bool) -> list[dict]:
         x = (h - h.mean(0)).double().numpy()
         x /= np.sqrt(np.mean(x * x))
         for rank in (1, 8):
-            results, seconds = turns({w: lambda g=g: play(g, rank, steps, x, z.numpy()) for w, g in games.items()}, 3)
-            a, b = (g.erased(np.eye(d)) for g in results.values())
-            assert np.abs(a - b).max() < 1e-4, f"the games differ by {np.abs(a - b).max()}"
-            found += rows(f"R-LACE, rank {rank}, one step", d, {w: s / steps for w, s in seconds.items()},
-                          f"I − A after {steps} steps: {np.abs(a - b).max():.0e}")
-            if d > 256:                                                  # too many decompositions
+            ways = {way: lambda game=game: play(game, rank, steps, x, z.numpy())
+                    for way, game in games.items()}
+            results, seconds = turns(ways, 3)
+            a, b = (game.erased(np.eye(d)) for game in results.values())
+            gap = np.abs(a - b).max()
+            assert gap < 1e-4, f"the games differ by {gap}"
+            per_step = {way: s / steps for way, s in seconds.items()}
+            found += rows(f"R-LACE, rank {rank}, one step", d, per_step,
+                          f"I − A after {steps} steps: {gap:.0e}")
+            if d > 256:                                 # too many decompositions
                 continue
-            results, seconds = turns({w: lambda g=g: whole_fit(g, rank, h, z) for w, g in games.items()},
-                                     1 if small else 3)
+            ways = {way: lambda game=game: whole_fit(game, rank, h, z)
+                    for way, game in games.items()}
+            results, seconds = turns(ways, 1 if small else 3)
             own, other = results.values()
             gap = float((own.basis @ own.basis.T - other.basis @ other.basis.T).abs().max())
-            assert own.steps == other.steps and gap < 1e-3 and abs(own.loss - other.loss) < 1e-4, (own, other)
+            assert own.steps == other.steps
+            assert gap < 1e-3, f"the projections differ by {gap}"
+            assert abs(own.loss - other.loss) < 1e-4, f"losses {own.loss}, {other.loss}"
             found += rows(f"R-LACE, rank {rank}, fit of {own.steps} steps", d, seconds,
                           f"projection: {gap:.0e}; loss {own.loss:.4f} and {other.loss:.4f}")
     return found
@@ -200,19 +213,22 @@ def rlace_game(small: bool) -> list[dict]:
 class Network(torch.nn.Module):
     """A fitted perceptron as a torch module."""
 
-    def __init__(self, probe):
+    def __init__(self, probe: FittedMLP):
         super().__init__()
         self.mean, self.std, self.layers = probe.mean, probe.std, torch.nn.Sequential()
         for i, (w, b) in enumerate(zip(probe.weights, probe.biases)):
             layer = torch.nn.utils.skip_init(torch.nn.Linear, *w.shape)
             layer.load_state_dict({"weight": w.T, "bias": b})
-            self.layers.extend([layer] if i == len(probe.weights) - 1 else [layer, torch.nn.ReLU()])
+            last = i == len(probe.weights) - 1
+            self.layers.extend([layer] if last else [layer, torch.nn.ReLU()])
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers((x - self.mean) / self.std)
 
 
-def plain_pgd(net, h, to, eps: float, steps: int):
+def plain_pgd(net: torch.nn.Module, h: torch.Tensor, to: torch.Tensor, eps: float,
+              steps: int) -> torch.Tensor:
+    """PGD as one would write it."""
     x = h.clone()
     for _ in range(steps):
         x.requires_grad_()
@@ -233,10 +249,11 @@ def pgd(small: bool) -> list[dict]:
         for layers, width in ((1, 64), (2, 256)):
             probe = MLPProbe(layers, width, epochs=2).fit(h, z)
             net = Network(probe).eval()
-            peer = PyTorchClassifier(net, torch.nn.CrossEntropyLoss(), (d,), 2, clip_values=None, device_type="cpu")
-            peers = {f"ART, batches of {b}": ProjectedGradientDescent(
-                peer, np.inf, eps, 2.5 * eps / steps, max_iter=steps, targeted=True, batch_size=b, verbose=False)
-                for b in (32, 1024)}
+            peer = PyTorchClassifier(net, torch.nn.CrossEntropyLoss(), (d,), 2, clip_values=None,
+                                     device_type="cpu")
+            peers = {f"ART, batches of {batch}": ProjectedGradientDescent(
+                peer, np.inf, eps, 2.5 * eps / steps, max_iter=steps, targeted=True,
+                batch_size=batch, verbose=False) for batch in (32, 1024)}
             ways = {"probebook": lambda: PGD(probe, eps, steps=steps)(h, to=to),
                     "plain loop": lambda: plain_pgd(net, h, to, eps, steps)}
             ways |= {name: lambda p=p: torch.from_numpy(p.generate(h.numpy(), to.numpy()))
@@ -245,30 +262,30 @@ def pgd(small: bool) -> list[dict]:
             own = results["probebook"]
             same = min(float(((r - own).abs() < 1e-5).double().mean()) for r in results.values())
             flipped = [accuracy(probe, r, to) for r in results.values()]
-            assert same > .999 and max(flipped) - min(flipped) < 1e-3, f"equal coordinates {same}, flipped {flipped}"
+            assert same > .999, f"equal coordinates: {same}"
+            assert np.ptp(flipped) < 1e-3, f"flipped: {flipped}"
             found += rows(f"PGD, 40 steps, perceptron of {layers} × {width}", d, seconds,
-                          f"coordinates equal to 1e-5: {100 * same:.3f} %; flipped: {100 * flipped[0]:.1f} %")
+                          f"coordinates equal to 1e-5: {100 * same:.3f} %; "
+                          f"flipped: {100 * flipped[0]:.1f} %")
     return found
 
 
-# 36 perceptrons: torch modules with torch's Adam one after another, from the same start with the same batches
+# 36 perceptrons: torch modules with torch's Adam one after another, with equal starts and batches
 
-def one_by_one(cells, h, z, h_valid, z_valid, loader: bool = False) -> list[float]:
+def one_by_one(cells: Sequence[MLPProbe], h: torch.Tensor, z: torch.Tensor, h_valid: torch.Tensor,
+               z_valid: torch.Tensor, loader: bool = False) -> list[float]:
     """Validation accuracies; batches by indexing, or from torch's DataLoader."""
     mean, std, scores = h.mean(0), h.std(0).clamp_min(1e-6), []
     x, x_valid = (h - mean) / std, (h_valid - mean) / std
     for cell in cells:
-        sizes, net = [h.shape[1]] + [cell.width] * cell.layers + [2], torch.nn.Sequential()
-        for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
-            drawn = torch.empty(a + 1, b).uniform_(-a ** -.5, a ** -.5, generator=generator(cell.seed, a, b, i))
-            layer = torch.nn.utils.skip_init(torch.nn.Linear, a, b)
-            layer.load_state_dict({"weight": drawn[:-1].T, "bias": drawn[-1]})
-            net.extend([layer] if i == cell.layers else [layer, torch.nn.ReLU()])
+        net = network(cell, [h.shape[1]] + [cell.width] * cell.layers + [2])
         optimizer = torch.optim.Adam(net.parameters(), lr=cell.lr)
         for epoch in range(cell.epochs):
             order = torch.randperm(len(x), generator=generator(cell.seed, epoch, len(x)))
-            batches = (DataLoader(TensorDataset(x, z), cell.batch, sampler=order.tolist()) if loader else
-                       ((x[rows], z[rows]) for rows in order.split(cell.batch)))
+            if loader:
+                batches = DataLoader(TensorDataset(x, z), cell.batch, sampler=order.tolist())
+            else:
+                batches = ((x[rows], z[rows]) for rows in order.split(cell.batch))
             for inputs, classes in batches:
                 optimizer.zero_grad()
                 F.cross_entropy(net(inputs), classes).backward()
@@ -286,15 +303,17 @@ def grid(small: bool) -> list[dict]:
         examples = h[:n], z[:n], h[n:], z[n:]
         for widths in ((64,), (64, 256, 512, 1024)):
             cells = MLPProbe.grid(widths=widths, epochs=2)
-            cells.fit(*examples)                                        # warm-up
+            cells.fit(*examples)                        # warm-up
             ways = {"probebook": lambda: [a for _, a in cells.fit(*examples).scores],
                     "torch modules one after another": lambda: one_by_one(cells.cells, *examples),
-                    "the same with DataLoader": lambda: one_by_one(cells.cells, *examples, loader=True)}
+                    "the same with DataLoader": lambda: one_by_one(cells.cells, *examples, True)}
             results, seconds = turns(ways, 1 if small else 3)
             gaps = np.ptp(list(results.values()), axis=0)
-            assert np.median(gaps) < 1e-3 and gaps.max() < .02, f"validation accuracies differ: {np.sort(gaps)[-5:]}"
-            name = f"{len(cells.cells)} perceptrons, width {' to '.join(map(str, (*widths[:1], *widths[1:][-1:])))}"
-            found += rows(name, d, seconds, f"validation accuracies: {gaps.max():.4f} at most")
+            assert np.median(gaps) < 1e-3, f"validation accuracies differ: {np.sort(gaps)[-5:]}"
+            assert gaps.max() < .02, f"validation accuracies differ: {np.sort(gaps)[-5:]}"
+            width = f"{widths[0]} to {widths[-1]}" if len(widths) > 1 else f"{widths[0]}"
+            found += rows(f"{len(cells.cells)} perceptrons, width {width}", d, seconds,
+                          f"validation accuracies: {gaps.max():.4f} at most")
     return found
 
 
@@ -311,39 +330,41 @@ def sweep(small: bool, items: int, queries: int, device: str) -> list[dict]:
         ranks = (0, 1, 8, 40) if small else range(41)
         epsilons = EPSILONS[::7] if small else EPSILONS
 
-        def erased(edits):
+        def erased(edits: Iterable) -> Iterable[torch.Tensor]:
             return (edit(x) for edit in edits)
 
-        def flipped(attacks):
-            return (attack(x, to=to) for attack in attacks)
+        def attacked(attack: Attack) -> Iterable[torch.Tensor]:
+            return (attack.at(eps=eps)(x, to=to) for eps in epsilons)
 
         methods = {
-            "INLP": (lambda: INLP(40).fit(fit, labels), lambda e: erased(e.at(rank=r) for r in ranks), len(ranks)),
+            "INLP": (lambda: INLP(40).fit(fit, labels),
+                     lambda e: erased(e.at(rank=r) for r in ranks), len(ranks)),
             "R-LACE": (lambda: [RLACE(r).fit(fit, labels) for r in ranks], erased, len(ranks)),
             "LEACE": (lambda: [LEACE().fit(fit, labels)], erased, 1),
-            "AlterRep": (lambda: AlterRep().fit(fit, labels), lambda e: flipped(e.at(alpha=a) for a in ALPHAS),
-                         len(ALPHAS)),
-            "FGSM": (lambda: FGSM(probe), lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
-            "PGD": (lambda: PGD(probe), lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
-            f"AutoAttack, {queries} queries": (lambda: AutoAttack(probe, queries=queries),
-                                               lambda e: flipped(e.at(eps=v) for v in epsilons), len(epsilons)),
+            "AlterRep": (lambda: AlterRep().fit(fit, labels),
+                         lambda e: (e.at(alpha=a)(x, to=to) for a in ALPHAS), len(ALPHAS)),
+            "FGSM": (lambda: FGSM(probe), attacked, len(epsilons)),
+            "PGD": (lambda: PGD(probe), attacked, len(epsilons)),
+            f"AutoAttack, {queries} queries": (
+                lambda: AutoAttack(probe, queries=queries), attacked, len(epsilons)),
         }
-        for name, (make, edited, strengths) in methods.items():
+        for name, (fitted, edited, strengths) in methods.items():
             begin, editing, judging = clock(device), 0.0, 0.0
-            made = make()
+            edit = fitted()
             start = clock(device)
             fitting = start - begin
-            for e in edited(made):
+            for e in edited(edit):
                 middle = clock(device)
                 editing += middle - start
                 with torch.no_grad():
                     oracle(e).softmax(1)
                 start = clock(device)
                 judging += start - middle
-            found.append({"method": name, "d": d, "items": items, "strengths": strengths,
-                          **{k: float(f"{s:.3g}") for k, s in (("fit", fitting), ("edit", editing),
-                                                               ("judge", judging))}})
-            print(pd.DataFrame(found[-1:]).to_string(index=False, header=len(found) == 1), flush=True)
+            seconds = {"fit": fitting, "edit": editing, "judge": judging}
+            found.append({"method": name, "d": d, "items": items, "strengths": strengths}
+                         | {part: float(f"{s:.3g}") for part, s in seconds.items()})
+            row = pd.DataFrame(found[-1:])
+            print(row.to_string(index=False, header=len(found) == 1), flush=True)
     return found
 
 
@@ -355,41 +376,52 @@ def clock(device: str) -> float:
     return time.perf_counter()
 
 
-def machine(device: str) -> dict:
-    cpu = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-               platform.processor()) if os.path.exists("/proc/cpuinfo") else platform.processor()
-    return {"processor": f"{cpu}, one thread" if device == "cpu" else torch.cuda.get_device_name(),
-            "system": platform.system(), "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "scikit-learn", "adversarial-robustness-toolbox",
-                                             "concept-erasure")}}
+def machine(device: str) -> dict[str, str]:
+    """The processor, the system and the versions of the packages."""
+    names = "torch", "numpy", "scikit-learn", "adversarial-robustness-toolbox", "concept-erasure"
+    name = f"{processor()}, one thread" if device == "cpu" else torch.cuda.get_device_name()
+    return {"processor": name, "system": platform.system(), "python": platform.python_version(),
+            **{name: version(name) for name in names}}
 
 
-def main():
+def processor() -> str:
+    """The name of the CPU."""
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else []:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def main() -> None:
     tasks = {"inlp": inlp, "leace": leace, "rlace": rlace_game, "pgd": pgd, "grid": grid}
-    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("tasks", nargs="*", help=f"some of {', '.join(tasks)}; default: all")
-    words.add_argument("--small", action="store_true", help="fewer rounds, steps and strengths; nothing is stored")
-    words.add_argument("--sweep", action="store_true", help="all methods at all strengths instead")
-    words.add_argument("--items", type=int, default=20_000, help="edited states in the sweep")
-    words.add_argument("--queries", type=int, default=1000, help="of AutoAttack's Square in the sweep")
-    words.add_argument("--device", default="cpu", help="of the sweep")
-    asked = words.parse_args()
-    if unknown := set(asked.tasks) - set(tasks):
-        words.error(f"no task {', '.join(sorted(unknown))}: choose of {', '.join(tasks)}")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tasks", nargs="*", help=f"some of {', '.join(tasks)}; default: all")
+    parser.add_argument("--small", action="store_true",
+                        help="fewer rounds, steps and strengths; nothing is stored")
+    parser.add_argument("--sweep", action="store_true", help="all methods at all strengths instead")
+    parser.add_argument("--items", type=int, default=20_000, help="edited states in the sweep")
+    parser.add_argument("--queries", type=int, default=1000,
+                        help="of AutoAttack's Square in the sweep")
+    parser.add_argument("--device", default="cpu", help="of the sweep")
+    options = parser.parse_args()
+    if unknown := set(options.tasks) - set(tasks):
+        parser.error(f"no task {', '.join(sorted(unknown))}: choose from {', '.join(tasks)}")
     torch.set_num_threads(1)
-    if asked.sweep:
-        keep("sweep", sweep(asked.small, asked.items, asked.queries, asked.device), asked)
-    for task in [] if asked.sweep else asked.tasks or tasks:
-        keep(task, tasks[task](asked.small), asked)
+    if options.sweep:
+        found = sweep(options.small, options.items, options.queries, options.device)
+        store("sweep", found, options)
+    for task in [] if options.sweep else options.tasks or tasks:
+        store(task, tasks[task](options.small), options)
 
 
-def keep(name: str, found: list[dict], asked) -> None:
-    """Store a finished task's table and the machine that it ran on."""
-    if not asked.small:
-        ROOM.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(found).to_csv(ROOM / f"{name}.csv", index=False)
-        about = pd.Series(machine(asked.device), name="value").rename_axis("what")
-        about.to_csv(ROOM / "machine.csv")
+def store(name: str, found: list[dict], options: argparse.Namespace) -> None:
+    """Write a finished task's table and the machine that it ran on, unless the run was small."""
+    if not options.small:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(found).to_csv(FOLDER / f"{name}.csv", index=False)
+        about = pd.Series(machine(options.device), name="value").rename_axis("what")
+        about.to_csv(FOLDER / "machine.csv")
 
 
 if __name__ == "__main__":

@@ -580,7 +580,7 @@ def test_the_encoder_learns_the_control_concept_and_by_a_negative_lambda_the_tre
     train = pd.DataFrame(few, columns=ASPECTS).assign(text=[write(c) for c in few])
 
     def readable(adversary):
-        """Shares of the states' variance between the labels of food, and of service, the control."""
+        """Shares of the variance between the labels of food, and of service, the control."""
         learnt = ex.CausaLM(epochs=12, batch=27, lr=3e-3, adversary=adversary)
         learnt.model = Classifier("ternary", folder, at="mean", epochs=1).fit(reviews())
         h = embed(list(train.text), learnt._encoder(train, "food"), at="mean").double()

@@ -3,16 +3,16 @@
     .venv/bin/python benchmarks/concept_scoring.py [pairs] [explainers]
 
 All three distances of every explainer for every pair, then their means for each explainer and
-concept. The row-wise way is what a page would write: a table with a row for each pair and explainer,
-and a function applied to its rows. The two take turns in one run on one CPU thread; their results
-are asserted equal, and the median of the turns' CPU seconds counts.
+concept. The row-wise way is what a page would write: a table with a row for each pair and
+explainer, and a function applied to its rows. The two take turns in one run on one CPU thread;
+their results are asserted equal, and the median of the turns' CPU seconds counts.
 """
 from __future__ import annotations
 
 import os
 
-for library in ("OMP", "MKL", "OPENBLAS"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import json
 import statistics
@@ -36,7 +36,8 @@ def effects(n: int, explainers: int) -> tuple[pd.Series, np.ndarray, dict[str, n
         sys.exit(f"{n} pairs: at most {len(pairs)}")
     pairs, rng = pairs[:n], np.random.default_rng(0)
     true = p[pairs.target_row] - p[pairs.source_row]
-    estimates = {f"explainer {i}": true + rng.normal(0, .1 * i, true.shape) for i in range(1, explainers)}
+    estimates = {f"explainer {i}": true + rng.normal(0, .1 * i, true.shape)
+                 for i in range(1, explainers)}
     return pairs.concept, true, {"zero": np.zeros_like(true)} | estimates
 
 

@@ -1,6 +1,7 @@
 """Seconds to train ConceptSHAP's 16 perceptrons side by side against a loop over the coalitions.
 
-    .venv/bin/python benchmarks/concept_shap.py [--width 256] [--epochs 50] [--reviews 1463] [--turns 3]
+    .venv/bin/python benchmarks/concept_shap.py [--width 256] [--epochs 50] [--reviews 1463]
+                                                [--turns 3]
 
 Both ways take the same starts and batches in one run on one CPU thread, or on a GPU where there is
 one; the median of the turns counts (CPU seconds on a CPU). The Shapley values of the two are
@@ -77,7 +78,8 @@ def clock() -> float:
 def main(width: int, epochs: int, reviews: int, turns: int) -> None:
     draws = torch.Generator().manual_seed(0)
     z = torch.randint(K, (reviews,), generator=draws)
-    x = torch.randn(reviews, M, generator=draws) + (z[:, None] - 2) * torch.tensor([1.0, .5, .3, .1])
+    signal = (z[:, None] - 2) * torch.tensor([1.0, .5, .3, .1])
+    x = torch.randn(reviews, M, generator=draws) + signal
     head = Head(*(5 * t for t in Head.drawn(width, K, 0).tensors().values()))
     start = Coalitions.random(M, HIDDEN, width, 0)
     ways = {"batched": batched, "loop": loop}
@@ -98,7 +100,8 @@ def main(width: int, epochs: int, reviews: int, turns: int) -> None:
     print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else cpu,
                       "width": width, "epochs": epochs, "reviews": reviews,
                       "seconds": {name: round(s, 2) for name, s in medians.items()},
-                      "largest gap, float64, one epoch": gap, "share between final losses": round(apart, 4),
+                      "largest gap, float64, one epoch": gap,
+                      "share between final losses": round(apart, 4),
                       "ratio": round(medians["loop"] / medians["batched"], 2)}, indent=1))
 
 

@@ -1,10 +1,11 @@
-"""Run every page twice with one thread and once with two, each from an empty cache, and compare what it recorded.
+"""Run every page twice with one thread and once with two, and compare what it recorded.
 
     .venv/bin/python benchmarks/determinism.py [PAGE …]
 
-The profile is smoke. data/records/benchmarks/determinism.csv has a row for each metric: `again` is the largest
-difference between two runs with one thread, `threads` that between one thread and two; both as shares of the metric's
-largest value in its table (NaN against a number is 1). Pages that are given replace their rows, none means all.
+Each run has the profile smoke and an empty cache. data/records/benchmarks/determinism.csv has a row
+for each metric: `again` is the largest difference between two runs with one thread, `threads` that
+between one thread and two. Both are shares of the metric's largest value in its table (NaN against
+a number is 1). The named pages replace their rows; without names all pages do.
 """
 from __future__ import annotations
 
@@ -27,20 +28,26 @@ KEY = ["page", "table", "metric"]
 
 
 def recorded(page: str, threads: int) -> pd.DataFrame:
-    """What a page records when it is run from nothing: table, ids, metric, value, in its order."""
-    counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    """What a page records in a run from nothing: table, ids, metric, value, in its order."""
+    names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+    counts = dict.fromkeys(names, str(threads))
     with TemporaryDirectory() as folder:
-        env = os.environ | counts | {"PROBEBOOK_HOME": str(a_home(Path(folder))), "PROBEBOOK_CACHE": f"{folder}/cache"}
-        words = [sys.executable, "-c", "from probebook.cli import app; app()"]
-        given = [page, "--profile", "smoke"]
-        subprocess.run([*words, "run", *given], env=env, check=True, stdout=subprocess.DEVNULL)
-        printed = subprocess.run([*words, "results", *given], env=env, check=True, stdout=subprocess.PIPE, text=True)
-    return pd.read_csv(StringIO(printed.stdout))
+        env = os.environ | counts | {"PROBEBOOK_HOME": str(a_home(Path(folder))),
+                                     "PROBEBOOK_CACHE": f"{folder}/cache"}
+        command = [sys.executable, "-c", "from probebook.cli import app; app()"]
+        arguments = [page, "--profile", "smoke"]
+        subprocess.run([*command, "run", *arguments], env=env, check=True,
+                       stdout=subprocess.DEVNULL)
+        results = subprocess.run([*command, "results", *arguments], env=env, check=True,
+                                 stdout=subprocess.PIPE, text=True)
+    return pd.read_csv(StringIO(results.stdout))
 
 
 def apart(a: pd.DataFrame, b: pd.DataFrame) -> pd.Series:
-    """Largest difference of each (table, metric), as a share of its largest value; 1 where rows or NaN differ."""
-    def of(part):
+    """Largest difference of each (table, metric), as a share of its largest value.
+
+    1 where rows or NaN differ."""
+    def share(part: pd.Series) -> float:
         x, y = part.to_numpy(), b.value.loc[part.index].to_numpy()
         if (np.isnan(x) != np.isnan(y)).any():
             return 1.0
@@ -49,10 +56,11 @@ def apart(a: pd.DataFrame, b: pd.DataFrame) -> pd.Series:
     ids = list(a.columns.drop("value"))
     if list(a.columns) != list(b.columns) or not a[ids].equals(b[ids]):
         return a.groupby(["table", "metric"]).value.agg(lambda _: 1.0)
-    return a.groupby(["table", "metric"]).value.agg(of)
+    return a.groupby(["table", "metric"]).value.agg(share)
 
 
 def measure(page: str) -> pd.DataFrame:
+    """The rows of a page: three runs."""
     first, again, two = recorded(page, 1), recorded(page, 1), recorded(page, 2)
     table = pd.DataFrame({"again": apart(first, again), "threads": apart(first, two)}).reset_index()
     return table.assign(page=page)[[*KEY, "again", "threads"]]

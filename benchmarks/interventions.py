@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 
-for library in ("OMP", "MKL", "OPENBLAS"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse
 import platform

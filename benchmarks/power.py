@@ -1,11 +1,16 @@
-"""Seconds for the power of McNemar's test: all outcomes added up, against a loop of 2,000 drawn tables in statsmodels.
+"""Seconds for the power of McNemar's test: the exact sum against 2,000 drawn tables in statsmodels.
 
     .venv/bin/pip install -c constraints.txt -e '.[bench]'
     .venv/bin/python benchmarks/power.py
 
-The loop is that of Card et al. (2020): draw a table, test it with the exact test, count. Both answers are asserted to
-agree within four standard errors of the loop's. CPU seconds of one thread; data/records/benchmarks/power.csv."""
+The loop is that of Card et al. (2020): draw a table, test it with the exact test, count. Both
+answers are asserted to agree within four standard errors of the loop's. CPU seconds of one thread;
+data/records/benchmarks/power.csv."""
+from __future__ import annotations
+
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,17 +23,18 @@ CASES = [(.12, .08, 64), (.12, .08, 1024), (.11, .09, 4096), (.105, .095, 16_384
 DRAWS = 2000
 
 
-def loop(a, b, n, draws=DRAWS, seed=0):
+def loop(a: float, b: float, n: int, draws: int = DRAWS, seed: int = 0) -> float:
     """Share of drawn tables with p ≤ .05 and the true sign."""
     rng, found = np.random.default_rng(seed), 0
     for _ in range(draws):
         only_a, only_b, rest = rng.multinomial(n, [a, b, 1 - a - b])
-        found += mcnemar([[rest, only_a], [only_b, 0]], exact=True).pvalue <= .05 and (only_a > only_b) == (a > b)
+        p = mcnemar([[rest, only_a], [only_b, 0]], exact=True).pvalue
+        found += p <= .05 and (only_a > only_b) == (a > b)
     return found / draws
 
 
-def seconds(call, *arguments):
-    """What the call gives, and CPU seconds: the least of five times for a quick one."""
+def seconds(call: Callable, *arguments: Any) -> tuple[Any, float]:
+    """The result of a call, and its CPU seconds: the least of five times for a quick one."""
     times, begin = [], time.process_time()
     found = call(*arguments)
     times.append(time.process_time() - begin)
@@ -39,12 +45,14 @@ def seconds(call, *arguments):
     return found, min(times)
 
 
-def main():
+def main() -> None:
     rows = []
     for a, b, n in CASES:
-        (exact, own), (drawn, theirs) = seconds(mcnemar_power, a, b, n), seconds(loop, a, b, n)
+        exact, own = seconds(mcnemar_power, a, b, n)
+        drawn, theirs = seconds(loop, a, b, n)
         assert abs(exact - drawn) <= 4 * (exact * (1 - exact) / DRAWS) ** .5, (exact, drawn)
-        rows.append({"only A": a, "only B": b, "items": n, "power, exact": round(exact, 4), "power, loop": drawn,
+        rows.append({"only A": a, "only B": b, "items": n,
+                     "power, exact": round(exact, 4), "power, loop": drawn,
                      "exact, ms": round(1e3 * own, 3), "loop, ms": round(1e3 * theirs, 1),
                      "times as long": round(theirs / own)})
     table = pd.DataFrame(rows)

@@ -8,16 +8,17 @@ each seed the cell that is best on dev is tested.
 
 The loop trains torch modules with torch's Adam, from the same starts, with the same batches and
 stopping; once with Adam's default implementation and once with the fused one. It is measured on
-`--loop-seeds` of the seeds, and its seconds are scaled to all. On these seeds the test accuracies of
-both ways must agree within the noise of seeds and items. CPU seconds of one thread; each size is one
-turn of all three. Without `--small` each finished size replaces the table in data/records/benchmarks.
+`--loop-seeds` of the seeds, and its seconds are scaled to all. On these seeds the test accuracies
+of both ways must agree within the noise of seeds and items. CPU seconds of one thread; each size is
+one turn of all three. Without `--small` each finished size replaces the table in
+data/records/benchmarks.
 """
 from __future__ import annotations
 
 import os
 
-for library in ("OMP", "MKL", "OPENBLAS"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse
 import time

@@ -2,10 +2,13 @@
 
     .venv/bin/python benchmarks/sweep_load.py [N, else 1000]
 
-The page imports nothing of the library; its run is a kernel's start and end and that second. Against 20 runs of the
-same page by papermill.execute_notebook in two warm processes, one half before the sweep and one after. Seconds on the
-clock times two over runs; the sweep's hold planning and the start of its workers. Memory is that of the process that
-runs the sweep, read every half second. data/records/benchmarks/sweep_load.csv is written anew."""
+The page imports nothing of the library; a run is the start and end of a kernel and that second. The
+sweep is compared with 20 runs of the same page by papermill.execute_notebook in two warm processes,
+one half before the sweep and one after. Seconds per run are seconds on the clock times two over the
+runs; those of the sweep include planning and the start of its workers. Memory is that of the
+process that runs the sweep, read every half second. data/records/benchmarks/sweep_load.csv is replaced."""
+from __future__ import annotations
+
 import os
 import sys
 import tempfile
@@ -48,24 +51,25 @@ display({"application/papermill.record/text/csv": f"metric,value\\ni,{i}\\n"}, r
 """
 
 
-def plain(notebook, i):
+def plain(notebook: str, i: int) -> None:
     """One run by papermill alone."""
     import papermill
-    papermill.execute_notebook(notebook, f"{notebook}.{i}.ipynb", {"i": i}, kernel_name="python3", progress_bar=False)
+    papermill.execute_notebook(notebook, f"{notebook}.{i}.ipynb", {"i": i}, kernel_name="python3",
+                               progress_bar=False)
 
 
-def loop(pool, notebook, runs):
+def loop(pool: ProcessPoolExecutor, notebook: str, runs: int) -> float:
     """Seconds of runs by papermill, as many at a time as the pool has processes."""
     began = time.monotonic()
     list(pool.map(plain, [notebook] * runs, range(runs)))
     return time.monotonic() - began
 
 
-def swept(path):
+def swept(path: Path) -> tuple[float, list[float]]:
     """Seconds of a sweep, and this process's memory, in MB, every half second of it."""
     memory, over = [], threading.Event()
 
-    def watch():
+    def watch() -> None:
         while not over.wait(.5):
             memory.append(psutil.Process().memory_info().rss / 1e6)
 
@@ -80,32 +84,36 @@ def swept(path):
         thread.join()
 
 
-def main(n=1000):
+def main(n: int = 1000) -> None:
     home = Path(os.environ["PROBEBOOK_HOME"])
     (home / "notebooks" / "1_load").mkdir(parents=True)
     (home / "notebooks" / "1_load" / "01_second.md").write_text(PAGE)
     (home / "sweep.yaml").write_text(f"page: 1_load\ngrid: {{i: {list(range(n))}}}\n")
     (home / "plain.ipynb").write_text(find("1_load").pair)
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        loop(pool, str(home / "plain.ipynb"), 2 * WORKERS)                      # imports, and first starts of kernels
+        loop(pool, str(home / "plain.ipynb"), 2 * WORKERS)      # imports, first starts of kernels
         alone = loop(pool, str(home / "plain.ipynb"), 10)
         seconds, memory = swept(home / "sweep.yaml")
         alone += loop(pool, str(home / "plain.ipynb"), 10)
     began = time.monotonic()
-    assert len([read_record(path) for path in (home / "_build/runs/1_load/01_second").glob("*")]) == n
+    folders = (home / "_build/runs/1_load/01_second").glob("*")
+    assert len([read_record(path) for path in folders]) == n
     read, began = time.monotonic() - began, time.monotonic()
     assert sorted(results.pivot(results.metrics("1_load"), ["i"], []).iloc[:, 0]) == list(range(n))
     pivoted, began = time.monotonic() - began, time.monotonic()
     sweeps.forecast(home / "sweep.yaml", WORKERS)
     one, other = WORKERS * seconds / n, WORKERS * alone / 20
-    found = {"runs": n, "seconds a run, sweep": round(one, 2), "seconds a run, papermill": round(other, 2),
+    moments = (("after a tenth", .1), ("in the middle", .5), ("at the end", 1))
+    found = {"runs": n, "seconds a run, sweep": round(one, 2),
+             "seconds a run, papermill": round(other, 2),
              "ratio": round(one / other, 3), "milliseconds a run more": round(1e3 * (one - other)),
              **{f"memory, MB, {where}": round(memory[int(share * (len(memory) - 1))])
-                for where, share in (("after a tenth", .1), ("in the middle", .5), ("at the end", 1))},
+                for where, share in moments},
              "seconds to read all records": round(read, 2),
              "seconds to check, read and pivot all metrics": round(pivoted, 2),
              "seconds of a dry run": round(time.monotonic() - began, 1)}
-    table = pd.DataFrame({"what": found.keys(), "value": [f"{value:g}" for value in found.values()]})
+    values = [f"{value:g}" for value in found.values()]
+    table = pd.DataFrame({"what": found.keys(), "value": values})
     print(table.to_string(index=False))
     table.to_csv(TABLE, index=False)
 

@@ -6,7 +6,8 @@ The page imports nothing of the library; a run is the start and end of a kernel 
 sweep is compared with 20 runs of the same page by papermill.execute_notebook in two warm processes,
 one half before the sweep and one after. Seconds per run are seconds on the clock times two over the
 runs; those of the sweep include planning and the start of its workers. Memory is that of the
-process that runs the sweep, read every half second. data/records/benchmarks/sweep_load.csv is replaced."""
+process that runs the sweep, read every half second. The table
+data/records/benchmarks/sweep_load.csv is replaced."""
 from __future__ import annotations
 
 import os

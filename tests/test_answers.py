@@ -3,7 +3,6 @@ from itertools import groupby, product
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from probebook.base import UserError
 from probebook.corpora.published import published
@@ -90,46 +89,6 @@ def test_bad_answers_are_refused(said, gold, message):
             score(said, gold)
 
 
-def test_a_rate_of_single_items_has_wilsons_interval():
-    for n, right in [(1, 0), (1, 1), (7, 3), (275, 259), (159, 0), (520, 520)]:
-        values = np.arange(n) < right
-        wilson = binomtest(right, n).proportion_ci(method="wilson")
-        for story in (None, np.arange(n)[::-1]):
-            expected = [right / n, wilson.low, wilson.high, n]
-            assert list(answers.rate(values, story)) == pytest.approx(expected, abs=1e-12)
-    narrow = binomtest(3, 7).proportion_ci(.8, method="wilson")
-    assert answers.rate([1, 1, 1, 0, 0, 0, 0], level=.8)[1:3] == pytest.approx((narrow.low, narrow.high))
-
-
-def test_copies_within_a_story_count_once():
-    values, story = np.repeat([1, 0, 1, 1, 0, 1], 5), np.repeat(list("abcdef"), 5)
-    once = answers.rate([1, 0, 1, 1, 0, 1])
-    assert answers.rate(values, story)[:3] == pytest.approx(once[:3]) and answers.rate(values, story).n == 30
-    assert answers.rate(np.ones(30), story)[:3] == pytest.approx(answers.rate(np.ones(6))[:3])
-    opposed = answers.rate(np.tile([1, 0], 15), np.repeat(range(15), 2))        # half of every story: no gain from that
-    assert opposed == pytest.approx(answers.rate(np.tile([1, 0], 15)))
-
-
-def test_the_interval_over_stories_holds_the_share_95_times_in_100():
-    rng, hits, simple = np.random.default_rng(0), 0, 0
-    story = np.repeat(np.arange(60), 8)
-    for _ in range(600):
-        values = rng.random(480) < np.repeat(rng.beta(2, 1, 60), 8)                         # mean 2/3
-        found, alone = answers.rate(values, story), answers.rate(values)
-        hits, simple = hits + (found.low <= 2 / 3 <= found.high), simple + (alone.low <= 2 / 3 <= alone.high)
-    assert .92 <= hits / 600 <= .98 and simple / 600 < .87
-
-
-def test_items_not_at_issue_are_left_out():
-    assert answers.rate([1, np.nan, 0, np.nan], list("aabb")) == pytest.approx(answers.rate([1, 0], list("ab")))
-    empty = answers.rate([np.nan, np.nan])
-    assert empty.n == 0 and np.isnan(empty[:3]).all() and answers.rate([]).n == 0
-    with pytest.raises(UserError, match="0, 1"):
-        answers.rate([.5, 1])
-    with pytest.raises(UserError, match="same items"):
-        answers.rate([0, 1], ["a"])
-
-
 def test_unknown_is_a_word_not_a_part():
     assert answers.unknown_share(["unknown", "Unknown.", "the unknown", "unknown man", "", "no"]).share == .5
 
@@ -185,10 +144,10 @@ def test_the_probabilities_of_causation_hang_together():
 def test_necessity_and_sufficiency_of_an_item():
     whole, without, entailed = [1, 1, 0, 0, 1, 1, 0], [0, 1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 1, 1, 1]
     nan = np.nan
-    assert np.array_equal(answers.necessary(whole, without, entailed), [1, 0, nan, nan, nan, nan, nan], True)
-    assert np.array_equal(answers.sufficient(whole, without, entailed), [1, nan, 0, nan, nan, nan, nan], True)
-    assert np.array_equal(answers.necessary(whole, without), [1, 0, nan, nan, 1, 0, nan], True)
+    assert np.array_equal(answers.necessity(whole, without, entailed), [1, 0, nan, nan, nan, nan, nan], True)
+    assert np.array_equal(answers.sufficiency(whole, without, entailed), [1, nan, 0, nan, nan, nan, nan], True)
+    assert np.array_equal(answers.necessity(whole, without), [1, 0, nan, nan, 1, 0, nan], True)
     with pytest.raises(UserError, match="same items"):
-        answers.necessary([1, 0], [1])
+        answers.necessity([1, 0], [1])
     with pytest.raises(UserError, match="same items"):
-        answers.sufficient([1, 0], [1, 0], [1])
+        answers.sufficiency([1, 0], [1, 0], [1])

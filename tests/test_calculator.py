@@ -79,7 +79,7 @@ def files(form, a, b):
     (.71, .68, 768), (.9, .865625, 768), (.865625, .9, 768), (.5, .9, 300), (1, 0, 1), (.813, .812, 4096),
     (0, .01, 1024), (.99, .98, 50), (.6, .55, 100_000)])
 def test_two_accuracies_give_the_numbers_of_python(form, a, b, dim):
-    found, right = typed(form, a, b, dim, "", ""), size.of_accuracies(a, b, dim)
+    found, right = typed(form, a, b, dim, "", ""), size.from_accuracies(a, b, dim)
     assert found["paper"] == [right["training items, the paper's bound"], size.recommend(a - b, dim)]
     assert found["correct"] == [right["training items, probes counted rightly"], size.recommend(a - b, dim, "correct")]
     assert found["train"][0] == right["training items for power .8"]
@@ -96,7 +96,7 @@ def test_with_disagreement_and_items_the_verdict_and_the_power_are_those_of_pyth
     only_a, only_b = (differ + a - b) / 2, max(0, differ - a + b) / 2
     assert found["verdict"][0].startswith(word)
     assert found["power"][1] == [pytest.approx(size.mcnemar_power(only_a, only_b, n), abs=1e-6)]
-    assert found["test"][1] == [pytest.approx(float(size.needed(only_a, only_b)))]
+    assert found["test"][1] == [pytest.approx(float(size.items_needed(only_a, only_b)))]
 
 
 def test_accuracies_without_disagreement_say_what_they_cannot_tell(form):

@@ -1,10 +1,9 @@
-"""Measures of concept effects against closed forms, intervals over groups, and the published tables typed twice."""
+"""Measures of concept effects against closed forms, and the published tables typed twice."""
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from scipy.spatial.distance import cosine
-from scipy.stats import binom
 
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
@@ -17,7 +16,6 @@ from probebook.measures.concept_effects import (
     cace,
     cace_error,
     icace_error,
-    interval,
 )
 
 CHANGE = ["concept", "source", "target"]
@@ -126,46 +124,6 @@ def test_ate_of_generated_reviews_is_the_exact_effect():
     assert exact["food", "Negative", "Positive"] > 1.5
 
 
-# intervals
-
-def test_interval_of_a_share():
-    """Of 400 groups of one pair with a share of .3: the binomial's percentiles."""
-    values = np.arange(400) < 120
-    low, high = interval(values, np.arange(400), n=4_000)
-    wanted = binom.ppf([.025, .975], 400, .3) / 400
-    assert [float(low), float(high)] == pytest.approx(wanted, abs=.006)
-    assert np.shape(low) == ()
-
-
-def test_interval_counts_groups_not_pairs():
-    """Each value eight times over in its group is no more evidence; as single pairs it looks so, by √8."""
-    rng = np.random.default_rng(1)
-    values, groups = np.repeat(rng.normal(size=300), 8), np.repeat(np.arange(300), 8)
-    once = np.subtract(*interval(values[::8], np.arange(300), seed=1))
-    assert np.subtract(*interval(values, groups, seed=1)) == pytest.approx(once)
-    assert once / np.subtract(*interval(values, np.arange(2_400), seed=1)) == pytest.approx(8 ** .5, rel=.15)
-
-
-def test_interval_of_groups_of_different_size():
-    """Of groups of 1 to 9 pairs: a plain loop that draws groups, puts their pairs together and takes the mean."""
-    rng = np.random.default_rng(2)
-    groups = rng.permutation(np.repeat(np.arange(60), rng.integers(1, 10, 60)))
-    values = rng.normal(size=len(groups)) + (groups % 5)
-    by_group = [values[groups == g] for g in range(60)]
-    means = [np.concatenate([by_group[g] for g in rng.integers(60, size=60)]).mean() for _ in range(3_000)]
-    found = interval(values, groups, n=3_000, level=.9)
-    assert [float(x) for x in found] == pytest.approx(np.percentile(means, [5, 95]), abs=.05)
-
-
-def test_interval_of_several_columns_draws_the_same_groups():
-    values = np.random.default_rng(3).normal(size=(200, 3))
-    groups = np.arange(200) // 4
-    low, high = interval(np.column_stack([values, values[:, 0] - 1]), groups, n=200)
-    assert low.shape == high.shape == (4,) and (low < high).all()
-    assert low[3] == pytest.approx(low[0] - 1) and high[3] == pytest.approx(high[0] - 1)
-    assert interval(values[:, 1], groups, n=200, seed=5)[0] == interval(values[:, 1], groups, n=200, seed=5)[0]
-
-
 # bad input
 
 GOOD = _pairs(("food", "Negative", "Positive", 1, 5))
@@ -182,9 +140,7 @@ GOOD = _pairs(("food", "Negative", "Positive", 1, 5))
     (lambda: cace(GOOD.drop(columns="target"), [[1, 0]]), "no column target"),
     (lambda: cace(GOOD, [[1, 0], [1, 0]]), "2 effects of 1 pairs"),
     (lambda: acace(GOOD[:0], np.zeros((0, 5))), "0 effects of 0 pairs"),
-    (lambda: cace_error(GOOD, [[1, 0]], [[float("inf"), 0]]), "finite numbers"),
-    (lambda: interval([1, 2, 3], ["a", "a", "a"]), "two groups at least"),
-    (lambda: interval([1, 2, 3], [0, 1]), "one group for each value")])
+    (lambda: cace_error(GOOD, [[1, 0]], [[float("inf"), 0]]), "finite numbers")])
 def test_refuses(call, says):
     with pytest.raises(UserError, match=says) as e:
         call()

@@ -1,13 +1,12 @@
 """Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant, choices made on dev."""
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.experiments import concept_effects as experiment
-from probebook.measures.concept_effects import DISTANCES, cace, contrast, icace_error, resampled
+from probebook.measures.concept_effects import DISTANCES, cace, icace_error
 from probebook.models.oracle import GlassOracle, Oracle
 
 
@@ -71,7 +70,7 @@ def test_the_board_has_the_floor_the_truth_and_the_best_constant(s):
 
 
 def test_strengths_are_chosen_on_dev(s, box):
-    chosen = experiment.directed(s, box, alphas=[.5, 50], radii=[.25, 20])
+    chosen = experiment.direction_explainers(s, box, alphas=[.5, 50], radii=[.25, 20])
     assert list(chosen) == ["LEACE", "AlterRep", "PGD"]
     true, asked = experiment.true_effects(box, s, "dev"), s.parts["dev"].asked
     for name, other in (("AlterRep", {"alpha": [.5, 50]}), ("PGD", {"eps": [.25, 20]})):
@@ -105,19 +104,6 @@ def test_oracles_give_the_exact_probabilities_and_effects(s):
 
 def test_shuffled_labels_go_together_and_stay_in_their_shares(s):
     names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
-    mixed = experiment.shuffled(s.train, 0)
+    mixed = experiment.shuffle_labels(s.train, 0)
     assert mixed.drop(columns=names).equals(s.train.drop(columns=names)) and not mixed[names].equals(s.train[names])
     assert (mixed[names].value_counts().sort_index() == s.train[names].value_counts().sort_index()).all()
-
-
-def test_means_over_drawn_groups_have_the_spread_of_their_groups():
-    rng = np.random.default_rng(0)
-    groups = pd.Series(np.repeat(range(400), 5))
-    values = pd.DataFrame({"a": rng.normal(size=400)[groups], "b": 1.0})
-    draws = resampled(values, groups, n=4000)
-    of_group = values.a.groupby(groups).first()
-    assert len(draws) == 4001 and draws.a[0] == pytest.approx(values.a.mean()) and np.allclose(draws.b, 1)
-    assert draws.a[1:].std() == pytest.approx(of_group.std(ddof=0) / 20, rel=.05)
-    found = contrast(draws.a)
-    assert found["low"] == pytest.approx(found["here"] - 1.96 * draws.a.std(), abs=.01)
-    assert [contrast(draws.a - shift)["verdict"] for shift in (-1, 0, 1)] == [1, 0, -1]

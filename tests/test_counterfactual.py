@@ -95,9 +95,9 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
     other = cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
     attack = PGD(probe, steps=3)
     for _ in range(2):                                                         # searched, then read
-        edited, failed = cp.Kept(attack).at(eps=.3)(h, to, return_failed=True)
+        edited, failed = cp.CachedAttack(attack).at(eps=.3)(h, to, return_failed=True)
         assert torch.equal(edited, attack.at(eps=.3)(h, to))
-        assert torch.equal(edited, cp.Kept(attack).at(eps=.3)(h, to))
+        assert torch.equal(edited, cp.CachedAttack(attack).at(eps=.3)(h, to))
         assert torch.equal(failed, probe(edited).argmax(1) != to)
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 1
     for changed, x, wanted in (
@@ -108,7 +108,7 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
         (PGD(probe, 0.3, steps=3), h, 1 - to),
         (APGD(probe, 0.3, steps=3), h, to),
     ):
-        assert torch.equal(cp.Kept(changed)(x, wanted), changed(x, wanted))
+        assert torch.equal(cp.CachedAttack(changed)(x, wanted), changed(x, wanted))
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 7
 
 

@@ -8,8 +8,13 @@ from scipy.stats import binomtest
 from probebook.base import UserError
 from probebook.corpora.probing_tasks.plain_sentences import generate
 from probebook.experiments import data_requirements as experiment
-from probebook.experiments.data_requirements import RATES, compare, noisy, right
-from probebook.measures.folds import parts, rotations
+from probebook.experiments.data_requirements import (
+    RATES,
+    add_noise,
+    compare,
+    correct_answers,
+)
+from probebook.measures.folds import assign_folds, rotations
 from probebook.measures.sample_size import mcnemar_power, recommend
 from probebook.models import load
 from probebook.probes import MLPProbe
@@ -59,25 +64,25 @@ def test_no_difference_has_no_power_and_the_n_of_one_answer():
 
 def test_the_probes_are_near_the_best_there_is_and_the_majority_is_not(world):
     for probe in ("linear", "mlp"):
-        accuracy = right(*world, SPLIT, probe, seeds=[0, 1]).mean()
+        accuracy = correct_answers(*world, SPLIT, probe, seeds=[0, 1]).mean()
         assert accuracy == pytest.approx(.933, abs=.03), probe                 # Φ(1.5)
-    majority = right(*world, SPLIT, "majority", seeds=[0, 1])
+    majority = correct_answers(*world, SPLIT, "majority", seeds=[0, 1])
     assert majority.shape == (2, 400) and majority.dtype == bool and majority.mean() == .5
 
 
 def test_without_draws_a_seed_is_only_start_and_order(world):
-    linear = right(*world, SPLIT, seeds=[0, 1], draw=False)
+    linear = correct_answers(*world, SPLIT, seeds=[0, 1], draw=False)
     assert (linear[0] == linear[1]).all()
     for probe in ("LogReg", "MLP-20"):
-        found = right(*world, SPLIT, probe, seeds=[0, 1], draw=False, epochs=8)
+        found = correct_answers(*world, SPLIT, probe, seeds=[0, 1], draw=False, epochs=8)
         assert (found[0] != found[1]).any() and found.mean() == pytest.approx(.933, abs=.03), probe
-        assert (found[1:] == right(*world, SPLIT, probe, seeds=[1], draw=False, epochs=8)).mean() > .99
+        assert (found[1:] == correct_answers(*world, SPLIT, probe, seeds=[1], draw=False, epochs=8)).mean() > .99
 
 
 def test_the_search_takes_the_best_of_the_batch_sizes_that_are_given(world):
     h, z = world[0], torch.tensor(world[1])
     part = {name: np.flatnonzero(SPLIT == name) for name in ("train", "dev", "test")}
-    found = right(h, z, SPLIT, "LogReg", seeds=[2], draw=False, epochs=3, batches=[64])
+    found = correct_answers(h, z, SPLIT, "LogReg", seeds=[2], draw=False, epochs=3, batches=[64])
     search = dict(layers=[0], widths=[20], lrs=RATES, batches=[64], epochs=3, patience=5, seeds=[2])
     probe = MLPProbe.grid(**search).fit(h[part["train"]], z[part["train"]], h[part["dev"]], z[part["dev"]])
     assert (found[0] == (probe(h[part["test"]]).argmax(1) == z[part["test"]]).numpy()).all()
@@ -85,40 +90,40 @@ def test_the_search_takes_the_best_of_the_batch_sizes_that_are_given(world):
 
 def test_power_grows_with_noise_and_with_size(world):
     h, z = world
-    clean = right(h, z, SPLIT)
-    powers = [compare(clean, right(noisy(h, scale), z, SPLIT), 5).power for scale in (0, .1, .5, 1)]
+    clean = correct_answers(h, z, SPLIT)
+    powers = [compare(clean, correct_answers(add_noise(h, scale), z, SPLIT), 5).power for scale in (0, .1, .5, 1)]
     assert powers[0] == 0 and powers == sorted(powers) and powers[-1] > .999
     small = np.concatenate([np.flatnonzero(SPLIT == name)[:size] for name, size in [("train", 40), ("dev", 10),
                                                                                     ("test", 40)]])
-    few = [right(states[small], z[small], SPLIT[small]) for states in (h, noisy(h, 1))]
+    few = [correct_answers(states[small], z[small], SPLIT[small]) for states in (h, add_noise(h, 1))]
     assert compare(*few, 5).power < powers[-1] - .2
 
 
 def test_the_same_states_and_seeds_give_the_same_and_other_seeds_are_seldom_told_apart(world):
     h, z = world
-    one = right(h, z, SPLIT, seeds=range(5))
-    assert (one == right(h, z, SPLIT, seeds=range(5))).all() and (one[2:3] == right(h, z, SPLIT, seeds=[2])).all()
-    again = right(h, z, SPLIT, seeds=range(5, 45)).reshape(2, 20, -1)
+    one = correct_answers(h, z, SPLIT, seeds=range(5))
+    assert (one == correct_answers(h, z, SPLIT, seeds=range(5))).all() and (one[2:3] == correct_answers(h, z, SPLIT, seeds=[2])).all()
+    again = correct_answers(h, z, SPLIT, seeds=range(5, 45)).reshape(2, 20, -1)
     p = [binomtest(int((a & ~b).sum()), max(1, int((a ^ b).sum()))).pvalue for a, b in zip(*again)]
     assert compare(*again, 5).power < .25 and np.mean(np.array(p) <= .05) <= .05
-    mlp = right(h, z, SPLIT, "mlp", seeds=[3], epochs=2)
-    assert (mlp == right(h, z, SPLIT, "mlp", seeds=[3], epochs=2)).all()
+    mlp = correct_answers(h, z, SPLIT, "mlp", seeds=[3], epochs=2)
+    assert (mlp == correct_answers(h, z, SPLIT, "mlp", seeds=[3], epochs=2)).all()
 
 
 def test_a_seed_draws_the_same_training_items_whatever_the_states(world):
     h, z = world
-    assert (right(h, z, SPLIT) == right(h.clone(), list(z), list(SPLIT))).all()
+    assert (correct_answers(h, z, SPLIT) == correct_answers(h.clone(), list(z), list(SPLIT))).all()
     turned = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(1)))[0]
-    assert (right(h, z, SPLIT) == right(h @ turned, z, SPLIT)).mean() > .999            # the probe sees no axes
+    assert (correct_answers(h, z, SPLIT) == correct_answers(h @ turned, z, SPLIT)).mean() > .999            # the probe sees no axes
 
 
 def test_in_folds_each_item_is_judged_once_by_a_probe_that_has_not_seen_it(world):
     h, z = world
     found = experiment.in_folds(h, z, seed=4)
     split = np.full(len(z), "train")
-    _, dev, test = list(rotations(parts(z, seed=4)))[2]
+    _, dev, test = list(rotations(assign_folds(z, seed=4)))[2]
     split[dev], split[test] = "dev", "test"
-    assert found.shape == (6,) and found[2] == right(h, z, split, seeds=[2]).mean()
+    assert found.shape == (6,) and found[2] == correct_answers(h, z, split, seeds=[2]).mean()
     assert found.mean() == pytest.approx(.933, abs=.03)                                   # Φ(1.5)
     shuffled = np.random.default_rng(0).permutation(z)
     assert experiment.in_folds(h, shuffled).mean() == pytest.approx(.5, abs=.07)
@@ -126,8 +131,8 @@ def test_in_folds_each_item_is_judged_once_by_a_probe_that_has_not_seen_it(world
 
 def test_noise_has_the_given_deviation():
     h = torch.zeros(2000, 20)
-    assert noisy(h, .3).std().item() == pytest.approx(.3, rel=.02) and (noisy(h, 0) == h).all()
-    assert (noisy(h, 1, 0) == noisy(h, 1, 0)).all() and (noisy(h, 1, 0) != noisy(h, 1, 1)).all()
+    assert add_noise(h, .3).std().item() == pytest.approx(.3, rel=.02) and (add_noise(h, 0) == h).all()
+    assert (add_noise(h, 1, 0) == add_noise(h, 1, 0)).all() and (add_noise(h, 1, 0) != add_noise(h, 1, 1)).all()
 
 
 def test_data_sets_are_balanced_cut_without_changing_splits_and_drawn_by_seed():
@@ -165,8 +170,8 @@ def test_states_by_encoder_and_pooling(tmp_path, monkeypatch):
     (lambda: experiment.states(["A."], "pocket-english first"), "pooler, cls, mean, max, last"),
     (lambda: experiment.states(["A."], "pocket-english-gpt cls"), "use last, max or mean"),
     (lambda: experiment.states(["A."], "glove.txt cls"), "only the mean"),
-    (lambda: right(torch.zeros(9, 2), np.zeros(9), SPLIT[:9], "linear"), "train, dev and test"),
-    (lambda: right(torch.zeros(900, 2), np.arange(900) % 2, SPLIT, "tree"), "linear, majority, mlp"),
+    (lambda: correct_answers(torch.zeros(9, 2), np.zeros(9), SPLIT[:9], "linear"), "train, dev and test"),
+    (lambda: correct_answers(torch.zeros(900, 2), np.arange(900) % 2, SPLIT, "tree"), "linear, majority, mlp"),
     (lambda: compare(np.ones((2, 8)), np.ones((2, 9)), 5), "two alike"),
     (lambda: compare(np.ones((2, 8)), np.full((2, 8), .5), 5), "of 0 and 1")])
 def test_errors_are_one_line_that_says_what_would_be_right(wrong, match):

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
 from probebook.base import UserError
-from probebook.measures.folds import fold_test, parts, rotations
+from probebook.measures.folds import assign_folds, fold_test, rotations
 
 GAPS = np.array([.03, -.01, .02, .05, 0, .01])
 
@@ -12,7 +12,7 @@ GAPS = np.array([.03, -.01, .02, .05, 0, .01])
 def test_every_item_is_tested_once_and_splits_are_stratified_and_4_1_1():
     z = np.repeat([0, 1, 2], [60, 36, 24])
     tested = []
-    for train, dev, test in rotations(parts(z, seed=3)):
+    for train, dev, test in rotations(assign_folds(z, seed=3)):
         assert sorted([*train, *dev, *test]) == list(range(120))
         assert [np.bincount(z[rows]).tolist() for rows in (train, dev, test)] == [[40, 24, 16], [10, 6, 4], [10, 6, 4]]
         tested += test.tolist()
@@ -21,9 +21,9 @@ def test_every_item_is_tested_once_and_splits_are_stratified_and_4_1_1():
 
 def test_folds_of_a_class_differ_by_one_item_at_most_and_are_drawn_by_seed():
     z = np.repeat([0, 1], [20, 31])
-    counts = [np.bincount(parts(z, 6)[z == c]) for c in (0, 1)]
+    counts = [np.bincount(assign_folds(z, 6)[z == c]) for c in (0, 1)]
     assert all(np.ptp(c) == 1 and len(c) == 6 for c in counts)
-    assert (parts(z) == parts(z)).all() and (parts(z) != parts(z, seed=1)).any()
+    assert (assign_folds(z) == assign_folds(z)).all() and (assign_folds(z) != assign_folds(z, seed=1)).any()
 
 
 def test_without_a_correction_it_is_students_test():
@@ -67,7 +67,7 @@ def test_dependent_folds_alarm_falsely_and_the_correction_holds():
 
 
 @pytest.mark.parametrize("wrong, match", [
-    (lambda: parts([0, 1] * 3), "k items of each class"), (lambda: parts([0] * 9, 2), "at least 3 folds"),
+    (lambda: assign_folds([0, 1] * 3), "k items of each class"), (lambda: assign_folds([0] * 9, 2), "at least 3 folds"),
     (lambda: fold_test([.1]), "at least 2 folds"), (lambda: fold_test([.1, np.nan]), "finite"),
     (lambda: fold_test(GAPS, -1), "at least 0"), (lambda: fold_test(GAPS, margin=0), "above 0")])
 def test_errors_say_what_would_be_right(wrong, match):

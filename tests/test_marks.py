@@ -3,8 +3,13 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.experiments.data_requirements import marks, share_enough, sufficient, true_power
-from probebook.measures.sample_size import mcnemar_power, needed_exactly, verdict
+from probebook.experiments.data_requirements import (
+    least_training_items,
+    marks,
+    share_enough,
+    true_power,
+)
+from probebook.measures.sample_size import items_needed_exactly, mcnemar_power, verdict
 
 
 def test_marks_by_hand():
@@ -26,13 +31,13 @@ def test_without_learning_the_true_power_is_mcnemars_and_the_least_number_the_kn
     rates = np.array([[[.125, .075]] * 3] * 2)
     assert true_power(1000, [10, 1000], rates) == pytest.approx(mcnemar_power(.125, .075, 250))
     assert true_power(1000, [10, 1000], rates, sign=-1) == 0
-    assert sufficient([64, 1000], rates) == pytest.approx(4 * needed_exactly(.125, .075), rel=.05)
-    assert sufficient([64, 1000], rates[..., ::-1], sign=-1) == sufficient([64, 1000], rates)
+    assert least_training_items([64, 1000], rates) == pytest.approx(4 * items_needed_exactly(.125, .075), rel=.05)
+    assert least_training_items([64, 1000], rates[..., ::-1], sign=-1) == least_training_items([64, 1000], rates)
 
 
 def test_curves_that_cross_need_the_training_items_of_the_crossing():
     sizes, cross = [64, 4096, 4097], np.array([[[.0, .3]], [[.0, .3]], [[.3, .0]]])
-    assert sufficient(sizes, cross) == pytest.approx(4097, rel=.06)
+    assert least_training_items(sizes, cross) == pytest.approx(4097, rel=.06)
     assert true_power(512, sizes, cross) == 0 and true_power(512, sizes, cross, sign=-1) > .99
 
 

@@ -63,12 +63,12 @@ def test_the_papers_recipes(made, name, heads, lr):
     ("stories", "stories"), ("coqa:dev", "coqa:train"), ("hotpotqa:dev_100", "hotpotqa:train_100"),
     ("coqa:train", "coqa:train"), ("coqa:dev/my-dev.json", "coqa:dev/my-train.json")])
 def test_readers_are_trained_on_other_stories_than_they_are_asked_about(source, where):
-    assert experiment.trained(source) == where
+    assert experiment.training_source(source) == where
 
 
 def test_a_file_without_a_training_part_is_refused():
     with pytest.raises(UserError, match="…train… beside it"):
-        experiment.trained("coqa:dev/my.json")
+        experiment.training_source("coqa:dev/my.json")
 
 
 PAGES = {"01_stories_and_models": {"n": 4, "regimes": ["ot", "ibt"]},

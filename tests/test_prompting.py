@@ -11,8 +11,8 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.experiments.semantic_faithfulness import choices, hand_edited
-from probebook.measures.free_answers import RULES, heard, within
+from probebook.experiments.semantic_faithfulness import choices, read_hand_edits
+from probebook.measures.free_answers import RULES, contains_gold, interpret
 from probebook.models import load, prompting
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 from probebook.models.training.text import train_vocabulary
@@ -128,29 +128,29 @@ def test_choices_have_gold_first_and_words_of_its_type(table):
     ("I do not know", [..., ..., "unknown"]), ("It cannot be determined.", [..., ..., "unknown"]),
     ("Tom did not go", ["Tom did not go"] * 3), ("nobody", ["nobody"] * 3), ("", [""] * 3)])
 def test_what_is_heard(text, means):
-    assert [heard([text], rule)[0] for rule in RULES] == [text if m is ... else m for m in means]
+    assert [interpret([text], rule)[0] for rule in RULES] == [text if m is ... else m for m in means]
 
 
 def test_gold_within_is_whole_words():
     answers, gold = ["The kitten was white.", "a whiteish cat", "no", ""], ["white", "white", "No.", "x"]
-    assert within(answers, gold).tolist() == [1, 0, 1, 0]
+    assert contains_gold(answers, gold).tolist() == [1, 0, 1, 0]
     with pytest.raises(UserError, match="rule 'loose'"):
-        heard(["yes"], "loose")
+        interpret(["yes"], "loose")
     with pytest.raises(UserError, match="as many of each"):
-        within(["a"], [])
+        contains_gold(["a"], [])
 
 
 def test_edits_by_hand_are_read(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("story,modified,question,answer,who\nAnn sat.,Ann stood.,Did Ann sit?,Yes,me\n")
-    before, after = hand_edited(str(path))
+    before, after = read_hand_edits(str(path))
     assert before.answer.tolist() == ["yes"] and after.answer.tolist() == ["no"] and after.gold.tolist() == ["yes"]
     assert (before.story[0], after.story[0]) == ("Ann sat.", "Ann stood.")
     path.write_text("story,modified,question,answer\na,b,c,maybe\n")
     with pytest.raises(UserError, match="must be yes or no"):
-        hand_edited(str(path))
+        read_hand_edits(str(path))
     path.write_text("story,question,answer\na,c,yes\n")
     with pytest.raises(UserError, match="no column modified"):
-        hand_edited(str(path))
+        read_hand_edits(str(path))
     with pytest.raises(UserError, match="not read"):
-        hand_edited(str(tmp_path / "none.csv"))
+        read_hand_edits(str(tmp_path / "none.csv"))

@@ -77,10 +77,10 @@ def test_equal_probabilities_are_found_different_at_most_as_often_as_alpha():
 
 @pytest.mark.parametrize("a, b", [(.1, .05), (.3, .25), (.02, .01)])
 def test_the_size_needed_reaches_the_power_and_the_approximation_is_near(a, b):
-    n = size.needed_exactly(a, b)
+    n = size.items_needed_exactly(a, b)
     assert size.mcnemar_power(a, b, n) >= .8 > size.mcnemar_power(a, b, n - 1)
-    assert size.needed(a, b) == pytest.approx(n, rel=.12)
-    assert np.isinf(size.needed(a, a))
+    assert size.items_needed(a, b) == pytest.approx(n, rel=.12)
+    assert np.isinf(size.items_needed(a, a))
 
 
 def pilot(n, only_a, only_b, right=.6):
@@ -96,14 +96,14 @@ def test_the_verdict_on_a_pilot():
     found = size.verdict(*open_, dim=768)
     assert found.delta == pytest.approx(.04) and found.low < 0 < found.high
     assert found.paper == size.recommend(.04, 768) and found.correct == size.recommend(.04, 768, "correct")
-    assert found.by_power == np.ceil(4 * size.needed(.12, .08)) and found.power_low < found.by_power
+    assert found.by_power == np.ceil(4 * size.items_needed(.12, .08)) and found.power_low < found.by_power
     assert found.power_high == np.inf                     # the interval of the difference holds 0
     assert size.verdict(*(np.stack([x] * 5) for x in open_), dim=768) == found
     assert size.verdict(clear[0], clear[0]).paper is None
 
 
 def test_the_items_for_a_difference_that_matters_depend_on_the_disagreement_alone():
-    items = size.for_difference(np.array([.2, .05, .01]))
+    items = size.items_for_difference(np.array([.2, .05, .01]))
     powers = [size.mcnemar_power((p + .02) / 2, (p - .02) / 2, int(n / 4)) for p, n in zip((.2, .05, .02), items)]
     assert powers[:2] == [pytest.approx(.9, abs=.02)] * 2 and powers[2] > .9             # never below the difference
     pilots = [pilot(400, a, .2 - a) for a in (.1, .15, .2)]
@@ -112,7 +112,7 @@ def test_the_items_for_a_difference_that_matters_depend_on_the_disagreement_alon
 
 def test_the_interval_of_the_size_holds_the_right_one_as_often_as_it_says():
     rng, a, b, n = np.random.default_rng(0), .2, .1, 400
-    right, hits = 4 * size.needed(a, b), 0
+    right, hits = 4 * size.items_needed(a, b), 0
     for _ in range(300):
         table = rng.choice(3, size=n, p=[a, b, 1 - a - b])
         found = size.verdict(table == 0, table == 1, draws=1000)
@@ -147,7 +147,7 @@ def test_the_command_line(tmp_path):
     says = lambda *words: CliRunner().invoke(app, ["sample-size", *map(str, words)])         # noqa: E731
     found = says("--acc-a", .71, "--acc-b", .68, "--dim", 768)
     assert found.exit_code == 0 and f"{size.recommend(.71 - .68, 768):,}" in found.output
-    fewest, most = (4 * size.needed(*p) for p in [(.03, 0), (.71 * .32, .68 * .29)])
+    fewest, most = (4 * size.items_needed(*p) for p in [(.03, 0), (.71 * .32, .68 * .29)])
     assert f"{np.ceil(fewest):,.0f} (nested errors) to {np.ceil(most):,.0f}" in found.output
     for name, right in zip("ab", pilot(2000, .15, .05)):
         pd.DataFrame({"seed 1": right.astype(int)}).to_csv(tmp_path / f"{name}.csv", index=False)
@@ -157,7 +157,7 @@ def test_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("call, says", [
-    (lambda: size.of_accuracies(71, 68, 768), "shares between 0 and 1"),
+    (lambda: size.from_accuracies(71, 68, 768), "shares between 0 and 1"),
     (lambda: size.recommend(0, 768), "delta=0: a difference of two accuracies"),
     (lambda: size.recommend(5, 768), "as a share"),
     (lambda: size.recommend(.1, 0), "dim=0: the width"),
@@ -166,7 +166,7 @@ def test_the_command_line(tmp_path):
     (lambda: size.mcnemar_power(.2, .1, 0), "at least one item"),
     (lambda: size.mcnemar_power(.2, .1, 10, method="guess"), "'exact' or 'simulate'"),
     (lambda: size.mcnemar_power(.2, .1, 10, test="t"), "one of exact, chi2"),
-    (lambda: size.needed_exactly(.1, .1), "no number of items"),
+    (lambda: size.items_needed_exactly(.1, .1), "no number of items"),
     (lambda: size.verdict([1, 0], [1, 0, 1]), "two alike"),
     (lambda: size.verdict([.5, 1], [1, 0]), "of 0 and 1"),
 ])

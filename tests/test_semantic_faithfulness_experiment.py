@@ -78,13 +78,13 @@ def untrained():
 
 def test_inside_are_the_states_that_the_heads_read(untrained):
     table = stories.generate(3, seed=5)
-    said, cls, q, ids, tokens = experiment.inside(untrained, table, tokens=True)
+    said, cls, q, ids, tokens = experiment.reader_states(untrained, table, tokens=True)
     assert cls.shape == (5, len(table), 256) and q.shape == (len(table), 256)
     assert said.equals(untrained(table))                                            # known from that reading
     for place, of, h, at in untrained.states(table):
         assert np.allclose(h[at], cls[-1, place], atol=1e-5)
         assert (ids[place] == of).all() and np.allclose(h, tokens[place], atol=1e-5)
-    assert experiment.inside(untrained, table.iloc[:2])[3:] == ([], [])
+    assert experiment.reader_states(untrained, table.iloc[:2])[3:] == ([], [])
     asked = FittedReader(untrained.recipe, untrained.net)(table)
     assert (said.said == asked.said).all() and np.allclose(said.unknown, asked.unknown, atol=1e-4)
     head, d = untrained.net.heads.spoken, 256
@@ -97,4 +97,4 @@ def test_inside_are_the_states_that_the_heads_read(untrained):
 def test_only_tagging_readers_have_a_summary():
     recipe = Reader(heads="typed")
     with pytest.raises(UserError, match="tagging"):
-        experiment.inside(FittedReader(recipe, Network(recipe)), stories.generate(1))
+        experiment.reader_states(FittedReader(recipe, Network(recipe)), stories.generate(1))

@@ -74,7 +74,7 @@ def test_the_areas_interval_is_that_of_a_known_world_and_wider_for_larger_groups
 @pytest.mark.parametrize("call, says", [
     (lambda: spec.slopes(np.ones((4, 3)), [0, 0, 1, 1]), "at least 3"),
     (lambda: spec.scores([1, 2], [True, True]), "texts of both kinds"),
-    (lambda: spec.area([1, 2], [True, False, True]), "one metric a text")])
+    (lambda: spec.area([1, 2], [True, False, True]), "one metric per text")])
 def test_bad_input_gets_one_line(call, says):
     with pytest.raises(UserError, match=says) as error:
         call()

@@ -47,13 +47,13 @@ def test_known_winners_are_found_and_their_rates(wide):
     two, one = two.loc[["BERT-base"]], one.loc["BERT-base"]
     winner = rng.integers(0, 3, len(two))
     older = pd.Series(two.to_numpy()[np.arange(len(two)), winner], two.index)
-    row = audit.regenerated(wide, older).iloc[0]
+    row = audit.rates_from_older_values(wide, older).iloc[0]
     above = one.to_numpy()[np.arange(len(one)), winner] > .5
     free = unspecified(one.index)
     assert row["none"] == 0 and row["none, others"] > .5
     assert row["tpr least"] <= above[free].mean() <= row["tpr most"] < row["tpr least"] + .05
     assert row["tnr least"] <= (~above[~free]).mean() <= row["tnr most"]
-    assert audit.regenerated(wide, older.iloc[:0]) is None
+    assert audit.rates_from_older_values(wide, older.iloc[:0]) is None
 
 
 def test_areas_and_their_control(wide):

@@ -42,7 +42,7 @@ def test_shares_at_years_are_the_shares_of_dated_texts():
     assert found.shape == (3, 2, 3) and np.allclose(found.sum(2), 100)
     alone = shares(experiment.masses(["In 1950: The woman said that [MASK] was late."], "pocket-english"))
     assert np.allclose(found[1, 1], alone[0], atol=1e-3)
-    assert experiment.dated(["A."], 1901) == ["In 1901: A."]
+    assert experiment.add_year(["A."], 1901) == ["In 1901: A."]
 
 
 def test_192_of_576_texts_of_two_persons_are_well_specified():

@@ -230,7 +230,7 @@ def sample_size(acc_a: _option(float | None, "accuracy of A on a pilot, a share"
     if pilot_a and pilot_b and acc_a is acc_b is None:
         lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
     elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
-        lines = size.of_accuracies(acc_a, acc_b, dim)
+        lines = size.from_accuracies(acc_a, acc_b, dim)
     else:
         raise UserError("give --acc-a and --acc-b, or --pilot-a and --pilot-b")
     for name, value in lines.items():

@@ -1,4 +1,4 @@
-"""Tables as pages show them: texts that wrap, changes in a few letters."""
+"""Tables as pages show them: runs side by side, texts that wrap, changes in a few letters."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -9,34 +9,54 @@ from pandas.io.formats.style import Styler
 
 
 def escape() -> None:
-    """From now on styled tables show text as it is written, also `<b>` and `&`: pandas' own template takes it as HTML.
+    """Make styled tables show text as it is written, also `<b>` and `&`.
 
-    That of plain tables escapes it."""
+    pandas' template of styled tables takes text as HTML; that of plain tables escapes it."""
     blank, shown = '"&nbsp;"', "c.display_value"
-    source = Styler.env.loader.get_source(Styler.env, "html_table.tpl")[0].replace("caption}}", "caption|e}}")
-    source = source.replace(f"{{{{{shown}}}}}", f"{{{{{shown} if {shown} == {blank} else {shown}|e}}}}")
-    Styler.template_html_table = Styler.env.from_string(source.replace("caption[0]}}", "caption[0]|e}}"))
+    source = Styler.env.loader.get_source(Styler.env, "html_table.tpl")[0]
+    source = source.replace("caption}}", "caption|e}}")
+    escaped = f"{{{{{shown} if {shown} == {blank} else {shown}|e}}}}"
+    source = source.replace(f"{{{{{shown}}}}}", escaped)
+    template = source.replace("caption[0]}}", "caption[0]|e}}")
+    Styler.template_html_table = Styler.env.from_string(template)
+
+
+def side_by_side(published: pd.Series | pd.DataFrame,
+                 stored: Mapping[str, pd.Series | pd.DataFrame],
+                 here: pd.Series | pd.DataFrame) -> pd.DataFrame:
+    """Published figures, stored runs (by name) and this run, on the rows and columns of this run.
+
+    Series become the columns published, …, this run. Of tables, each row is followed by itself in
+    the next source; the index gains the level run."""
+    sources = {"published": published, **stored, "this run": here}
+    if isinstance(here, pd.Series):
+        return pd.DataFrame({run: one.reindex(here.index) for run, one in sources.items()})
+    aligned = {run: one.reindex(here.index)[list(here)] for run, one in sources.items()}
+    side = pd.concat(aligned, names=["run", here.index.name]).swaplevel()
+    return side.sort_index(level=0, sort_remaining=False)
 
 
 def texts(frame: pd.DataFrame) -> Styler:
-    """A table without its index, the columns with "text" in their names wrapped."""
+    """A table without its index; columns with "text" in their names wrap."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}
     whole = frame.style.hide().set_properties(**{"vertical-align": "top"})
     return whole.set_properties(list(frame.filter(like="text")), **wrap)
 
 
 def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
-    """Vectors over the classes, one a row, with their signs."""
-    return pd.DataFrame({name: v.detach().tolist() for name, v in rows.items()}, columns).T.style.format("{:+.2f}")
+    """Vectors over the classes, one per row, with their signs."""
+    values = {name: v.detach().tolist() for name, v in rows.items()}
+    return pd.DataFrame(values, columns).T.style.format("{:+.2f}")
 
 
 def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
     digits = int(number[number.index(".") + 1])
-    return (frame.set_axis(rows).round(digits) + 0).style.format(number, na_rep="–")            # + 0: no -0.00
+    rounded = frame.set_axis(rows).round(digits) + 0                        # + 0: no -0.00
+    return rounded.style.format(number, na_rep="–")
 
 
-def listed(values: Mapping[str, float], form: str = ".2f") -> str:
-    """Numbers by name for a sentence: "0.43 (ot), 0.16 (ibt)"; `values`: a Series or a dict."""
-    return ", ".join(f"{value:{form}} ({name})" for name, value in values.items())
+def listed(values: Mapping[str, float], form: str = ".2f", name: str = "({})") -> str:
+    """Numbers (a Series or a dict) and their names for a sentence: "0.43 (ot), 0.16 (ibt)"."""
+    return ", ".join(f"{value:{form}} {name.format(key)}" for key, value in values.items())

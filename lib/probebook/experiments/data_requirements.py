@@ -1,8 +1,9 @@
-"""Chapter 3's experiment (Zhu et al. 2022, § 4): data sets of many sizes, states, probes, power of a comparison.
+"""Chapter 3's experiment: data sets of many sizes, states, probes, power of a comparison.
 
-A configuration is a task, an encoder with a pooling, and a probe. A data set is drawn once at its largest (`prepare`),
-embedded once (`states`), and cut to size (`rows`); `right` probes it, `compare` judges two such probings. At the end
-the marks of rules that say how many items a comparison needs, where the truth is known."""
+Zhu et al. (2022), § 4. A configuration is a task, an encoder with a pooling, and a probe. A data
+set is drawn once at its largest (`prepare`), embedded once (`states`), and cut to size (`rows`);
+`correct_answers` probes it, `compare` judges two such probings. At the end stand the marks of rules
+that say how many items a comparison needs, in worlds whose truth is known."""
 from __future__ import annotations
 
 import re
@@ -14,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from probebook.base import UserError
 from probebook.corpora import probing_tasks
-from probebook.measures.folds import parts, rotations
+from probebook.measures.folds import assign_folds, rotations
 from probebook.measures.sample_size import TRAIN_TO_TEST, mcnemar_power, recommend
 from probebook.models import static
 from probebook.models.embedding import embed_poolings
@@ -25,17 +28,21 @@ from probebook.models.twins import encoder
 from probebook.probes import LinearProbe, MLPProbe
 
 POOLINGS = {"pooler": "[CLS]", "cls": "[CLS]", "mean": "mean", "max": "max", "last": "last"}
-PENALTIES = (.1, 10.0)                                                           # C of a linear probe
-RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                                           # paper, appendix C.4, as SEARCH
+PENALTIES = (.1, 10.0)                                    # C of a linear probe
+RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                    # paper, appendix C.4, as SEARCH
 SEARCH = {"widths": (20,), "lrs": RATES, "batches": (8, 16, 32, 64), "epochs": 50, "patience": 5}
 GRIDS = {"mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
-         "LogReg": {"layers": (0,), **SEARCH}, "MLP-20": {"layers": (1,), **SEARCH}}
+         "LogReg": {"layers": (0,), **SEARCH},
+         "MLP-20": {"layers": (1,), **SEARCH}}
 
 
-def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024, seed: int = 0) -> pd.DataFrame:
-    """The largest data set: text, z and split (train, dev, test as 4:1:1), `per_class` training texts of each class.
+def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024,
+            seed: int = 0) -> pd.DataFrame:
+    """The largest data set: text, z and split (train, dev, test as 4:1:1).
 
-    `source`: "plain", "wikitext2" or "english", of which `n` sentences are drawn, or a folder with SentEval's files."""
+    - `source`: "plain", "wikitext2" or "english", or a folder with SentEval's files
+    - `n`: sentences drawn from a source that is no folder
+    - `per_class`: training texts of each class"""
     if source in probing_tasks.SOURCES:
         table = probing_tasks.generate(task, _sentences(source, n, seed), seed=seed)
     else:
@@ -44,106 +51,131 @@ def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 
 
 
 @lru_cache(maxsize=1)
-def _sentences(source, n, seed):
-    """Drawn once for the tasks of a page."""
+def _sentences(source: str, n: int, seed: int) -> tuple:
+    """Sentences, drawn once for all tasks of a page."""
     return tuple(probing_tasks.sentences(source, n, seed))
 
 
 def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
-    """Rows of a prepared table that make a data set of another size, drawn by `seed`; no row changes its split."""
-    return probing_tasks.subset(table.assign(row=range(len(table))), per_class, seed).row.to_numpy(copy=True)
+    """Rows of a prepared table that make a smaller data set; no row changes its split."""
+    numbered = table.assign(row=range(len(table)))
+    return probing_tasks.subset(numbered, per_class, seed).row.to_numpy(copy=True)
 
 
-def states(texts: Sequence[str], configuration: str, source: str = "plain") -> torch.Tensor:
-    """h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last", "random:bert-base-cased cls".
+def states(texts: Sequence[str], configuration: str, source: str = "plain") -> Tensor:
+    """States h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last".
 
-    NAME: any encoder's; with "random:" before it the same network with random weights, with "corrupted-200:" its twin
-    after 200 steps on shuffled words of sentences of `source` (of WikiText-2's if that is none of the book's sources);
-    or word vectors: pocket-vectors, pocket-vectors-100 (its first 100 dimensions), a file (.txt, .vec). POOLING, of the
-    last layer: "pooler" (what BERT's sentence classifiers read), "cls", "mean", "max" or "last" token. Raises UserError
-    for what is neither."""
+    NAME is one of
+
+    - an encoder; "random:NAME", the same network with random weights; or "corrupted-200:NAME",
+      after 200 training steps on shuffled words of sentences of `source` (WikiText-2, if that is
+      none of the book's sources)
+    - word vectors: pocket-vectors, pocket-vectors-100 (its first 100 dimensions), or a file (.txt,
+      .vec)
+
+    POOLING, on the last layer, is "pooler" (what BERT's sentence classifiers read), "cls", "mean",
+    "max" or "last" (token). UserError for anything else."""
     name, _, pooling = configuration.rpartition(" ")
     if not name or pooling not in POOLINGS:
-        raise UserError(f"configuration {configuration!r}: a name, a space and one of {', '.join(POOLINGS)}, as in "
-                        "'pocket-english mean'")
+        raise UserError(f"configuration {configuration!r}: a name, a space and one of "
+                        f"{', '.join(POOLINGS)}, as in 'pocket-english mean'")
     vectors = re.fullmatch(r"(pocket-vectors|.*\.(?:txt|vec))(?:-(\d+))?", name)
     if vectors:
         if pooling != "mean":
-            raise UserError(f"configuration {configuration!r}: of word vectors there is only the mean")
+            raise UserError(f"configuration {configuration!r}: of word vectors there is only the "
+                            "mean")
         found = static.load(vectors[1])
         return (found.at(int(vectors[2])) if vectors[2] else found)(texts)
     model = encoder(name, source)
     if pooling in ("cls", "pooler") and model.kind == "causal":
-        raise UserError(f"configuration {configuration!r}: the first token of a left-to-right model sees nothing else; "
-                        "use last, max or mean")
+        raise UserError(f"configuration {configuration!r}: the first token of a left-to-right "
+                        "model sees nothing else; use last, max or mean")
     h = embed_poolings(texts, model)[POOLINGS[pooling]]
     return model.pooler(h.to(model.device)).float().cpu() if pooling == "pooler" else h
 
 
-def noisy(h: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
+def add_noise(h: Tensor, scale: float, seed: int = 0) -> Tensor:
     """States with Gaussian noise of standard deviation `scale` on every coordinate (§ 4.3)."""
     return h + scale * torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
 
 
-def right(h: torch.Tensor, z, split, probe: str = "linear", seeds: Sequence[int] = range(5), draw: bool = True,
-          epochs: int | None = None, batches: Sequence[int] = ()) -> np.ndarray:
-    """Is each test item classified rightly by the probe of each seed? bool [seeds, test items].
+def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "linear",
+                    seeds: Sequence[int] = range(5), draw: bool = True, epochs: int | None = None,
+                    batches: Sequence[int] = ()) -> np.ndarray:
+    """Which test items the probe of each seed classifies correctly; bool [seeds, test items].
 
-    h [n, d], z [n], split [n] of "train", "dev", "test". A seed draws as many training rows as there are, with
-    replacement within each class, the same ones whatever h and probe; without `draw` all train on all rows, as in the
-    paper. `probe`: "linear" (with the best on dev of PENALTIES), "majority", or one of GRIDS: "mlp" (one layer of 20
-    units, few epochs), "LogReg" and "MLP-20" by the paper's SEARCH. Of these the seed is also that of start and order,
-    and all settings and seeds are trained together; `epochs`, `batches` (of SEARCH): instead of their own. Of equals on
-    dev the first is taken. Raises UserError for another probe or a split without rows."""
+    - `h` [n, d], `z` [n], `split` [n]: states, labels, and "train", "dev" or "test"
+    - `probe`: "linear" (the best on dev of PENALTIES), "majority", or one of GRIDS: "mlp" (one
+      layer of 20 units, few epochs), "LogReg" and "MLP-20" by the paper's SEARCH. All settings and
+      seeds of a grid are trained together; the seed also sets a grid's start and order
+    - `draw`: a seed draws as many training rows as there are, with replacement within each class,
+      and the same ones for every h and probe. If False, all seeds train on all rows, as in the
+      paper
+    - `epochs`, `batches` (of SEARCH): replace those of the grid
+
+    Of probes that are equal on dev the first is taken. UserError for another probe, or a split
+    without rows."""
     z, split = torch.as_tensor(np.array(z)), np.asarray(split)
     train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
     if not len(h) == len(z) == len(split) or not min(map(len, (train, dev, test, seeds))):
-        raise UserError(f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} seeds: one of each an "
-                        "item, items in train, dev and test, and at least one seed")
+        raise UserError(f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} "
+                        "seeds: one of each per item, items in train, dev and test, and at least "
+                        "one seed")
     x, classes = h[train], z[train]
-    rows = {seed: _drawn(classes.numpy(), seed) if draw else np.arange(len(train)) for seed in seeds}
+    rows = {seed: _drawn(classes.numpy(), seed) if draw else np.arange(len(train))
+            for seed in seeds}
     if probe == "majority":
         guesses = [torch.bincount(classes).argmax()] * len(seeds)
     elif probe == "linear":
-        guesses = [_linear(x[r], classes[r], h[dev], z[dev])(h[test]).argmax(1) for r in rows.values()]
+        guesses = [_linear(x[r], classes[r], h[dev], z[dev])(h[test]).argmax(1)
+                   for r in rows.values()]
     elif probe in GRIDS:
         settings = GRIDS[probe] | ({"epochs": epochs} if epochs else {})
-        settings |= {"batches": batches} if batches and "batches" in settings else {}
-        fitted = MLPProbe.grid(**settings, seeds=tuple(rows)).fit_seeds(x, classes, h[dev], z[dev], rows)
+        if batches and "batches" in settings:
+            settings |= {"batches": batches}
+        grid = MLPProbe.grid(**settings, seeds=tuple(rows))
+        fitted = grid.fit_seeds(x, classes, h[dev], z[dev], rows)
         guesses = [f(h[test]).argmax(1) for f in fitted.values()]
     else:
         raise UserError(f"probe {probe!r}: linear, majority, {', '.join(GRIDS)}")
     return np.stack([(guess == z[test]).numpy() for guess in guesses])
 
 
-def in_folds(h: torch.Tensor, z, probe: str = "linear", seed: int = 0) -> np.ndarray:
-    """Accuracy [6] of a probe with each sixth of the items as test set once, the next as dev set (§ 3.6).
+def in_folds(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> np.ndarray:
+    """Accuracy [6] of a probe with each sixth of the items as test set once (§ 3.6).
 
-    `seed` draws the folds; the probe of fold i has seed i and is otherwise as in `right`."""
+    The next sixth is the dev set. `seed` draws the folds; the probe of fold i has seed i and is
+    otherwise as in `correct_answers`."""
     found = []
-    for i, (_, dev, test) in enumerate(rotations(parts(z, seed=seed))):
+    for i, (_, dev, test) in enumerate(rotations(assign_folds(z, seed=seed))):
         split = np.full(len(z), "train")
         split[dev], split[test] = "dev", "test"
-        found.append(right(h, z, split, probe, [i]).mean())
+        found.append(correct_answers(h, z, split, probe, [i]).mean())
     return np.array(found)
 
 
-def _drawn(z, seed):
+def _drawn(z: np.ndarray, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return np.concatenate([rng.choice(np.flatnonzero(z == c), (z == c).sum()) for c in np.unique(z)])
+    of_class = [np.flatnonzero(z == c) for c in np.unique(z)]
+    return np.concatenate([rng.choice(rows, len(rows)) for rows in of_class])
 
 
-def _linear(x, z, x_dev, z_dev):
+def _linear(x: Tensor, z: Tensor, x_dev: Tensor, z_dev: Tensor) -> LinearProbe:
     covariance = torch.cov(x.double().T, correction=0)
     fitted = [LinearProbe(C, tol=1e-4).fit(x, z, covariance=covariance) for C in PENALTIES]
     return max(fitted, key=lambda model: int((model(x_dev).argmax(1) == z_dev).sum()))
 
 
 class Comparison(NamedTuple):
-    """Two configurations on one test set, means over seeds: accuracies, `delta` = acc A − acc B, `only_a` and `only_b`
-    (shares of items that one alone gets right), `power` of McNemar's exact test at p ≤ .05 if each seed's shares were
-    the truth, `simulated` the same as the paper has it, `agreed` with seeds of the other sign than delta's counted 0;
-    `recommended`: the paper's N, of one answer's difference if there is none."""
+    """Two configurations on one test set; means over seeds.
+
+    - `items`: in the test set
+    - `acc_a`, `acc_b`, `delta`: accuracies, and acc A − acc B
+    - `only_a`, `only_b`: shares of items that one alone gets right
+    - `power`: of McNemar's exact test at p ≤ .05 if each seed's shares were the truth
+    - `simulated`: the same as the paper has it
+    - `agreed`: `power`, counted as 0 for seeds whose difference has the other sign than delta
+    - `recommended`: the paper's N; for no difference, that of a difference of one answer"""
 
     items: int
     acc_a: float
@@ -157,61 +189,80 @@ class Comparison(NamedTuple):
     recommended: int
 
 
-def compare(right_a: np.ndarray, right_b: np.ndarray, dim: int, draws: int = 1000) -> Comparison:
-    """Compare two probings of the same items by the same seeds, [seeds, items] of 0 and 1 (§ 3.5, 4.3–4.6).
+def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000) -> Comparison:
+    """Compare two probings of the same items by the same seeds (§ 3.5, 4.3–4.6).
 
-    `dim`: width of the wider states. `draws`: tables drawn of each seed's shares; the paper counts those of all seeds
-    together. Raises UserError for arrays that do not belong together."""
+    - `right_a`, `right_b` [seeds, items] of 0 and 1; UserError if they do not belong together
+    - `dim`: width of the wider states
+    - `draws`: tables drawn of each seed's shares; the paper counts those of all seeds together"""
     a, b = np.asarray(right_a, float), np.asarray(right_b, float)
     if a.ndim != 2 or a.shape != b.shape or not a.size or not np.isin([a, b], (0, 1)).all():
         raise UserError(f"shapes {a.shape} and {b.shape}: two alike, [seeds, items], of 0 and 1")
     only, items = np.stack([(a > b).mean(1), (b > a).mean(1)], 1), a.shape[1]
     delta = float(a.mean() - b.mean())
     power = np.array([mcnemar_power(*shares, items) for shares in only])
-    drawn = [mcnemar_power(*shares, items, method="simulate", draws=draws, seed=s) for s, shares in enumerate(only)]
+    simulated = [mcnemar_power(*shares, items, method="simulate", draws=draws, seed=s)
+                 for s, shares in enumerate(only)]
     same = (only[:, 0] - only[:, 1]) * delta > 0
-    return Comparison(items, float(a.mean()), float(b.mean()), delta, *only.mean(0).tolist(), float(power.mean()),
-                      float(np.mean(drawn)), float((power * same).mean()),
+    return Comparison(items, float(a.mean()), float(b.mean()), delta, *only.mean(0).tolist(),
+                      float(power.mean()), float(np.mean(simulated)), float((power * same).mean()),
                       recommend(max(abs(delta), 1 / a.size), dim))
 
 
 def marks(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
-    """What the numbers of items that rules gave to many labs are worth, one row a rule.
+    """How good the numbers of items are that rules gave to many labs; one row per rule.
 
-    `said`: rule → numbers [labs], inf where it gave none. `covered`, `short`: shares of labs whose number is at least,
-    or below, `sufficient`; `none`: without a number. `N`: the median number given; `times`, `low`, `high`: median, 5 %
-    and 95 % point of those given over `sufficient` (nan if none was)."""
-    rows = []
+    `said`: rule → numbers [labs], inf where it gave none. Columns:
+
+    - covered, short: shares of labs whose number is at least, or below, `sufficient`
+    - none: share of labs without a number
+    - N: the median number given
+    - times, low, high: median, 5 % and 95 % point of the numbers given over `sufficient` (NaN if
+      none was given)"""
+    found = []
     for rule, numbers in said.items():
         given = numbers[np.isfinite(numbers)]
-        low, median, high = np.percentile(given, [5, 50, 95]) if len(given) else [np.nan] * 3
-        rows.append({"rule": rule, "covered": (given >= sufficient).sum() / len(numbers),
-                     "short": (given < sufficient).sum() / len(numbers), "none": 1 - len(given) / len(numbers),
-                     "N": median, "times": median / sufficient, "low": low / sufficient, "high": high / sufficient})
-    return pd.DataFrame(rows)
+        points = np.percentile(given, [5, 50, 95]) if len(given) else [np.nan] * 3
+        low, median, high = points
+        found.append({"rule": rule,
+                      "covered": (given >= sufficient).sum() / len(numbers),
+                      "short": (given < sufficient).sum() / len(numbers),
+                      "none": 1 - len(given) / len(numbers),
+                      "N": median, "times": median / sufficient,
+                      "low": low / sufficient, "high": high / sufficient})
+    return pd.DataFrame(found)
 
 
 def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = .8) -> float:
-    """Share of labs whose verdict is "enough": those that counted `one` and `other` [labs] among their test items."""
+    """Share of labs whose verdict is "enough".
+
+    `one`, `other` [labs]: test items, of `items`, that only one configuration got right."""
     tables, times = np.unique(np.stack([one, other]), axis=1, return_counts=True)
     enough = [mcnemar_power(x / items, y / items, items) >= power for x, y in tables.T]
     return float(times[enough].sum() / times.sum())
 
 
 def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: float = 1) -> float:
-    """Power with `train` training items and a quarter as many test items, mean over draws of the training items.
+    """Power with `train` training items and a quarter as many test items, mean over training sets.
 
-    `rates` [sizes, draws, 2]: shares that only A and only B gets right after training on `sizes` items; between sizes
-    they are interpolated over log n, beyond them kept. `sign`: of A's lead; a power for the other side counts 0."""
+    - `rates` [sizes, draws, 2]: shares that only A and only B gets right after training on `sizes`
+      items; interpolated over log n between sizes, constant beyond them
+    - `sign`: of A's lead; power for the other side counts as 0"""
     if rates.ndim != 3 or rates.shape[::2] != (len(sizes), 2):
-        raise UserError(f"rates of shape {rates.shape} for {len(sizes)} sizes: [sizes, draws, 2] are needed")
-    now = [[np.interp(np.log(train), np.log(sizes), side) for side in draw.T] for draw in rates.swapaxes(0, 1)]
+        raise UserError(f"rates of shape {rates.shape} for {len(sizes)} sizes: [sizes, draws, 2] "
+                        "are needed")
     items = max(1, int(train) // TRAIN_TO_TEST)
-    return float(np.mean([mcnemar_power(a, b, items) * ((a - b) * sign > 0) for a, b in now]))
+    powers = []
+    for draw in rates.swapaxes(0, 1):
+        a, b = (np.interp(np.log(train), np.log(sizes), side) for side in draw.T)
+        powers.append(mcnemar_power(a, b, items) * ((a - b) * sign > 0))
+    return float(np.mean(powers))
 
 
-def sufficient(sizes: Sequence[int], rates: np.ndarray, sign: float = 1, power: float = .8, most: float = 1e5) -> float:
-    """Least number of training items from which on `true_power` is at least `power`, to about 3 %; at most `most`."""
+def least_training_items(sizes: Sequence[int], rates: np.ndarray, sign: float = 1,
+                         power: float = .8, most: float = 1e5) -> float:
+    """Training items from which on `true_power` is at least `power`, to about 3 %; at most
+    `most`."""
     grid = np.geomspace(min(sizes), most, 120)
     low = [train for train in grid if true_power(train, sizes, rates, sign) < power]
     return float(max(low) * (grid[1] / grid[0]) ** .5 if low else grid[0])

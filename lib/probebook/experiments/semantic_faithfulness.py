@@ -1,5 +1,6 @@
-"""Chapter 5's experiments (Chaturvedi et al., § 5, § 6): readers by regime of training, and their answers to a story
-and to what interventions leave of it."""
+"""Chapter 5's experiments: readers by regime of training, and their answers to edited stories.
+
+Chaturvedi et al., § 5 and § 6."""
 from __future__ import annotations
 
 import random
@@ -20,47 +21,60 @@ from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.stories.facts import UNKNOWN
 from probebook.corpora.stories.schemas import SCHEMAS, VALUES
 from probebook.corpora.stories.versions import REGIMES
-from probebook.measures.answers import exact_match, f1, rate
+from probebook.measures.answers import exact_match, f1
+from probebook.measures.intervals import rate
 from probebook.models.loading import load
 from probebook.models.readers import FittedReader, Network, Reader, load_reader
 from probebook.models.readers.windows import OTHERS
 from probebook.models.training.recipes import READERS, UNANSWERED, by_regime, told
 
-SHIPPED = "pocket-stories"                  # encoder and readers that come with the book; trained on seeds 0 and 1
+SHIPPED = "pocket-stories"        # encoder and readers of the book, trained on seeds 0 and 1
 
 
 def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
-    """Questions about `n` stories: "stories" (generated), "coqa:PART" or "hotpotqa:PART", with a part that
+    """Questions about `n` stories of a source.
+
+    `source`: "stories" (generated), "coqa:PART" or "hotpotqa:PART", with a part that
     `corpora.conversations` names or a path."""
     name, _, part = source.partition(":")
     if name == "stories" and n:
         return stories.generate(n, seed)
     if name not in ("coqa", "hotpotqa") or not part:
-        raise UserError(f"source {source!r}, n = {n}: stories (and how many), coqa:PART or hotpotqa:PART")
+        raise UserError(f"source {source!r}, n = {n}: stories (and how many), coqa:PART or "
+                        "hotpotqa:PART")
     return {"coqa": coqa, "hotpotqa": hotpotqa}[name](part, n)
 
 
-def answers(readers: Mapping[str, FittedReader], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """A row for each reader, version and question: story_id, turn, kind, gold, answer (what is right for this
-    version), said, and 0 or 1: right, em, unknown; f1 (the last three as in the paper, against gold)."""
+def answers(readers: Mapping[str, FittedReader],
+            tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """A row for each reader, version and question.
+
+    Columns reader, version, story_id, turn, kind, gold, answer (the right one for this version),
+    said, and the scores right (against answer), em, f1 (against gold, as in the paper) and
+    unknown."""
     found = []
-    for (name, reader), (version, table) in ((r, t) for r in readers.items() for t in tables.items()):
-        said = reader(table).said.to_numpy()
-        gold = table.get("references", table.gold)
-        found.append(table[["story_id", "turn", "kind", "gold", "answer"]].assign(
-            reader=name, version=version, said=said, right=exact_match(said, table.answer), em=exact_match(said, gold),
-            f1=f1(said, gold), unknown=exact_match(said, ["unknown"] * len(said))))
+    for name, reader in readers.items():
+        for version, table in tables.items():
+            said = reader(table).said.to_numpy()
+            gold = table.get("references", table.gold)
+            kept = table[["story_id", "turn", "kind", "gold", "answer"]]
+            found.append(kept.assign(
+                reader=name, version=version, said=said, right=exact_match(said, table.answer),
+                em=exact_match(said, gold), f1=f1(said, gold),
+                unknown=exact_match(said, ["unknown"] * len(said))))
     return pd.concat(found, ignore_index=True)
 
 
 def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd.DataFrame:
-    """EM, F1, unk% (percent, table 4) and the share that is right (of 1, with its interval over stories), by group."""
+    """EM, F1, unk% (percent, table 4) and the share of right answers, by group.
+
+    The share is of 1; its interval is over stories."""
     rows = []
     for key, part in found.groupby(list(by), sort=False):
         right = rate(part.right, part.story_id)
-        rows.append({**dict(zip(by, key)), "n": len(part), "EM": 100 * part.em.mean(), "F1": 100 * part.f1.mean(),
-                     "unk%": 100 * part.unknown.mean(), "right": right.share, "right_low": right.low,
-                     "right_high": right.high})
+        rows.append({**dict(zip(by, key)), "n": len(part), "EM": 100 * part.em.mean(),
+                     "F1": 100 * part.f1.mean(), "unk%": 100 * part.unknown.mean(),
+                     "right": right.share, "right_low": right.low, "right_high": right.high})
     return pd.DataFrame(rows)
 
 
@@ -71,43 +85,54 @@ def reader(regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-
 
 
 def recipe(encoder: str, seed: int = 0) -> Reader:
-    """How readers on an encoder are trained in a run: pocket models like the shipped readers, others as in the paper
-    (§ 4.3; four windows of 512 tokens in an update)."""
+    """How a run trains readers on an encoder.
+
+    Pocket models are trained like the shipped readers, others as in the paper (§ 4.3; an update
+    sees four windows of 512 tokens)."""
     if encoder == SHIPPED:
         return replace(READERS[SHIPPED], seed=seed)
     if encoder.startswith("pocket-"):
         return replace(READERS[SHIPPED], encoder=encoder, lr=1e-3, seed=seed)
     kind = load(encoder).net.config.model_type
-    return Reader(encoder=encoder, heads="typed" if kind == "xlnet" else "tagging", optimizer="adamw",
-                  lr=1e-5 if kind == "roberta" else 3e-5, embeddings=True, tokens=2_048, stride=128, seed=seed)
+    return Reader(encoder=encoder, heads="typed" if kind == "xlnet" else "tagging",
+                  optimizer="adamw", lr=1e-5 if kind == "roberta" else 3e-5, embeddings=True,
+                  tokens=2_048, stride=128, seed=seed)
 
 
-def trained(source: str) -> str:
-    """Where the stories are on which readers of a source are trained: the part, or the file beside it, that has train
-    in its name in place of dev. UserError for a name that has neither."""
+def training_source(source: str) -> str:
+    """The source of stories on which the readers of a source are trained.
+
+    It is the part or the file whose name has train in place of dev. UserError for a name that has
+    neither."""
     name, _, part = source.partition(":")
     path = Path(part)
-    if name != "stories" and "train" not in path.name and "dev" not in path.name:
-        raise UserError(f"source {source!r}: to train on other stories than those asked about, call the file …dev… and "
-                        "put one called …train… beside it")
-    return source if name == "stories" else f"{name}:{path.with_name(path.name.replace('dev', 'train'))}"
+    if name == "stories":
+        return source
+    if "train" not in path.name and "dev" not in path.name:
+        raise UserError(f"source {source!r}: to train on other stories than those in the "
+                        "questions, call the file …dev… and put one called …train… beside it")
+    return f"{name}:{path.with_name(path.name.replace('dev', 'train'))}"
 
 
-def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories", train: int = 3_000
-            ) -> dict[str, FittedReader]:
+def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories",
+            train: int = 3_000) -> dict[str, FittedReader]:
     """Readers by name: a regime, or "untrained", the encoder with heads that have learned nothing.
 
-    `encoder` "pocket-stories": the shipped ones, among them "base", from which the regimes begin. Any other is trained
-    here, on `train` stories: generated ones, with as many questions without an answer as the shipped readers had, or
-    those of `trained(source)`, whose share of them is what it is (no "ot-answered", no "ot-unknown"). UserError for
-    another name."""
+    - `encoder`: "pocket-stories" loads the shipped readers, among them "base", from which the
+      regimes start. Readers on any other encoder are trained here
+    - `train`: how many stories they are trained on
+    - `source`: "stories" generates these, with as many unanswerable questions as the shipped
+      readers had; otherwise they come from `training_source(source)`, which has no "ot-answered"
+      and no "ot-unknown"
+
+    UserError for another name."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     drawn = encoder == SHIPPED or source == "stories"
     known = [name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERED]
     if wrong := [name for name in names if name not in known]:
         raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
     how, found = recipe(encoder), {}
-    read = cache(lambda: questions(trained(source), train))
+    read = cache(lambda: questions(training_source(source), train))
     for name in names:
         if name == "untrained":
             found[name] = FittedReader(how, Network(how))
@@ -121,15 +146,15 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
 
 
 def deletion(source: str) -> str:
-    """What is left after the deletion, as the paper has it: "OS-R" for HotpotQA, else "TS-R"."""
+    """The version that the paper makes by deletion: "OS-R" for HotpotQA, else "TS-R"."""
     return "OS-R" if source.startswith("hotpotqa") else "TS-R"
 
 
-def hand_edited(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Yes/no questions of a CSV file before and after somebody's edit turned the answer round; a row an item.
+def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Yes/no questions of a CSV file, before and after an edit that reverses the answer.
 
-    Columns: story, modified (the edited story), question, answer (yes or no, of the first); others are ignored.
-    UserError for a file without them, or another answer."""
+    Columns: story, modified (the edited story), question, answer (yes or no, of the first); others
+    are ignored. UserError for a file without them, or another answer."""
     try:
         read = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as e:
@@ -140,37 +165,50 @@ def hand_edited(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     answer = read.answer.str.strip().str.lower()
     if not len(read) or not answer.isin(("yes", "no")).all():
         raise UserError(f"{path}: the answers must be yes or no, and there must be some")
-    before = pd.DataFrame({"story_id": [f"own {i}" for i in range(len(read))], "turn": 0, "story": read.story,
-                           "question": read.question, "history": [[] for _ in range(len(read))], "answer": answer,
-                           "gold": answer, "kind": "yes/no"})
-    return before, before.assign(story=read.modified, answer=answer.map({"yes": "no", "no": "yes"}))
+    before = pd.DataFrame({
+        "story_id": [f"own {i}" for i in range(len(read))], "turn": 0, "story": read.story,
+        "question": read.question, "history": [[] for _ in range(len(read))], "answer": answer,
+        "gold": answer, "kind": "yes/no"})
+    after = before.assign(story=read.modified, answer=answer.map({"yes": "no", "no": "yes"}))
+    return before, after
 
 
 def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
     """Answers to choose from for each question: gold first, "unknown" last.
 
-    yes and no; the two options of an option question; else gold and k − 1 other words of its type (of other questions'
-    gold answers of its kind, where a table has no types), those of the story before others. `seed` draws them."""
+    Between them stand
+
+    - the other of yes and no, or of the two options of an option question
+    - otherwise k − 1 other words of gold's type, those of the story first. A table without types
+      gives the gold answers of other questions of its kind
+
+    `seed` draws them."""
     rng, found = random.Random(seed), []
     alike = table.groupby("kind").gold.unique()
     for row in table.to_dict("records"):
-        query, gold = row.get("query"), row["gold"]
-        words = alike[row["kind"]] if query is None else VALUES[SCHEMAS[query.schema].roles[query.asks]]
+        query, gold, story = row.get("query"), row["gold"], row["story"]
         if row["kind"] == "yes/no":
             words = ["yes", "no"]
-        elif query is not None and query.values:
-            words = query.values
-        others = rng.sample(rest := [word for word in words if word != gold], min(len(rest), 200))
-        near = [word for word in others if occurrence(row["story"], (0, len(row["story"])), word)]
-        found.append([gold, *[*near, *(word for word in others if word not in near)][:k - 1], UNKNOWN])
+        elif query is None:
+            words = alike[row["kind"]]
+        else:
+            words = query.values or VALUES[SCHEMAS[query.schema].roles[query.asks]]
+        rest = [word for word in words if word != gold]
+        others = rng.sample(rest, min(len(rest), 200))
+        near = [word for word in others if occurrence(story, (0, len(story)), word)]
+        far = [word for word in others if word not in near]
+        found.append([gold, *[*near, *far][:k - 1], UNKNOWN])
     return found
 
 
-class Inside(NamedTuple):
-    """What a reader says to each row of a table, and of its first window: `cls` [layers + 1, n, d],
-    the states of the token that stands for the whole ([CLS]); `q` [n, d], which sums up what is
-    tagged as rationale; `ids` and `tokens`, n arrays [t] and [t, d], the tokens and their last
-    states (none unless asked for). States are float32."""
+class ReaderStates(NamedTuple):
+    """A reader's answers, and its states (float32) in the first window of each row of a table.
+
+    - `said`: the answers
+    - `cls` [layers + 1, n, d]: the token that stands for the whole window ([CLS])
+    - `q` [n, d]: a summary of the tokens that are tagged as rationale
+    - `ids`, `tokens`: n arrays [t] and [t, d], the tokens and their last states (only if asked
+      for)"""
 
     said: pd.DataFrame
     cls: np.ndarray
@@ -179,26 +217,29 @@ class Inside(NamedTuple):
     tokens: list[np.ndarray]
 
 
-def inside(reader: FittedReader, table: pd.DataFrame, tokens: bool = False) -> Inside:
-    """What is said and the states behind it, from one reading. A tagging reader says yes, no or
-    unknown from the last layer's [CLS] and q. UserError for a reader with other heads: only tagging
-    heads sum up what they tag."""
+def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = False) -> ReaderStates:
+    """Read a table once: the answers and the states from which the reader gives them.
+
+    A tagging reader says yes, no or unknown from the last layer's [CLS] and q. UserError for a
+    reader with other heads, which have no q."""
     if reader.recipe.heads != "tagging":
         raise UserError(f"heads {reader.recipe.heads!r}: only tagging heads sum up what they tag")
     rows = []
 
     def see(asked, windows, batch, encoded):
         last = encoded.last_hidden_state.float()
-        states = [h[torch.arange(len(windows)), batch["cls"]].float() for h in encoded.hidden_states]
+        at = torch.arange(len(windows)), batch["cls"]
+        layers = [h[at].float() for h in encoded.hidden_states]
         q = reader.net.heads.tagged(last, batch["story"])[0]
-        states = torch.stack([*states, q], 1).cpu().numpy()
+        states = torch.stack([*layers, q], 1).cpu().numpy()
         for i, window in enumerate(windows):
             ids = asked.ids[window]
             whole = (np.array(ids), last[i, :len(ids)].cpu().numpy().copy()) if tokens else ()
             rows.append((window, asked.item[window], states[i], *whole))
 
     said = reader(table, see)
-    first = {item: seen for _, item, *seen in sorted(rows, key=lambda row: row[0], reverse=True)}
+    rows.sort(key=lambda row: row[0], reverse=True)            # the first window is kept
+    first = {item: seen for _, item, *seen in rows}
     states, *whole = zip(*(first[item] for item in sorted(first)))
     states = np.stack(states, 1)
-    return Inside(said, states[:-1], states[-1], *(map(list, whole) if tokens else ([], [])))
+    return ReaderStates(said, states[:-1], states[-1], *(map(list, whole) if tokens else ([], [])))

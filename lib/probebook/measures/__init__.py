@@ -1,1 +1,7 @@
-"""Measures of the papers: pure functions on arrays, one value an item."""
+"""What the papers measure, and how sure one can be: pure functions on arrays, one value per item.
+
+A module holds the measures of one paper or of one question; `intervals` holds every interval.
+
+    completeness(p_hat, to=wanted).mean()
+    rate(right, groups=story)              # share, low, high, n
+"""

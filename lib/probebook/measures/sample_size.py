@@ -1,31 +1,36 @@
-"""How many items a comparison of two probing configurations needs: a bound's answer, and the power of McNemar's test.
+"""How many items a comparison of two probing configurations needs: by a bound, and by power.
 
-Zhu, Wang, Li & Rudzicz (2022), § 3 and § 4. Accuracies and their differences are shares, not percent; `p_only_a` is the
-probability that configuration A is right and B wrong on an item, `p_only_b` the reverse."""
+Zhu, Wang, Li & Rudzicz (2022), § 3 and § 4; power is that of McNemar's test. Accuracies and their
+differences are shares, not percent. `p_only_a` is the probability that configuration A is right and
+B wrong on an item, `p_only_b` the reverse."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
 from scipy.stats import binom
 
 from probebook.base import UserError
+from probebook.measures.intervals import percentiles
 
-FAIL = 1e-8                       # δ: the probability with which the bound may fail (paper, § 3)
-BITS = 32                         # of one weight of a linear probe, as in the paper's count of probes
-COLLAPSE = .02                    # differences below it "may never" be separated (paper, § 4)
-CARE = .02                        # the least difference that one cares about, where nothing else is said
-TRAIN_TO_TEST = 4                # 4:1:1
+FAIL = 1e-8            # δ: the probability with which the bound may fail (paper, § 3)
+BITS = 32              # of one weight of a linear probe, as in the paper's count of probes
+COLLAPSE = .02         # differences below it "may never" be separated (paper, § 4)
+CARE = .02             # the least difference of interest, unless another is given
+TRAIN_TO_TEST = 4      # 4:1:1
 TESTS = ("exact", "chi2")
-BLOCK = 1024                     # sizes whose critical numbers are found at once and kept
+BLOCK = 1024           # sizes whose critical numbers are found at once and kept
 
 
 def log_functions(dim: int, rule: str = "paper") -> float:
-    """ln of the size of F, the linear probes of states of width `dim`, whose D + 1 weights have 32 bits each.
+    """ln #F, the number of linear probes of states of width `dim`; each has D + 1 weights of 32
+    bits.
 
-    "paper": #F = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen for itself."""
+    "paper": #F = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen
+    for itself."""
     if rule not in ("paper", "correct"):
         raise UserError(f"rule {rule!r}: 'paper' or 'correct'")
     if not dim >= 1:
@@ -35,21 +40,26 @@ def log_functions(dim: int, rule: str = "paper") -> float:
 
 
 def constant(dim: int, rule: str = "paper", fail: float = FAIL) -> float:
-    """8 ln(2 #F/δ): N · Δ², all that the rule of `recommend` knows but the difference."""
+    """8 ln(2 #F/δ) = N · Δ²: everything in the rule of `recommend` except the difference."""
     if not 0 < fail < 1:
         raise UserError(f"fail={fail}: a probability between 0 and 1")
     return 8 * (np.log(2 / fail) + log_functions(dim, rule))
 
 
-def answers_behind(recommended, answers, dim) -> np.ndarray:
-    """How many more right answers of `answers` lie behind a recommended N of the paper; arrays work."""
-    return np.round(answers * np.sqrt(np.vectorize(constant)(dim) / (np.asarray(recommended) + .5))).astype(int)
+def answers_behind(recommended: ArrayLike, answers: ArrayLike, dim: ArrayLike) -> np.ndarray:
+    """The difference in right answers, among `answers`, that leads to an N recommended by the
+    paper.
+
+    Arrays work."""
+    ratio = np.vectorize(constant)(dim) / (np.asarray(recommended) + .5)
+    return np.round(answers * np.sqrt(ratio)).astype(int)
 
 
-def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
-    """ε: with probability 1 − `fail` the probe that is best on n items is at most ε worse than the best there is.
+def excess_risk(n: ArrayLike, dim: int, rule: str = "paper", fail: float = FAIL) -> np.ndarray:
+    """ε = √(2 ln(2 #F/δ) / n), the finite-class bound (paper, § 3); n may be an array.
 
-    ε = √(2 ln(2 #F/δ) / n), the finite-class bound (paper, § 3); `n` a number or an array of them."""
+    With probability 1 − `fail`, the probe that is best on n items is at most ε worse than the
+    best."""
     n = np.asarray(n, float)
     if not (n > 0).all():
         raise UserError("n must be positive")
@@ -57,26 +67,35 @@ def excess_risk(n, dim: int, rule: str = "paper", fail: float = FAIL):
 
 
 def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -> int:
-    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2 #F/δ) / (Δ/2)²).
+    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2 #F/δ) /
+    (Δ/2)²).
 
-    `delta`: mean difference of the two accuracies on a pilot, its sign does not matter; `dim`: width of the states, of
-    the wider configuration. Dev and test items come on top, half as many in all (4:1:1)."""
+    - `delta`: mean difference of the two accuracies on a pilot; its sign does not matter
+    - `dim`: width of the wider configuration's states
+
+    Dev and test items come on top, half as many in all (4:1:1)."""
     if not 0 < abs(delta) <= 1:
-        raise UserError(f"delta={delta}: a difference of two accuracies as a share, not 0 and at most 1")
+        raise UserError(f"delta={delta}: a difference of two accuracies as a share, not 0 and "
+                        "at most 1")
     return int(constant(dim, rule, fail) / delta ** 2)
 
 
-def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, method: str = "exact",
-                  test: str = "exact", draws: int = 5000, seed: int = 0) -> float:
-    """Probability that McNemar's test on n items gives p ≤ alpha and the true difference's sign (Card et al. 2020).
+def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05,
+                  method: str = "exact", test: str = "exact", draws: int = 5000,
+                  seed: int = 0) -> float:
+    """Probability that McNemar's test on n items gives p ≤ alpha and the true difference's sign.
 
-    `method`: "exact" adds up the probabilities of all outcomes, "simulate" draws `draws` tables of n items. `test`:
-    "exact", the two-sided binomial test of the items on which A and B differ (the authors' code), or "chi2",
-    (a − b)² / (a + b) against χ² with one degree of freedom (their text). Equal probabilities: either sign counts."""
-    _checked(p_only_a, p_only_b, alpha, test)
+    Card et al. (2020). Equal probabilities: either sign counts.
+
+    - `method`: "exact" adds up the probabilities of all outcomes; "simulate" draws `draws` tables
+      of n items
+    - `test`: "exact" is the two-sided binomial test of the items on which A and B differ (the
+      authors' code); "chi2" compares (a − b)² / (a + b) with χ² with one degree of freedom (their
+      text)"""
+    _check(p_only_a, p_only_b, alpha, test)
     if n < 1 or method not in ("exact", "simulate"):
         raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
-    signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]                     # which side may win
+    signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]            # which side may win
     differ = min(1.0, p_only_a + p_only_b)
     if method == "simulate":
         rates = [p_only_a, p_only_b, 1 - differ]
@@ -85,31 +104,37 @@ def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05, 
         return float(((wins >= critical(m, alpha, test)[:, None]) & signs).any(1).mean())
     if differ == 0:
         return 0.0
-    m = np.arange(*_likely(n, differ))                                       # items on which they differ
+    m = np.arange(*_likely(n, differ))                              # items on which they differ
     least = critical(m, alpha, test)
-    wins = sum(_tails(m, least, p / differ) for p, counts in zip((p_only_a, p_only_b), signs) if counts)
+    wins = sum(_tails(m, least, p / differ)
+               for p, counts in zip((p_only_a, p_only_b), signs) if counts)
     return min(1.0, float(binom.pmf(m, n, differ) @ wins))
 
 
-def critical(differ, alpha: float = .05, test: str = "exact") -> np.ndarray:
-    """Of m items on which A and B differ, how many one of them must win for p ≤ alpha; m + 1 where m are too few."""
+def critical(differ: ArrayLike, alpha: float = .05, test: str = "exact") -> np.ndarray:
+    """Of m items on which A and B differ, how many one of them must win for p ≤ alpha.
+
+    m + 1 where m items are too few."""
     m = np.asarray(differ)
     if test == "chi2":
         return _normal(m, alpha, -1e-9).astype(int)
     if not m.size:
         return m.astype(int)
     first, last = int(m.min()) // BLOCK, int(m.max()) // BLOCK
-    return np.concatenate([_least(block, alpha) for block in range(first, last + 1)])[m - first * BLOCK]
+    blocks = [_least(block, alpha) for block in range(first, last + 1)]
+    return np.concatenate(blocks)[m - first * BLOCK]
 
 
 @lru_cache(maxsize=1024)
-def _least(block, alpha):
-    """`critical` of the exact test for BLOCK sizes: least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(size, ½)."""
+def _least(block: int, alpha: float) -> np.ndarray:
+    """`critical` of the exact test for BLOCK sizes: least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(m,
+    ½)."""
     sizes = np.arange(block * BLOCK, (block + 1) * BLOCK)
     least = _normal(sizes, alpha, .5)
     tail, tie = _tails(sizes, least, .5), 1e-6 * alpha
-    unsure = np.flatnonzero((tail > alpha / 2 - tie) | (tail + _pmf(least - 1, sizes, .5) < alpha / 2 + tie))
-    while len(unsure):                                           # the normal approximation is seldom off by more than 1
+    before = tail + _pmf(least - 1, sizes, .5)
+    unsure = np.flatnonzero((tail > alpha / 2 - tie) | (before < alpha / 2 + tie))
+    while len(unsure):                  # the normal approximation is seldom off by more than 1
         n, c = sizes[unsure], least[unsure]
         step = (binom.sf(c - 1, n, .5) > alpha / 2) * 1 - (binom.sf(c - 2, n, .5) <= alpha / 2)
         least[unsure] += step
@@ -117,36 +142,43 @@ def _least(block, alpha):
     return least.astype(int)
 
 
-def _normal(m, alpha, more):
-    """`critical` by the normal approximation, `more` added before it is rounded up."""
+def _normal(m: np.ndarray, alpha: float, more: float) -> np.ndarray:
+    """`critical` by the normal approximation; `more` is added before rounding up."""
     return np.clip(np.ceil((m - ndtri(alpha / 2) * np.sqrt(m)) / 2 + more), 1, m + 1)
 
 
-def needed(p_only_a, p_only_b, power: float = .8, alpha: float = .05):
-    """Test items at which McNemar's test reaches the power, by the normal approximation (Connor 1987); arrays work.
+def items_needed(p_only_a: ArrayLike, p_only_b: ArrayLike, power: float = .8,
+                 alpha: float = .05) -> np.ndarray:
+    """Test items at which McNemar's test reaches the power, by the normal approximation.
 
-    (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b, Δ = p_only_a − p_only_b; inf where Δ = 0."""
+    Connor (1987): (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b and
+    Δ = p_only_a − p_only_b; inf where Δ = 0. Arrays work."""
     p, delta = np.add(p_only_a, p_only_b), np.subtract(p_only_a, p_only_b)
-    reach = -ndtri(alpha / 2) * np.sqrt(p) + ndtri(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
+    reach = -ndtri(alpha / 2) * np.sqrt(p)
+    reach = reach + ndtri(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(delta == 0, np.inf, (reach / delta) ** 2)
 
 
-def for_difference(differ, least: float = CARE, power: float = .9):
-    """Training items at which two probes that differ on a share `differ` of the items, the better one by `least`, are
-    told apart with `power`: what to plan if a difference below `least` would not matter. Arrays work."""
+def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = .9) -> np.ndarray:
+    """Training items needed to detect with `power` that one probe is better by `least`.
+
+    `differ`: the share of items on which the two probes differ. This is the number to plan if a
+    difference below `least` would not matter. Arrays work."""
     p = np.maximum(differ, least)
-    return TRAIN_TO_TEST * needed((p + least) / 2, (p - least) / 2, power)
+    return TRAIN_TO_TEST * items_needed((p + least) / 2, (p - least) / 2, power)
 
 
-def needed_exactly(p_only_a: float, p_only_b: float, power: float = .8, alpha: float = .05, test: str = "exact") -> int:
-    """The same from the exact power: where it crosses `power`, by halving intervals from twice the approximation.
+def items_needed_exactly(p_only_a: float, p_only_b: float, power: float = .8, alpha: float = .05,
+                         test: str = "exact") -> int:
+    """Test items at which the exact power crosses `power`, found by bisection.
 
-    The exact power is a saw that rises: up to a tooth's width there may be a smaller n, and larger ones just below."""
-    _checked(p_only_a, p_only_b, alpha, test)
+    The exact power is a rising saw: a smaller n may reach `power` too, and a slightly larger one
+    may fall below it, within the width of a tooth."""
+    _check(p_only_a, p_only_b, alpha, test)
     if p_only_a == p_only_b:
         raise UserError("equal probabilities: no number of items tells A from B")
-    low, high = 0, 2 * int(needed(p_only_a, p_only_b, power, alpha)) + 20
+    low, high = 0, 2 * int(items_needed(p_only_a, p_only_b, power, alpha)) + 20
     while high - low > 1:
         middle = (low + high) // 2
         reached = mcnemar_power(p_only_a, p_only_b, middle, alpha, test=test) >= power
@@ -156,13 +188,18 @@ def needed_exactly(p_only_a: float, p_only_b: float, power: float = .8, alpha: f
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a pilot says of a comparison: `word` is "enough", "need N" or "collapsed".
+    """What a pilot says about a comparison.
 
-    `delta` = acc A − acc B with its 95 % interval `low`, `high`; `only_a`, `only_b`: shares of items that only one gets
-    right; `power` of McNemar's test on the pilot's items if these shares are the truth. Training items by three routes:
-    `paper` and `correct` (the bound, by both counts of the probes; None without a width or difference), `by_power`,
-    with a 95 % interval `power_low` … `power_high` (inf: no number), for a test set of a quarter of that size; and
-    `cared`, `for_difference` by the pilot's disagreement alone."""
+    - `word`: "enough", "need N" or "collapsed"
+    - `items`: items in the pilot
+    - `delta`, `low`, `high`: acc A − acc B with its 95 % interval
+    - `only_a`, `only_b`: shares of items that only one of them gets right
+    - `power`: of McNemar's test on the pilot's items if these shares are the truth
+    - `paper`, `correct`: training items by the bound, by either count of the probes; None without a
+      width or a difference
+    - `by_power`, `power_low`, `power_high`: training items by power, with a 95 % interval (inf: no
+      number), for a test set of a quarter of that size
+    - `cared`: `items_for_difference` of the pilot's disagreement alone"""
 
     word: str
     items: int
@@ -180,83 +217,106 @@ class Verdict:
     cared: float
 
     def lines(self) -> dict[str, str]:
-        """What it says, line by line."""
-        shown = {"verdict": self.word, "items in the pilot": f"{self.items:,}",
-                 "accuracy of A less that of B": f"{self.delta:+.4f} [{self.low:+.4f}, {self.high:+.4f}]",
-                 "only A right, only B right": f"{self.only_a:.4f}, {self.only_b:.4f}",
-                 "power of McNemar's test on the pilot": f"{self.power:.3f}"}
-        return shown | _training_items(self.paper, self.correct) | {
-            "training items for power .8 (95 % interval)":
-                f"{self.by_power:,.0f} [{self.power_low:,.0f} to {self.power_high:,.0f}]".replace("inf", "∞"),
-            f"training items to see a difference of {CARE} (power .9)": f"{self.cared:,.0f}"}
+        """The verdict as names and texts, one line each."""
+        interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
+        by_power = f"{self.by_power:,.0f} [{self.power_low:,.0f} to {self.power_high:,.0f}]"
+        return {"verdict": self.word,
+                "items in the pilot": f"{self.items:,}",
+                "accuracy of A less that of B": f"{self.delta:+.4f} {interval}",
+                "only A right, only B right": f"{self.only_a:.4f}, {self.only_b:.4f}",
+                "power of McNemar's test on the pilot": f"{self.power:.3f}",
+                **_training_items(self.paper, self.correct),
+                "training items for power .8 (95 % interval)": by_power.replace("inf", "∞"),
+                f"training items to see a difference of {CARE} (power .9)": f"{self.cared:,.0f}"}
 
 
-def of_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> dict[str, str]:
-    """What two accuracies (shares) alone allow to say, line by line.
+def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> dict[str, str]:
+    """What two accuracies (shares) alone can tell, as names and texts, one line each.
 
-    How often A and B err on the same items is unknown: the power route gives two ends, the better one's errors all
-    among the other's (fewest items), and independent errors."""
+    How often A and B err on the same items is unknown. The power route therefore gives two ends:
+    all errors of the better one are also errors of the other (fewest items), or errors are
+    independent."""
     if not (0 <= min(acc_a, acc_b) and max(acc_a, acc_b) <= 1):
         raise UserError(f"accuracies {acc_a} and {acc_b}: shares between 0 and 1")
     delta, (least, most) = acc_a - acc_b, sorted((acc_a, acc_b))
     bound = [recommend(delta, dim, rule) for rule in ("paper", "correct")]
-    fewest, independent = (np.ceil(TRAIN_TO_TEST * needed(*only, power)) for only in
-                           [(abs(delta), 0), (most * (1 - least), least * (1 - most))])
-    return {"accuracy of A less that of B": f"{delta:+.4f}"} | _training_items(*bound) | {
-        "training items for power .8": f"{fewest:,.0f} (nested errors) to {independent:,.0f} (independent errors)"}
+    nested, independent = (abs(delta), 0), (most * (1 - least), least * (1 - most))
+    low, high = (np.ceil(TRAIN_TO_TEST * items_needed(*only, power))
+                 for only in (nested, independent))
+    return {"accuracy of A less that of B": f"{delta:+.4f}",
+            **_training_items(*bound),
+            "training items for power .8":
+                f"{low:,.0f} (nested errors) to {high:,.0f} (independent errors)"}
 
 
-def _training_items(paper, correct) -> dict[str, str]:
-    found = {"training items, the paper's bound": paper, "training items, probes counted rightly": correct}
-    return {name: "none (no difference)" if items is None else f"{items:,}" for name, items in found.items()}
+def _training_items(paper: int | None, correct: int | None) -> dict[str, str]:
+    found = {"training items, the paper's bound": paper,
+             "training items, probes counted rightly": correct}
+    return {name: "none (no difference)" if items is None else f"{items:,}"
+            for name, items in found.items()}
 
 
-def verdict(pilot_a, pilot_b, dim: int | None = None, power: float = .8, alpha: float = .05, draws: int = 10_000,
-            seed: int = 0) -> Verdict:
-    """Judge a comparison from a pilot: for both configurations right (1) or wrong (0), [items] or [seeds, items].
+def verdict(pilot_a: ArrayLike, pilot_b: ArrayLike, dim: int | None = None, power: float = .8,
+            alpha: float = .05, draws: int = 10_000, seed: int = 0) -> Verdict:
+    """Judge a comparison from a pilot: both configurations' right (1) and wrong (0) answers.
 
-    "enough": the power on the pilot's items is at least `power`. "collapsed": the 95 % interval of the difference lies
-    within ± .02, where the paper saw no difference ever become clear. Else "need N". The interval of N comes from
-    draws of the true shares, given the pilot's counts (Dirichlet, Jeffreys' prior; seeds share items, so that the mean
-    over seeds counts as one pilot). Raises UserError for arrays that do not belong together."""
+    Pilots are [items] or [seeds, items]; UserError for arrays that do not belong together. Words:
+
+    - "enough": the power on the pilot's items is at least `power`
+    - "collapsed": the 95 % interval of the difference lies within ± .02, where the paper saw no
+      difference ever become clear
+    - "need N": anything else
+
+    The interval of N comes from `draws` of the true shares given the pilot's counts (Dirichlet,
+    Jeffreys' prior). Seeds share items, so the mean over seeds counts as one pilot."""
     a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
-    if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not ((a * a == a) & (b * b == b)).all():
-        raise UserError(f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or [seeds, items], of 0 and 1")
+    binary = (a * a == a).all() and (b * b == b).all()
+    if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not binary:
+        raise UserError(f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or "
+                        "[seeds, items], of 0 and 1")
     n = a.shape[-1]
     only_a, only_b = float((a > b).mean()), float((b > a).mean())
     counts = n * np.array([only_a, only_b, 1 - only_a - only_b])
     x, y, _ = np.random.default_rng(seed).dirichlet(counts + .5, draws).T
-    low, high = np.percentile(x - y, [2.5, 97.5])
+    low, high = percentiles(x - y)
     delta = only_a - only_b
     reached = mcnemar_power(only_a, only_b, n, alpha)
-    of_draws = np.where((x - y) * delta > 0, needed(x, y, power, alpha), np.inf)         # the wrong sign: never
-    test_items = needed(only_a, only_b, power, alpha), *np.percentile(of_draws, [2.5, 97.5], method="nearest")
-    word = "enough" if reached >= power else "collapsed" if max(-low, high) < COLLAPSE else "need N"
-    bound = {rule: recommend(delta, dim, rule) if dim and delta else None for rule in ("paper", "correct")}
-    return Verdict(word, n, delta, float(low), float(high), only_a, only_b, reached, bound["paper"], bound["correct"],
+    same_sign = (x - y) * delta > 0
+    of_draws = np.where(same_sign, items_needed(x, y, power, alpha), np.inf)
+    ends = np.percentile(of_draws, [2.5, 97.5], method="nearest")
+    test_items = items_needed(only_a, only_b, power, alpha), *ends
+    collapsed = max(-low, high) < COLLAPSE
+    word = "enough" if reached >= power else "collapsed" if collapsed else "need N"
+    paper, correct = (recommend(delta, dim, rule) if dim and delta else None
+                      for rule in ("paper", "correct"))
+    return Verdict(word, n, delta, float(low), float(high), only_a, only_b, reached, paper, correct,
                    *(float(np.ceil(TRAIN_TO_TEST * items)) for items in test_items),
-                   float(np.ceil(for_difference(only_a + only_b))))
+                   float(np.ceil(items_for_difference(only_a + only_b))))
 
 
-def _checked(p_only_a, p_only_b, alpha, test):
-    if not (min(p_only_a, p_only_b) >= 0 and p_only_a + p_only_b <= 1 + 1e-12 and 0 < alpha < 1):
-        raise UserError(f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, the first two of "
-                        "which add up to at most 1")
+def _check(p_only_a: float, p_only_b: float, alpha: float, test: str) -> None:
+    shares = min(p_only_a, p_only_b) >= 0 and p_only_a + p_only_b <= 1 + 1e-12
+    if not (shares and 0 < alpha < 1):
+        raise UserError(f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, "
+                        "the first two of which add up to at most 1")
     if test not in TESTS:
         raise UserError(f"test {test!r}: one of {', '.join(TESTS)}")
 
 
-def _pmf(k, m, p):
-    return np.exp(gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1) + xlogy(k, p) + xlog1py(m - k, -p))
+def _pmf(k: ArrayLike, m: ArrayLike, p: float) -> np.ndarray:
+    ways = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
+    return np.exp(ways + xlogy(k, p) + xlog1py(m - k, -p))
 
 
-def _tails(m, least, p):
-    """P(X ≥ least), X ~ Bin(m, p), for consecutive m whose `least` rises by 0 or 1 each time: from one to the next."""
-    more = p * _pmf(least[:-1] - 1, m[:-1], p) - (least[1:] > least[:-1]) * _pmf(least[:-1], m[1:], p)
+def _tails(m: np.ndarray, least: np.ndarray, p: float) -> np.ndarray:
+    """P(X ≥ least), X ~ Bin(m, p), for consecutive m whose `least` rises by 0 or 1: step by
+    step."""
+    risen = least[1:] > least[:-1]
+    more = p * _pmf(least[:-1] - 1, m[:-1], p) - risen * _pmf(least[:-1], m[1:], p)
     return bdtrc(least[0] - 1, m[0], p) + np.append(0, more.cumsum())
 
 
-def _likely(n, p):
-    """The range of a binomial count, but for values whose probability is less than about 1e-15."""
+def _likely(n: int, p: float) -> tuple[int, int]:
+    """The range of a binomial count, without values whose probability is less than about 1e-15."""
     spread = 9 * np.sqrt(n * p * (1 - p)) + 30
     return max(0, int(n * p - spread)), min(n, int(n * p + spread)) + 1

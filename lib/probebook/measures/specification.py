@@ -1,31 +1,35 @@
-"""Gender mass at a blank, its slope over times or places, and the task-specification metric (McMilin, § 4, § 5).
+"""Gender mass at a blank, its slope over times or places, and the task-specification metric.
 
-Masses and shares are in percent, as in the paper. "female", "male" and "neutral" are three lists of pronouns and two
-words, and nothing else: who is called by other words is not seen here."""
+McMilin, § 4 and § 5. Masses and shares are in percent, as in the paper. "female", "male" and
+"neutral" are three lists of pronouns and two more words; no other words for persons are counted."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from probebook.base import UserError
+from probebook.measures.intervals import draw_counts, percentiles
 
-LISTS = {"female": ["she", "her", "female"], "male": ["he", "him", "his", "male"], "neutral": ["they"]}
+LISTS = {"female": ["she", "her", "female"], "male": ["he", "him", "his", "male"],
+         "neutral": ["they"]}
 _PLACE = {word: place for place, words in enumerate(LISTS.values()) for word in words}
 
 
 def gender_mass(filled: Sequence) -> np.ndarray:
-    """Probability of each list in percent, [n, 3] (female, male, neutral), not normalised (appendix G).
+    """Probability of each list in percent, [n, 3] (female, male, neutral), not normalised (app. G).
 
-    `filled`: what `models.fill` returns: `tokens`, and `top`, a token's probability by token, of each position. If just
-    one generated token is in the lists, its position counts; else the sum over all positions over their number."""
+    `filled`: what `models.fill` returns: `tokens`, and `top`, the probabilities by token at each
+    position. If exactly one generated token is in the lists, its position counts; otherwise the
+    mass is the mean over all positions."""
     return np.array([_mass(one.tokens, one.top) for one in filled]).reshape(-1, len(LISTS))
 
 
-def _mass(tokens, top):
+def _mass(tokens: Sequence[str], top: Sequence[Mapping[str, float]]) -> np.ndarray:
     listed = [i for i, token in enumerate(tokens) if token.lower() in _PLACE]
     places = listed if len(listed) == 1 else range(len(top))
     mass = np.zeros(len(LISTS))
@@ -36,71 +40,82 @@ def _mass(tokens, top):
     return mass / max(1, len(places))
 
 
-def shares(mass) -> np.ndarray:
-    """Shares of female, male and neutral in their sum, in percent, [n, 3]; NaN where none of the lists has any mass."""
+def shares(mass: ArrayLike) -> np.ndarray:
+    """Shares of female, male and neutral in their sum, in percent, [n, 3]; NaN without any mass."""
     mass = np.asarray(mass, float)
     total = mass.sum(-1, keepdims=True)
     return np.divide(100 * mass, total, out=np.full_like(mass, np.nan), where=total > 0)
 
 
-def slopes(mass, index) -> pd.DataFrame:
+def slopes(mass: ArrayLike, index: ArrayLike) -> pd.DataFrame:
     """Linear fits of the mean mass at each w over its index (§ 4.1; figures 3 and 6).
 
-    `mass` [n, 3] of texts, `index` [n] of their times or places. Rows female, male, neutral and delta (female − male):
-    slope in percentage points a step, `low` and `high` its 95 % interval, r2. UserError for fewer than three w's."""
-    table = pd.DataFrame(np.asarray(mass, float), columns=[*LISTS]).groupby(np.asarray(index)).mean()
+    `mass` [n, 3] of texts, `index` [n] of their times or places. Rows female, male, neutral and
+    delta (female − male). Columns: slope in percentage points per step, the ends `low` and `high`
+    of its 95 % interval, r2. UserError for fewer than three w's."""
+    table = pd.DataFrame(np.asarray(mass, float), columns=[*LISTS])
+    table = table.groupby(np.asarray(index)).mean()
     if len(table) < 3:
         raise UserError(f"{len(table)} different w: a line and its interval need at least 3")
     table["delta"] = table.female - table.male
-    rows = []
+    errors, rows = stats.t.ppf(.975, len(table) - 2), []
     for name, means in table.items():
         fit = stats.linregress(table.index, means)
-        away, r2 = np.nan_to_num([stats.t.ppf(.975, len(table) - 2) * fit.stderr, fit.rvalue ** 2])      # constant: 0
+        away, r2 = np.nan_to_num([errors * fit.stderr, fit.rvalue ** 2])     # constant means: 0
         rows.append((name, fit.slope, fit.slope - away, fit.slope + away, r2))
     return pd.DataFrame(rows, columns=["gender", "slope", "low", "high", "r2"])
 
 
-def specification(late, early) -> np.ndarray:
-    """Absolute difference of the shares at latest and earliest year, percentage points: large if unspecified (§ 5)."""
+def specification(late: ArrayLike, early: ArrayLike) -> np.ndarray:
+    """Absolute difference of the shares at the latest and the earliest year, in percentage points.
+
+    It is large if the text leaves the gender unspecified (§ 5)."""
     return np.abs(np.subtract(late, early))
 
 
 class Scores(NamedTuple):
-    """Detection of unspecified texts at a threshold: rates of unspecified ones found (`tpr`) and well-specified ones
-    left (`tnr`), and their mean, `balanced`."""
+    """Detection of unspecified texts at a threshold.
+
+    - `tpr`: share of the unspecified texts that are found
+    - `tnr`: share of the well-specified texts that are left
+    - `balanced`: the mean of the two"""
 
     tpr: float
     tnr: float
     balanced: float
 
 
-def scores(metric, unspecified, threshold: float = .5) -> Scores:
-    """Scores of "metric > threshold means unspecified" (Table 3). UserError unless both kinds of text are there."""
+def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = .5) -> Scores:
+    """Scores of "metric > threshold means unspecified" (Table 3).
+
+    UserError unless there are texts of both kinds."""
     metric, unspecified = _checked(metric, unspecified)
     found = metric > threshold
     tpr, tnr = float(found[unspecified].mean()), float((~found)[~unspecified].mean())
     return Scores(tpr, tnr, (tpr + tnr) / 2)
 
 
-def area(metric, unspecified, groups=None, draws: int = 1000, seed: int = 0) -> tuple[float, float, float]:
-    """Area under the ROC curve: P(metric of an unspecified text > of a well-specified one), with a 95 % interval.
+def area(metric: ArrayLike, unspecified: ArrayLike, groups: ArrayLike | None = None,
+         draws: int = 1000, seed: int = 0) -> tuple[float, float, float]:
+    """Area under the ROC curve, and the ends of its 95 % bootstrap interval.
 
-    The interval: percentiles over resampled `groups` (occupations, say; by default each text is one)."""
+    The area is P(metric of an unspecified text > of a well-specified one). The bootstrap draws
+    `groups` (occupations, say; by default each text is one)."""
     metric, unspecified = _checked(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
     a, b = metric[unspecified], metric[~unspecified]
     wins = (a[:, None] > b) + .5 * (a[:, None] == b)
-    k = groups.max() + 1
-    times = np.random.default_rng(seed).multinomial(k, np.full(k, 1 / k), draws)[:, groups]        # each text is drawn
+    times = draw_counts(groups.max() + 1, draws, seed)[:, groups]    # how often each text is drawn
     of_a, of_b = times[:, unspecified], times[:, ~unspecified]
     pairs = of_a.sum(1) * of_b.sum(1)
     found = ((of_a @ wins) * of_b).sum(1)[pairs > 0] / pairs[pairs > 0]
-    return float(wins.mean()), *np.percentile(found, [2.5, 97.5]).tolist()
+    return float(wins.mean()), *percentiles(found).tolist()
 
 
-def _checked(metric, unspecified):
-    metric, unspecified = np.nan_to_num(np.asarray(metric, float)), np.asarray(unspecified, bool)
+def _checked(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    metric = np.nan_to_num(np.asarray(metric, float))
+    unspecified = np.asarray(unspecified, bool)
     if metric.shape != unspecified.shape or not 0 < unspecified.sum() < len(unspecified):
-        raise UserError(f"{metric.shape} metrics, {unspecified.sum()} of {unspecified.size} texts unspecified: one "
-                        "metric a text, and texts of both kinds")
+        raise UserError(f"{metric.shape} metrics, {unspecified.sum()} of {unspecified.size} texts "
+                        "unspecified: one metric per text, and texts of both kinds")
     return metric, unspecified

@@ -10,7 +10,7 @@ from scipy.stats import binom, norm, t
 
 from probebook.experiments.data_requirements import marks
 from probebook.labs.checks.expect import interpretation, prediction, same_function
-from probebook.measures.sample_size import constant, excess_risk, needed
+from probebook.measures.sample_size import constant, excess_risk, items_needed
 
 # 01 from bounds to n
 
@@ -222,7 +222,7 @@ def marked(found):
 def least_constant(found):
     """Exercise 3: where the probability that c / Δ̂² suffices passes .95."""
     def wanted(gap, m, p):
-        least, spread = 4 * needed((p + gap) / 2, (p - gap) / 2), ((p - gap ** 2) / m) ** .5
+        least, spread = 4 * items_needed((p + gap) / 2, (p - gap) / 2), ((p - gap ** 2) / m) ** .5
         ends = lambda c: norm.cdf([-(c / least) ** .5, (c / least) ** .5], gap, spread)                    # noqa: E731
         return brentq(lambda c: ends(c) @ [-1, 1] - .95, 1e-3, 1e7)
 

@@ -11,7 +11,7 @@ from probebook.corpora.predicate_argument import drawn
 from probebook.corpora.stories.facts import entails
 from probebook.labs.checks.expect import NotRight, given, interpretation, prediction, same_function, tick
 from probebook.measures.answers import exact_match
-from probebook.measures.free_answers import heard
+from probebook.measures.free_answers import interpret
 
 # 01 stories and models
 
@@ -252,16 +252,16 @@ def by_an_answer(found):
 def opening_not(found, judged):
     """Exercise 2: a first word not is no, before every other rule; else what the rule "meaning" hears."""
     def wanted(text):
-        return "no" if (re.findall(r"\w+", text.lower()) or [""])[0] == "not" else heard([text])[0]
+        return "no" if (re.findall(r"\w+", text.lower()) or [""])[0] == "not" else interpret([text])[0]
 
     more = ["Not mentioned.", "not blue", "Nothing was said.", "It was not.", "Knot", "I do not know."]
     for text in [*judged.text, *more]:
         if (answer := given(found(text), f"opening_not({text!r})")) != wanted(text):
             raise NotRight(f"opening_not({text!r}) is {answer!r}, and should be {wanted(text)!r}: only the first word "
                            "not is new, and it comes before the patterns")
-    unlike = [text for text in judged.text if wanted(text) != heard([text])[0]]
+    unlike = [text for text in judged.text if wanted(text) != interpret([text])[0]]
     new, old = (exact_match([of(text) for text in judged.text], judged.right).mean()
-                for of in (wanted, lambda text: heard([text])[0]))
+                for of in (wanted, lambda text: interpret([text])[0]))
     tick(f"opening_not; exact on the answers by hand {new:.2f}, by the rule meaning {old:.2f}; "
          f"changed: {', '.join(unlike)}")
 

@@ -6,29 +6,29 @@ import pytest
 import torch
 
 from probebook.base import UserError
-from probebook.measures import inside
+from probebook.measures import hidden_states
 
 
 def test_cosines_by_hand():
     a, b = [[1, 0], [1, 0], [3, 4], [1, 0], [0, 0]], [[2, 0], [0, 5], [4, 3], [-1, 0], [1, 1]]
-    assert inside.cosine(a, b).tolist() == pytest.approx([1, 0, 24 / 25, -1, 0])
+    assert hidden_states.cosine(a, b).tolist() == pytest.approx([1, 0, 24 / 25, -1, 0])
     half, single = torch.tensor([[1, 0]]).half(), torch.tensor([[1.0, 1]])
-    assert inside.cosine(half, single).tolist() == pytest.approx([2 ** -.5])
-    assert inside.cosine(np.zeros((0, 4)), np.zeros((0, 4))).shape == (0,)
+    assert hidden_states.cosine(half, single).tolist() == pytest.approx([2 ** -.5])
+    assert hidden_states.cosine(np.zeros((0, 4)), np.zeros((0, 4))).shape == (0,)
 
 
 def test_cosines_do_not_see_length_or_a_turn():
     rng = np.random.default_rng(0)
     a, b, turn = rng.normal(size=(20, 6)), rng.normal(size=(20, 6)), np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    assert np.allclose(inside.cosine(a, b), inside.cosine(3 * a @ turn, .1 * b @ turn))
-    assert np.allclose(inside.cosine(a, b), inside.cosine(b, a))
+    assert np.allclose(hidden_states.cosine(a, b), hidden_states.cosine(3 * a @ turn, .1 * b @ turn))
+    assert np.allclose(hidden_states.cosine(a, b), hidden_states.cosine(b, a))
 
 
 def test_the_common_subsequence_is_longest():
     rng = np.random.default_rng(1)
     for _ in range(300):
         a, b = rng.integers(0, 4, rng.integers(0, 9)), rng.integers(0, 4, rng.integers(0, 9))
-        i, j = inside.common_tokens(a, b)
+        i, j = hidden_states.common_tokens(a, b)
         assert (a[i] == b[j]).all() and (np.diff(i) > 0).all() and (np.diff(j) > 0).all()
         parts = [{tuple(t[list(rows)]) for m in range(len(t) + 1) for rows in combinations(range(len(t)), m)}
                  for t in (a, b)]
@@ -38,7 +38,7 @@ def test_the_common_subsequence_is_longest():
 def places(a, b):
     """Common words of two texts, as pairs of places; ids by a made-up vocabulary."""
     ids = {word: n for n, word in enumerate(dict.fromkeys(f"{a} {b}".split()))}
-    i, j = inside.common_tokens(*([ids[word] for word in text.split()] for text in (a, b)))
+    i, j = hidden_states.common_tokens(*([ids[word] for word in text.split()] for text in (a, b)))
     return list(zip(i.tolist(), j.tolist()))
 
 
@@ -54,31 +54,31 @@ def test_what_a_deletion_leaves_is_common_and_stands_where_it_stood():
 def test_a_deletion_from_a_long_text_of_distinct_tokens_is_found_exactly():
     a = np.random.default_rng(2).permutation(512)
     kept = np.r_[0:100, 180:300, 310:500]
-    i, j = inside.common_tokens(a, a[kept])
+    i, j = hidden_states.common_tokens(a, a[kept])
     assert (i == kept).all() and (j == np.arange(len(kept))).all()
 
 
 def test_token_cosines_pair_the_common_tokens():
     a, b = np.array([[1, 0], [0, 1], [1, 1], [1, 0]]), np.array([[1, 1], [1, 1], [0, 1]])
-    first, second = inside.token_cosines([a, a], [b, b], [[5, 6, 7, 8], [1, 2, 3, 4]], [[5, 7, 8], [9, 9, 9]])
+    first, second = hidden_states.token_cosines([a, a], [b, b], [[5, 6, 7, 8], [1, 2, 3, 4]], [[5, 7, 8], [9, 9, 9]])
     assert first.tolist() == pytest.approx([2 ** -.5, 1, 0]) and second.shape == (0,)
-    means = inside.mean_token_cosine([a, a], [b, b], [[5, 6, 7, 8], [1, 2, 3, 4]], [[5, 7, 8], [9, 9, 9]])
+    means = hidden_states.mean_token_cosine([a, a], [b, b], [[5, 6, 7, 8], [1, 2, 3, 4]], [[5, 7, 8], [9, 9, 9]])
     assert means[0] == pytest.approx((2 ** -.5 + 1) / 3) and np.isnan(means[1])
 
 
 def test_spread_is_that_of_the_values():
-    assert inside.spread([1, 3, np.nan]) == (2, 1) and inside.spread([.5]) == (.5, 0)
+    assert hidden_states.spread([1, 3, np.nan]) == (2, 1) and hidden_states.spread([.5]) == (.5, 0)
     with pytest.raises(UserError, match="one at least"):
-        inside.spread([np.nan])
+        hidden_states.spread([np.nan])
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: inside.cosine([[1, 2]], [[1, 2, 3]]), r"\[n, d\] both"),
-    (lambda: inside.cosine([1, 2], [1, 2]), r"\[n, d\] both"),
-    (lambda: inside.cosine([[np.nan, 2]], [[1, 2]]), "not finite"),
-    (lambda: inside.common_tokens([[1, 2]], [1, 2]), "one row of token ids"),
-    (lambda: inside.token_cosines([[[1, 2]]], [], [[1]], []), "same items"),
-    (lambda: inside.token_cosines([[[1, 2]]], [[[1, 2]]], [[1, 2]], [[1]]), "one state for each token")])
+    (lambda: hidden_states.cosine([[1, 2]], [[1, 2, 3]]), r"\[n, d\] both"),
+    (lambda: hidden_states.cosine([1, 2], [1, 2]), r"\[n, d\] both"),
+    (lambda: hidden_states.cosine([[np.nan, 2]], [[1, 2]]), "not finite"),
+    (lambda: hidden_states.common_tokens([[1, 2]], [1, 2]), "one row of token ids"),
+    (lambda: hidden_states.token_cosines([[[1, 2]]], [], [[1]], []), "same items"),
+    (lambda: hidden_states.token_cosines([[[1, 2]]], [[[1, 2]]], [[1, 2]], [[1]]), "one state for each token")])
 def test_bad_states_are_refused(call, message):
     with pytest.raises(UserError, match=message):
         call()

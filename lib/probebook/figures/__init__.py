@@ -1,0 +1,27 @@
+"""Every plot of the book: tidy data in, a matplotlib Figure out; captions, not titles, name it.
+
+One function per kind of figure; the modules group them by what they draw.
+
+    figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=majority)
+"""
+from probebook.figures.comparisons import bars, calibration, heat, ranges
+from probebook.figures.curves import lines, margins, roc, strength_curves
+from probebook.figures.distributions import histograms, outcomes
+from probebook.figures.drawings import causal_graphs, scheme
+from probebook.figures.look import GREYS, MEASURES, METHODS, PALETTE, method_colours, style
+from probebook.figures.scatterplots import (
+    against,
+    before_and_after,
+    clouds,
+    cut,
+    fits,
+    points,
+    scatter,
+)
+from probebook.figures.sliders import slider
+
+__all__ = [
+    "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "bars", "before_and_after", "calibration",
+    "causal_graphs", "clouds", "cut", "fits", "heat", "histograms", "lines", "margins",
+    "method_colours", "outcomes", "points", "ranges", "roc", "scatter", "scheme", "slider",
+    "strength_curves", "style"]

@@ -1,0 +1,99 @@
+"""Comparisons of numbers: bars, points with intervals, calibration, a small matrix."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from probebook.figures import look
+
+
+def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
+         ylabel: str | None = None, xlabel: str | None = None) -> Figure:
+    """Grouped bars from 0 to 1 with a dashed baseline."""
+    figure, ax = plt.subplots()
+    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, saturation=1,
+                palette=look.colour_of(data, hue))
+    look.dashed(ax, baseline, colour="0.3")
+    ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
+    if hue:
+        sns.move_legend(ax, "center left", bbox_to_anchor=(1.01, .5), title=None)
+    return look.done(figure)
+
+
+def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
+           limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None) -> Figure:
+    """A point with its interval for every value of `y`, one panel per measure.
+
+    - `data`: columns y, hue (if given), `<measure>`, `<measure>_low`, `<measure>_high`
+    - `limits`: of every panel's axis; None: from each panel's points
+    - `line`: position of a dashed line"""
+    names, kinds = look.values_of(data, y), look.values_of(data, hue) or [None]
+    size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
+    figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
+    for ax, measure in zip(axes[0], measures):
+        colours = look.method_colours(kinds, names)
+        for i, (kind, colour, marker) in enumerate(zip(kinds, colours, look.MARKERS)):
+            part = data if kind is None else data[data[hue] == kind]
+            place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            ax.errorbar(part[measure], place, xerr=_away(part, measure), fmt=marker, ms=4,
+                        color=colour, label=kind, capsize=3)
+        ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
+        if line is not None:
+            ax.axvline(line, ls="--", lw=1, color="0.4")
+        if limits:
+            ax.set_xlim(limits)
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(3))
+    axes[0, 0].set_ylim(len(names) - .5, -.5)
+    if hue:
+        look.legend_beside(axes[0, -1])
+    return look.done(figure)
+
+
+def calibration(data: pd.DataFrame, x: str, y: str, hue: str,
+                fitted: Mapping[str, tuple[float, float]]) -> Figure:
+    """Measured over true values with their intervals, one colour and marker per `hue`.
+
+    The dashed line is y = x. `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope
+    and intercept of a line, by value of `hue`."""
+    figure, ax = plt.subplots(figsize=(5.2, 4.2))
+    kinds, width = look.values_of(data, hue), data[x].max() - data[x].min() or 1
+    looks = zip(kinds, look.method_colours(kinds), look.MARKERS)
+    for i, (kind, colour, marker) in enumerate(looks):
+        part = data[data[hue] == kind]
+        place = part[x] + .012 * width * (i - (len(kinds) - 1) / 2)          # side by side
+        ax.errorbar(place, part[y], yerr=_away(part, y), fmt=marker, ms=5, color=colour, label=kind,
+                    capsize=2)
+        if kind in fitted:
+            slope, start = fitted[kind]
+            ax.axline((0, start), slope=slope, color=colour, lw=1)
+    ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--", label="y = x")
+    ax.set(xlabel=x, ylabel=y)
+    look.legend_beside(ax)
+    return look.done(figure)
+
+
+def _away(part: pd.DataFrame, name: str) -> list[pd.Series]:
+    """Distances of an interval's ends from its point, as matplotlib's error bars want them."""
+    return [(part[name] - part[f"{name}_low"]).clip(0), (part[f"{name}_high"] - part[name]).clip(0)]
+
+
+def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0,
+         form: str = ".2f") -> Figure:
+    """A small matrix with its numbers written in as `form`; `label` names the scale of colours.
+
+    If `low` is below 0, two colours meet in the middle of the scale."""
+    size = 1.8 + 1.1 * table.shape[1], 1.0 + .5 * table.shape[0]
+    figure, ax = plt.subplots(figsize=size)
+    sns.heatmap(table, annot=True, fmt=form, cmap="vlag" if low < 0 else "crest", vmin=low,
+                vmax=high, ax=ax, cbar_kws={"label": label})
+    for text in ax.texts:
+        text.set_text(look.number(float(text.get_text()), form))
+    ax.tick_params(axis="y", rotation=0)
+    ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
+    return look.done(figure)

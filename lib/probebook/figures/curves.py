@@ -1,0 +1,140 @@
+"""Curves over a setting: lines, scores over strength, bands with bounds, ROC curves."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from probebook.figures import look
+
+
+def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
+          baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
+          ylabel: str | None = None, log: bool = False, columns: int | None = None,
+          band: bool = False, limits: tuple[float, float] | None = None) -> Figure:
+    """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
+
+    Rows with the same x are averaged.
+
+    - `baseline`, `baseline_name`: height and name of a dashed line
+    - `xlabel`, `ylabel`: names of the axes; None: those of the columns
+    - `log`: the x axis is logarithmic
+    - `columns`: panels in a row; None: all of them
+    - `band`: show the range of rows with the same x
+    - `limits`: of the y axis; None: from the data"""
+    panels = look.values_of(data, col) if col and len(data) else [None]
+    columns, kinds = min(columns or len(panels), len(panels)), look.values_of(data, hue)
+    size = (6.4, 3.4) if len(panels) == 1 else (4.2 * columns, 3.4 * -(-len(panels) // columns))
+    figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
+    for i, (ax, panel) in enumerate(zip(axes.flat, panels)):
+        part = data if panel is None else data[data[col] == panel]
+        if part.empty:
+            ax.annotate("no data", (.5, .5), xycoords="axes fraction", ha="center")
+            continue
+        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=look.colour_of(data, hue),
+                     hue_order=kinds, style_order=kinds, markers=True, dashes=False, ax=ax,
+                     errorbar=("pi", 100) if band else None,
+                     err_kws={"alpha": .12} if band else None,
+                     legend="auto" if i == len(panels) - 1 and hue else False)
+        drawn = [line for line in ax.lines if len(line.get_xdata())]
+        for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):    # seen under later ones
+            line.set_linewidth(width)
+            if len(line.get_xdata()) == 1:
+                line.set(markersize=10, zorder=5)
+        if ax.get_legend():
+            ax.get_legend().remove()
+        look.dashed(ax, baseline, baseline_name)
+        if log:
+            look.log_axis(ax)
+        elif pd.api.types.is_integer_dtype(part[x]):
+            ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        ax.set(xlabel=xlabel or x, ylabel=ylabel or y)
+        if limits:
+            ax.set_ylim(limits)
+        if panel is not None:
+            look.panel_name(ax, panel)
+    if hue and len(data):
+        last = axes.flat[len(panels) - 1]
+        look.legend_beside(axes[0, -1], *last.get_legend_handles_labels())
+    return look.done(figure)
+
+
+def strength_curves(data: pd.DataFrame) -> Figure:
+    """Completeness, selectivity and reliability over strength, one panel per method.
+
+    Canby et al., figures 1–6. A dotted line marks the most reliable strength. `data`: columns
+    method, strength, symbol, and the three measures; strengths of one method in rising order."""
+    methods = look.values_of(data, "method")
+    columns, rows = min(3, len(methods)), -(-len(methods) // 3)
+    size = 4.1 * columns, 3.4 * rows
+    figure, axes = look.grid_of_axes(len(methods), columns, size, sharey=True)
+    for ax, method in zip(axes.flat, methods):
+        part = data[data["method"] == method]
+        for measure, marker, colour in zip(look.MEASURES, "os^", look.PALETTE):
+            ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour,
+                    label=measure, lw=2.4 if measure == "reliability" else 1.4)
+        best = part.loc[part["reliability"].idxmax()]
+        ax.axvline(best["strength"], color="0.2", lw=1.5, ls=":")
+        symbol = part["symbol"].iloc[0]
+        if symbol == "ε":
+            look.log_axis(ax)
+        ax.set(xlabel=f"{method}: {symbol}", ylim=(-.02, 1.02))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mean over sentences")
+    look.legend_beside(axes[0, -1], *axes[0, 0].get_legend_handles_labels())
+    return look.done(figure)
+
+
+def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
+            ylabel: str = "accuracy") -> Figure:
+    """A band of mean ± sd over x, and a pair of lines for mean ± each bound; one panel per `col`.
+
+    `data`: columns x, mean, sd, col, and the half-widths `bounds`. The possible values, 0 to 1, are
+    shaded."""
+    figure, panels = look.row_of_panels(data, col, 3.4, 3.4, more=.8)
+    for panel, ax in panels:
+        part = data[data[col] == panel]
+        mean, sd, colour = part["mean"], part["sd"], look.PALETTE[0]
+        ax.axhspan(0, 1, color="0.95", lw=0)
+        ax.plot(part[x], mean, color=colour, marker="o", ms=4, label="mean ± sd")
+        ax.fill_between(part[x], mean - sd, mean + sd, color=colour, alpha=.35, lw=0)
+        for bound, dashes, colour in zip(bounds, ("--", ":", "-."), look.PALETTE[1:]):
+            ax.plot(part[x], mean - part[bound], dashes, color=colour)
+            ax.plot(part[x], mean + part[bound], dashes, color=colour, label=bound)
+        look.log_axis(ax)
+        ax.set(xlabel=x, ylim=(-.6, 1.9))
+        look.panel_name(ax, panel)
+    panels[0][1].set_ylabel(ylabel)
+    look.legend_beside(panels[-1][1])
+    return look.done(figure)
+
+
+def roc(data: pd.DataFrame, score: str, positive: str, hue: str, col: str,
+        threshold: float | None = None) -> Figure:
+    """ROC curves of "score above a threshold means positive", one per `hue`, one panel per `col`.
+
+    A dot marks the given threshold; the dashed line is a coin. `data[positive]` is bool."""
+    figure, panels = look.row_of_panels(data, col, 3.5, 3.3)
+    kinds = look.values_of(data, hue)
+    for panel, ax in panels:
+        for kind, colour in zip(kinds, look.method_colours(kinds)):
+            part = data[(data[col] == panel) & (data[hue] == kind)]
+            part = part.sort_values(score, ascending=False)
+            ends = (part[score] != part[score].shift(-1)).to_numpy()    # equal scores move together
+            rates = [pd.concat([pd.Series([0.0]), (is_one.cumsum() / is_one.sum())[ends]])
+                     for is_one in (~part[positive], part[positive])]
+            ax.plot(*rates, color=colour, label=kind)
+            if threshold is not None:
+                found = part[score] > threshold
+                false, true = found[~part[positive]].mean(), found[part[positive]].mean()
+                ax.plot(false, true, "o", color=colour)
+        ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
+        ax.set(xlabel="false positives", ylabel="true positives", xlim=(-.02, 1.02),
+               ylim=(-.02, 1.02))
+        look.panel_name(ax, panel)
+    look.legend_beside(panels[-1][1])
+    return look.done(figure)

@@ -1,0 +1,128 @@
+"""What all figures share: colours, the book's style, axes, legends and names of panels."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from numbers import Number
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc",
+           "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9"]
+GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]      # controls and baselines beside methods
+MEASURES = ["completeness", "selectivity", "reliability"]
+METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4,
+           "ConceptSHAP": 5, "CONEXP": 5, "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9,
+           "RLACE": 9, "CausaLM": 9,
+           "ot": 0, "ot-matched": 1, "ot-answered": 2, "ot-unknown": 3, "ibt": 4, "ibt-negated": 6,
+           "learned": 8}           # positions in the palette of methods, readers and directions
+MARKERS = "osD^v"
+
+
+def style() -> None:
+    """Set the book's look; `runs.start` calls it once."""
+    look = {"figure.dpi": 110, "savefig.bbox": "tight", "axes.spines.top": False,
+            "axes.spines.right": False, "figure.figsize": (6.4, 3.6), "legend.frameon": False,
+            "grid.color": "#e6e6e6"}
+    sns.set_theme(context="notebook", style="whitegrid", palette=PALETTE, rc=look)
+
+
+def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, float, float]]:
+    """A colour for each kind; a method of `METHODS` has the same colour on every page.
+
+    - Two methods that share a colour are never drawn together.
+    - Each variant of a method ("AlterRep, raw") is darker than the one before.
+    - If any kind, or any of the figure's `rows`, is a method, other kinds are grey.
+    - Otherwise kinds take the palette in its order, and numbers go from light to dark."""
+    methods = [str(kind).partition(",")[0] for kind in kinds]
+    beside = METHODS.keys() & {*methods, *rows}
+    if not beside and all(isinstance(kind, Number) for kind in kinds):
+        return sns.color_palette("crest", len(kinds) + 2)[2:]
+    others, colours = cycle(GREYS if beside else PALETTE), []
+    for i, method in enumerate(methods):
+        if method in METHODS:
+            darker = .55 ** methods[:i].count(method)
+            colours.append(tuple(part * darker for part in to_rgb(PALETTE[METHODS[method]])))
+        else:
+            colours.append(to_rgb(next(others)))
+    return colours
+
+
+def values_of(data: pd.DataFrame, column: str | None) -> list | None:
+    """The different values of a column in their order; None without a column."""
+    return list(dict.fromkeys(data[column])) if column else None
+
+
+def colour_of(data: pd.DataFrame, hue: str | None) -> dict | None:
+    """The colour of each value of a column; None without a column."""
+    kinds = values_of(data, hue)
+    return dict(zip(kinds, method_colours(kinds))) if hue else None
+
+
+def row_of_panels(data: pd.DataFrame, col: str, width: float, height: float,
+                  more: float = 0) -> tuple[Figure, list[tuple[object, Axes]]]:
+    """A figure with one panel for each value of `col`, side by side, and (value, axes) of each.
+
+    In inches: `width` of a panel, `height` of the figure, `more` width of the figure."""
+    panels = values_of(data, col)
+    size = width * len(panels) + more, height
+    figure, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    return figure, list(zip(panels, axes[0]))
+
+
+def grid_of_axes(count: int, columns: int, size: tuple[float, float],
+                 **shared: bool) -> tuple[Figure, np.ndarray]:
+    """A figure with `count` axes in rows of `columns`, and all its axes; the last may stay empty.
+
+    `size`: width and height of the figure."""
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **shared)
+    for ax in axes.flat[count:]:
+        ax.set_axis_off()
+    return figure, axes
+
+
+def number(value: float, form: str = ".2f") -> str:
+    """A number with the minus sign that ticks have, and none before zero."""
+    text = f"{value:{form}}"
+    return text.replace("-", "−" if float(text) else "")
+
+
+def log_axis(ax: Axes) -> None:
+    """Make the x axis logarithmic with plain numbers, three per decade if there are few decades."""
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("")
+
+
+def dashed(ax: Axes, height: float | None, name: str | None = None, colour: str = "0.4") -> None:
+    """A dashed horizontal line, unless `height` is None."""
+    if height is not None:
+        ax.axhline(height, ls="--", lw=1, color=colour, label=name)
+
+
+def panel_name(ax: Axes, panel: object) -> None:
+    """A panel's name, above its left corner."""
+    ax.annotate(str(panel), (0, 1), (2, 3), xycoords="axes fraction", textcoords="offset points",
+                va="bottom", weight="bold")
+
+
+def legend_beside(ax: Axes, *handles_and_names: list) -> None:
+    """A legend to the right of the axes."""
+    ax.legend(*handles_and_names, loc="center left", bbox_to_anchor=(1.01, .5))
+
+
+def done(figure: Figure) -> Figure:
+    """The figure, laid out and closed, so that a page shows it once."""
+    figure.tight_layout()
+    plt.close(figure)
+    return figure

@@ -1,0 +1,33 @@
+"""Tables of pages: runs side by side, numbers in a sentence."""
+import pandas as pd
+from pandas.testing import assert_frame_equal
+
+from probebook.tables import listed, side_by_side
+
+HERE = pd.DataFrame({"C": [.1, .2], "S": [.3, .4]}, pd.Index(["PGD", "FGSM"], name="method"))
+
+
+def test_columns_are_in_the_order_published_stored_this_run_on_the_rows_of_this_run():
+    published = pd.Series({"FGSM": .5, "LEACE": .6})
+    found = side_by_side(published, {"real": pd.Series({"PGD": .7})}, HERE.C)
+    wanted = pd.DataFrame({"published": [None, .5], "real": [.7, None], "this run": [.1, .2]},
+                          HERE.index)
+    assert_frame_equal(found, wanted.astype(float))
+
+
+def test_of_tables_each_row_stands_beside_itself():
+    published = pd.DataFrame({"S": [.9], "more": [1], "C": [.8]}, ["FGSM"])
+    found = side_by_side(published, {"real": HERE + 1}, HERE)
+    assert found.index.names == ["method", "run"]
+    assert list(found) == ["C", "S"]
+    assert found.loc["FGSM"].to_dict("index") == {
+        "published": {"C": .8, "S": .9},
+        "real": {"C": 1.2, "S": 1.4},
+        "this run": {"C": .2, "S": .4}}
+    assert found.loc["PGD"].index.tolist() == ["published", "real", "this run"]
+    assert found.loc["PGD", "C"].isna().tolist() == [True, False, False]
+
+
+def test_numbers_are_listed_with_their_names():
+    assert listed({"ot": .434, "ibt": .16}) == "0.43 (ot), 0.16 (ibt)"
+    assert listed(pd.Series({"ot": 43.4}), ".0f", "% on {}") == "43 % on ot"

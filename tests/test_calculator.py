@@ -1,7 +1,9 @@
-"""The form of page 3/07 in headless Chromium: Python's numbers, one line for bad input, no mouse, a phone's width."""
+"""The form of page 3/07 in headless Chromium: Python's numbers, one line for bad input, no mouse, a
+phone's width."""
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,8 @@ from test_browser import PHONE, SCREEN, WIDER, browser, pytestmark, resize  # no
 
 LINE = "return document.querySelector('form[data-from=%s] [role=alert]').textContent"
 TABLE3 = pd.DataFrame({"test_items": [64, 256, 1024, 4096, 16_384],
-                       "exact": np.divide([11, 63, 182, 187, 2625], [320, 1280, 5120, 20_480, 81_920])})
+                       "exact": np.divide([11, 63, 182, 187, 2625],
+                                          [320, 1280, 5120, 20_480, 81_920])})
 FIELDS = ("acc_a", "acc_b", "dim", "items", "differ")
 
 
@@ -26,15 +29,17 @@ FIELDS = ("acc_a", "acc_b", "dim", "items", "differ")
 def page(tmp_path_factory):
     """Address of an HTML file that holds the page's form and the script, and nothing else."""
     page = find("3_data_requirements/07")
-    scope = {p.name: p.default for p in page.parameters} | {"pd": pd, "np": np, "ROOT": ROOT, "HTML": str,
-             "table3": TABLE3}
+    scope = {p.name: p.default for p in page.parameters}
+    scope |= {"pd": pd, "np": np, "ROOT": ROOT, "HTML": str, "table3": TABLE3}
+    needed = re.compile(r"def field\(|form = |script, look")
     for cell in page.notebook.cells:
-        if cell.cell_type == "code" and any(word in cell.source for word in ("def field(", "form = ", "script, look")):
+        if cell.cell_type == "code" and needed.search(cell.source):
             exec(cell.source, scope)
     path = tmp_path_factory.mktemp("form") / "form.html"
-    path.write_text('<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-                    f'<html lang="en"><body>{scope["form"]}<script>{scope["script"]}</script>{scope["look"]}',
-                    encoding="utf-8")
+    head = ('<!doctype html><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width"><html lang="en">')
+    body = f'<body>{scope["form"]}<script>{scope["script"]}</script>{scope["look"]}'
+    path.write_text(head + body, encoding="utf-8")
     return path.as_uri()
 
 
@@ -48,17 +53,21 @@ def form(browser, page):  # noqa: F811
 
 
 def typed(form, *values):
-    """Put values into the fields of the first form and read the answer: {name: (text, numbers)}, or its one line."""
-    form.execute_script("""const fields = document.querySelector('form[data-from=accuracies]').elements;
+    """Put values into the fields of the first form and read the answer: {name: (text, numbers)}, or
+    its one line."""
+    script = """
+        const fields = document.querySelector('form[data-from=accuracies]').elements;
         arguments[0].forEach((name, i) => { fields[name].value = arguments[1][i]; });
-        fields.acc_a.dispatchEvent(new Event('change', {bubbles: true}))""", FIELDS, [str(v) for v in values])
+        fields.acc_a.dispatchEvent(new Event('change', {bubbles: true}))"""
+    form.execute_script(script, FIELDS, [str(v) for v in values])
     return answer(form, "accuracies")
 
 
 def answer(form, kind):
     """Wait until the form has answered; what it says."""
     ready = f"const f = document.querySelector('form[data-from={kind}]');" \
-            "return f.querySelector('[role=alert]').textContent != '' || !f.querySelector('dl').hidden"
+            "const line = f.querySelector('[role=alert]').textContent;" \
+            "return line != '' || !f.querySelector('dl').hidden"
     form.execute_async_script("setTimeout(arguments[0], 30)")
     WebDriverWait(form, 10, poll_frequency=.02).until(lambda b: b.execute_script(ready))
     line = form.execute_script(LINE % kind)
@@ -76,22 +85,27 @@ def files(form, a, b):
 
 
 @pytest.mark.parametrize("a, b, dim", [
-    (.71, .68, 768), (.9, .865625, 768), (.865625, .9, 768), (.5, .9, 300), (1, 0, 1), (.813, .812, 4096),
+    (.71, .68, 768), (.9, .865625, 768), (.865625, .9, 768), (.5, .9, 300), (1, 0, 1),
+    (.813, .812, 4096),
     (0, .01, 1024), (.99, .98, 50), (.6, .55, 100_000)])
 def test_two_accuracies_give_the_numbers_of_python(form, a, b, dim):
     found, right = typed(form, a, b, dim, "", ""), size.from_accuracies(a, b, dim)
-    assert found["paper"] == [right["training items, the paper's bound"], size.recommend(a - b, dim)]
-    assert found["correct"] == [right["training items, probes counted rightly"], size.recommend(a - b, dim, "correct")]
+    assert found["paper"] == [
+        right["training items, the paper's bound"], size.recommend(a - b, dim)]
+    assert found["correct"] == [
+        right["training items, probes counted rightly"], size.recommend(a - b, dim, "correct")]
     assert found["train"][0] == right["training items for power .8"]
     assert found["delta"][0] == right["accuracy of A less that of B"]
     assert found["verdict"][0].startswith("none without the number")
 
 
 @pytest.mark.parametrize("a, b, n, differ, word", [
-    (.71, .68, 400, .2, "need N"), (.75, .65, 2000, .2, "enough"), (.3, .301, 20_000, .1, "collapsed"),
+    (.71, .68, 400, .2, "need N"), (.75, .65, 2000, .2, "enough"),
+    (.3, .301, 20_000, .1, "collapsed"),
     (.9, .6, 60, .3, "enough"), (.5, .52, 7, .02, "need N"), (.6, .59, 100_000, .79, "enough"),
     (1, .9, 25, .1, "need N"), (.6, .4, 300, 1, "enough"), (.55, .45, 30, 1, "need N")])
-def test_with_disagreement_and_items_the_verdict_and_the_power_are_those_of_python(form, a, b, n, differ, word):
+def test_with_disagreement_and_items_verdict_and_power_are_those_of_python(
+        form, a, b, n, differ, word):
     found = typed(form, a, b, 768, n, differ)
     only_a, only_b = (differ + a - b) / 2, max(0, differ - a + b) / 2
     assert found["verdict"][0].startswith(word)
@@ -102,59 +116,76 @@ def test_with_disagreement_and_items_the_verdict_and_the_power_are_those_of_pyth
 def test_accuracies_without_disagreement_say_what_they_cannot_tell(form):
     found = typed(form, .75, .7, 768, 300, "")
     ends = [size.mcnemar_power(.05, 0, 300), size.mcnemar_power(.75 * .3, .7 * .25, 300)]
-    assert found["power"][1] == pytest.approx(ends, abs=1e-6) and ends[0] > .8 > ends[1]
-    assert found["verdict"][0] == "enough or need N: it depends on how often both err on the same items"
+    assert found["power"][1] == pytest.approx(ends, abs=1e-6)
+    assert ends[0] > .8 > ends[1]
+    assert found["verdict"][0] == (
+        "enough or need N: it depends on how often both err on the same items")
 
 
 def draw(folder, n, shares, seeds=1, seed=0):
     """Files of 0 and 1 of a pilot, one column a seed: both right, only A, only B, none."""
     kind = np.random.default_rng(seed).choice(4, (n, seeds), p=shares)
     for name, right in {"a": kind < 2, "b": kind % 2 == 0}.items():
-        pd.DataFrame(right.astype(int)).add_prefix("seed ").to_csv(folder / f"{name}.csv", index=False)
+        table = pd.DataFrame(right.astype(int)).add_prefix("seed ")
+        table.to_csv(folder / f"{name}.csv", index=False)
     return folder / "a.csv", folder / "b.csv"
 
 
-@pytest.mark.parametrize("n, shares, seeds", [(400, [.6, .12, .08, .2], 1), (2000, [.6, .15, .05, .2], 1),
-                                              (64, [.7, .1, .1, .1], 5), (20_000, [.9, .02, .02, .06], 1)])
+@pytest.mark.parametrize("n, shares, seeds", [
+    (400, [.6, .12, .08, .2], 1), (2000, [.6, .15, .05, .2], 1),
+    (64, [.7, .1, .1, .1], 5), (20_000, [.9, .02, .02, .06], 1)])
 def test_two_files_give_the_verdict_of_python(form, tmp_path, n, shares, seeds):
     paths = draw(tmp_path, n, shares, seeds)
     found, right = files(form, *paths), size.verdict(*pilots.read(*paths), dim=768)
-    assert found["verdict"][0].startswith(right.word) and found["items"][1] == n
+    assert found["verdict"][0].startswith(right.word)
+    assert found["items"][1] == n
     assert found["only"][1][0] == pytest.approx([right.only_a, right.only_b], abs=1e-12)
     assert found["power"][1] == [pytest.approx(right.power, abs=1e-6)]
     assert [found["paper"][1], found["correct"][1]] == [right.paper, right.correct]
-    assert found["train"][0].split(" [")[0] == f"{right.by_power:,.0f}" and found["cared"][0] == f"{right.cared:,.0f}"
-    assert found["delta"][1] == pytest.approx([right.low, right.high], abs=.03 * (right.high - right.low))
+    assert found["train"][0].split(" [")[0] == f"{right.by_power:,.0f}"
+    assert found["cared"][0] == f"{right.cared:,.0f}"
+    assert found["delta"][1] == pytest.approx(
+        [right.low, right.high], abs=.03 * (right.high - right.low))
     low, high = (np.inf if v is None else v for v in found["train"][1])
-    assert low == pytest.approx(right.power_low, rel=.15) and np.isinf(high) == np.isinf(right.power_high)
+    assert low == pytest.approx(right.power_low, rel=.15)
+    assert np.isinf(high) == np.isinf(right.power_high)
 
 
 def test_predictions_are_matched_by_id_and_may_be_quoted(form, tmp_path):
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    a.write_text('\ufeffid,text,prediction,label\r\n1,"so, it ""was""",x,x\r\n2,b,y,x\r\n3,c,x,y\r\n', encoding="utf-8")
+    lines = ["\ufeffid,text,prediction,label", '1,"so, it ""was""",x,x', "2,b,y,x", "3,c,x,y", ""]
+    a.write_text("\r\n".join(lines), encoding="utf-8")
     b.write_text("id,prediction,label\n3,y,y\n1,y,x\n2,,x\n\n")
     right = size.verdict(*pilots.read(a, b), dim=768)
     found = files(form, a, b)
     assert found["only"][1] == [[right.only_a, right.only_b]] == [[1 / 3, 1 / 3]]
-    assert found["paper"][0] == "no number" and "no difference" in found["verdict"][0]
+    assert found["paper"][0] == "no number"
+    assert "no difference" in found["verdict"][0]
 
 
 @pytest.mark.parametrize("values, says", [
-    ((71, .6, 768, "", ""), "Accuracy of A: a share between 0"), ((.7, "", 768, "", ""), "Accuracy of B: a share"),
-    ((.7, -.1, 768, "", ""), "Accuracy of B: a share"), ((.7, .7, 768, 10, ""), "Equal accuracies: no number of items"),
-    ((.7, .6, .5, "", ""), "Width of the states: a whole number"), ((.7, .6, 768, 2.5, ""), "Items in the pilot"),
+    ((71, .6, 768, "", ""), "Accuracy of A: a share between 0"),
+    ((.7, "", 768, "", ""), "Accuracy of B: a share"),
+    ((.7, -.1, 768, "", ""), "Accuracy of B: a share"),
+    ((.7, .7, 768, 10, ""), "Equal accuracies: no number of items"),
+    ((.7, .6, .5, "", ""), "Width of the states: a whole number"),
+    ((.7, .6, 768, 2.5, ""), "Items in the pilot"),
     ((.7, .6, 768, "", .05), "disagree on a share between 0.1 and 0.7"),
     ((.9, .8, 768, "", .9), "disagree on a share between 0.1 and 0.3")])
 def test_bad_numbers_get_one_line(form, values, says):
     line = typed(form, *values)
-    assert says in line and "\n" not in line and form.execute_script("return document.querySelector('dl').hidden")
+    assert says in line
+    assert "\n" not in line
+    assert form.execute_script("return document.querySelector('dl').hidden")
     assert isinstance(typed(form, .7, .6, 768, "", ""), dict)
 
 
 @pytest.mark.parametrize("text, says", [
     ("word\nyes\nno\n", "b.csv: give a CSV file with columns prediction and label, or 0 and 1"),
-    ("s\n1\n", "A has 2 items, B 1"), ("", "b.csv: give a CSV file"), ("s,t\n1,0\n1,1\n", "as many columns"),
-    ("s\n1,0\n1\n", "b.csv: give"), ("id,s\n1,0\n1,1\n", "each once"), ("id,s\n1,0\n3,1\n", "the same items")])
+    ("s\n1\n", "A has 2 items, B 1"), ("", "b.csv: give a CSV file"),
+    ("s,t\n1,0\n1,1\n", "as many columns"),
+    ("s\n1,0\n1\n", "b.csv: give"), ("id,s\n1,0\n1,1\n", "each once"),
+    ("id,s\n1,0\n3,1\n", "the same items")])
 def test_bad_files_get_one_line(form, tmp_path, text, says):
     (tmp_path / "a.csv").write_text("id,s\n1,1\n2,0\n" if text.startswith("id") else "s\n1\n0\n")
     (tmp_path / "b.csv").write_text(text)
@@ -165,13 +196,14 @@ def test_the_examples_are_those_of_table_3(form):
     for row, printed in enumerate(published("data_requirements_table3").recommended):
         Select(form.find_element("name", "example")).select_by_index(row + 1)
         found = answer(form, "accuracies")
-        assert found["paper"][1] == printed and found["items"][1] == TABLE3.test_items[row]
+        assert found["paper"][1] == printed
+        assert found["items"][1] == TABLE3.test_items[row]
 
 
 def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):
     first = form.find_element("css selector", "form[data-from=accuracies] select")
     form.execute_script("arguments[0].focus()", first)
-    first.send_keys("T")                                                  # the first example of Table 3
+    first.send_keys("T")  # the first example of Table 3
     assert Select(first).first_selected_option.text == "Table 3, 64 test items"
     assert answer(form, "accuracies")["paper"][0] == "324,563"
     for value in ("768", "0.75", "0.7", "100", "0.2"):
@@ -179,12 +211,14 @@ def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):
         form.switch_to.active_element.send_keys(Keys.CONTROL, "a")
         form.switch_to.active_element.send_keys(value)
     form.switch_to.active_element.send_keys(Keys.ENTER)
-    assert answer(form, "accuracies")["power"][1] == [pytest.approx(size.mcnemar_power(.125, .075, 100), abs=1e-6)]
+    assert answer(form, "accuracies")["power"][1] == [
+        pytest.approx(size.mcnemar_power(.125, .075, 100), abs=1e-6)]
     form.switch_to.active_element.send_keys(Keys.TAB)
     assert form.switch_to.active_element.text == "Compute"
     fields = "[...document.querySelectorAll('input, select')]"
     assert form.execute_script(f"return {fields}.every(field => field.labels.length == 1)")
-    assert form.execute_script("return document.querySelectorAll('dl[aria-live=polite], p[role=alert]').length") == 4
+    spoken = "document.querySelectorAll('dl[aria-live=polite], p[role=alert]')"
+    assert form.execute_script(f"return {spoken}.length") == 4
 
 
 def test_it_fits_a_phone(form):

@@ -61,7 +61,8 @@ def test_distances_of_random_vectors():
     error = {distance: icace_error(a, b, distance).numpy() for distance in DISTANCES}
     np.testing.assert_allclose(error["cosine"], [cosine(x, y) for x, y in zip(a, b)], atol=1e-12)
     np.testing.assert_allclose(error["l2"], np.sqrt(((a - b) ** 2).sum(1)), atol=1e-12)
-    assert (error["normdiff"] <= error["l2"]).all() and (error["normdiff"] < error["l2"] - .1).any()
+    assert (error["normdiff"] <= error["l2"]).all()
+    assert (error["normdiff"] < error["l2"] - .1).any()
     np.testing.assert_allclose(icace_error(a, 7 * b), error["cosine"], atol=1e-12)
     turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     np.testing.assert_allclose(icace_error(a, b @ turn, "normdiff"), error["normdiff"], atol=1e-12)
@@ -72,7 +73,8 @@ def test_distances_of_random_vectors():
 def test_ate_by_hand():
     pairs = _pairs(("noise", "Negative", "unknown", 1, 3), ("food", "Positive", "unknown", 5, 3),
                    ("food", "Negative", "Positive", 1, 5), ("food", "Negative", "Positive", 2, 4),
-                   ("food", "Negative", "Positive", np.nan, 4), ("food", "Negative", "Positive", 3, 4))
+                   ("food", "Negative", "Positive", np.nan, 4),
+                   ("food", "Negative", "Positive", 3, 4))
     assert ate(pairs).values.tolist() == [
         ["food", "Negative", "Positive", 7 / 3, 3], ["food", "Positive", "unknown", -2, 1],
         ["noise", "Negative", "unknown", 2, 1]]
@@ -84,20 +86,22 @@ def test_ate_by_hand():
 def test_cace_is_the_mean_effect_of_a_change(world):
     pairs, effects = world
     found = cace(pairs, effects)
-    assert len(found) == 24 and found.shape[1] == 5
+    assert len(found) == 24
+    assert found.shape[1] == 5
     assert found.index.get_level_values("concept").unique().tolist() == cebab.ASPECTS
     for change in (("food", "Negative", "Positive"), ("noise", "unknown", "Negative")):
         rows = (pairs[CHANGE] == change).all(axis=1).to_numpy()
         np.testing.assert_allclose(found.loc[change], effects[rows].mean(0), atol=1e-15)
-    np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-12)                # effects on probabilities
+    np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-12)  # effects on probabilities
     back = found.reorder_levels(["concept", "target", "source"]).loc[found.index.to_list()]
-    np.testing.assert_allclose(back, -found, atol=1e-12)                        # every pair is there both ways
+    np.testing.assert_allclose(back, -found, atol=1e-12)  # every pair is there both ways
     stars = cace(pairs, torch.tensor(effects @ np.arange(1, 6)))
     np.testing.assert_allclose(stars[0], found @ np.arange(1, 6), atol=1e-12)
 
 
 def test_acace_by_hand():
-    pairs = _pairs(*[("food", "Negative", "Positive", 1, 5)] * 2, ("food", "Negative", "unknown", 1, 3))
+    pairs = _pairs(*[("food", "Negative", "Positive", 1, 5)] * 2,
+                   ("food", "Negative", "unknown", 1, 3))
     effects = np.array([[.4, -.4], [-.2, .2], [.3, -.3]])           # CaCE (.1, −.1) and (.3, −.3)
     np.testing.assert_allclose(acace(pairs, effects).loc["food"], [.2, .2])
     np.testing.assert_allclose(cace_error(pairs, effects, 0 * effects), [.02 ** .5, .18 ** .5])
@@ -107,16 +111,19 @@ def test_acace_by_hand():
 
 
 def test_errors_of_the_truth(world):
-    """The true effects themselves have a CaCE-error of 0, but an ACaCE-error above it where signs differ."""
+    """The true effects themselves have a CaCE-error of 0, but an ACaCE-error above it where signs
+    differ."""
     pairs, effects = world
     assert cace_error(pairs, effects, effects).max() == 0
     assert (acace_error(pairs, effects, effects) > 1e-3).all()
-    same = np.abs(effects) * np.sign(cace(pairs, effects).loc[pd.MultiIndex.from_frame(pairs[CHANGE])].to_numpy())
+    of_change = cace(pairs, effects).loc[pd.MultiIndex.from_frame(pairs[CHANGE])]
+    same = np.abs(effects) * np.sign(of_change.to_numpy())
     np.testing.assert_allclose(acace_error(pairs, same, same), 0, atol=1e-12)
 
 
 def test_ate_of_generated_reviews_is_the_exact_effect():
-    """Readers draw stars from the exact probabilities, so that their ATE is the exact one but for chance."""
+    """Readers draw stars from the exact probabilities, so that their ATE is the exact one but for
+    chance."""
     table = reviews.generate(1_500, seed=8)
     pairs, p = cebab.edit_pairs(table, originals=True), reviews.probabilities(table)
     exact = cace(pairs, (p[pairs.target_row] - p[pairs.source_row]) @ np.arange(1, 6))[0]
@@ -130,12 +137,15 @@ GOOD = _pairs(("food", "Negative", "Positive", 1, 5))
 
 
 @pytest.mark.parametrize("call, says", [
-    (lambda: icace_error([[1, 0]], [[1, 0]], "manhattan"), "'manhattan': one of cosine, l2, normdiff"),
-    (lambda: icace_error([[1, 0]], [[1, 0, 0]]), r"\(1, 2\), estimated \(1, 3\): \[pairs, classes\] both"),
+    (lambda: icace_error([[1, 0]], [[1, 0]], "manhattan"),
+     "'manhattan': one of cosine, l2, normdiff"),
+    (lambda: icace_error([[1, 0]], [[1, 0, 0]]),
+     r"\(1, 2\), estimated \(1, 3\): \[pairs, classes\] both"),
     (lambda: icace_error([1, 0], [1, 0]), r"\[pairs, classes\] both"),
     (lambda: icace_error([[1, 0]], [[float("nan"), 0]]), "not finite"),
     (lambda: ate(GOOD.drop(columns="source_stars")), "no column source_stars"),
-    (lambda: ate(GOOD.assign(source_stars=3), "binary"), "no pair whose reviews both have a class in the binary task"),
+    (lambda: ate(GOOD.assign(source_stars=3), "binary"),
+     "no pair whose reviews both have a class in the binary task"),
     (lambda: ate(GOOD, "4-way"), "'4-way': one of"),
     (lambda: cace(GOOD.drop(columns="target"), [[1, 0]]), "no column target"),
     (lambda: cace(GOOD, [[1, 0], [1, 0]]), "2 effects of 1 pairs"),
@@ -160,15 +170,19 @@ def test_published_table_3():
     assert labels.drop(columns="total").sum(axis=1).to_dict() == labels.total.to_dict() == {
         "food": 14_065, "service": 12_198, "ambiance": 10_849, "noise": 9_541}
     percent = _table("3a").dropna().groupby("value").percent.sum()
-    assert percent.to_dict() == {"Positive": 101, "Negative": 99, "unknown": 100, "no majority": 100}
+    assert percent.to_dict() == {
+        "Positive": 101, "Negative": 99, "unknown": 100, "no majority": 100}
     shares = labels.drop(columns="total") / labels.drop(columns="total").sum() * 100
     told = _table("3a").dropna().pivot(index="concept", columns="value", values="percent")
-    assert (shares - told).abs().max().max() < 1.1                          # of the column; noise, Positive is 9.7
+    assert (shares - told).abs().max().max() < 1.1  # of the column; noise, Positive is 9.7
     stars = _table("3b")
-    assert len(stars) == 6 and stars.reviews.sum() == 15_089 and stars.percent.sum() == 98
+    assert len(stars) == 6
+    assert stars.reviews.sum() == 15_089
+    assert stars.percent.sum() == 98
     assert ((stars.reviews / 150.89 - stars.percent).abs() < 1).all()
     counts = _table("3c")
-    assert len(counts) == 12 and counts.pairs.sum() == 9_768
+    assert len(counts) == 12
+    assert counts.pairs.sum() == 9_768
     assert counts.groupby("concept").pairs.sum().to_dict() == {
         "food": 3_505, "service": 2_646, "ambiance": 2_004, "noise": 1_613}
 
@@ -177,19 +191,23 @@ def test_published_table_3():
     ("3d", "effect", [2.19, 1.36, 1.34, .73]), ("7", "effect", [.85, .29, .18, -.02]),
     ("4", "effect", [2.08, 1.86, 1.56, .96]), ("4", "sd", [.06, .09, .05, .04])])
 def test_published_effects(number, column, sums):
-    """Row sums of the tables of effects; from Negative and from Positive to unknown the signs are opposite."""
+    """Row sums of the tables of effects; from Negative and from Positive to unknown the signs are
+    opposite."""
     table = _table(number)
     assert len(table) == 12
-    assert table.groupby("concept", sort=False)[column].sum().round(2).to_dict() == dict(zip(cebab.ASPECTS, sums))
-    assert ((table.effect < 0) == (table.from_value == "Positive")).all()
+    assert table.groupby("concept", sort=False)[column].sum().round(2).to_dict() == dict(
+        zip(cebab.ASPECTS, sums))
+    np.testing.assert_array_equal(table.effect < 0, table.from_value == "Positive")
 
 
 def test_published_table_8():
     table = _table(8)
     assert len(table) == 64
     assert table.groupby(["split", "model"]).macro_f1.sum().round(2).to_dict() == {
-        ("dev", "BERT"): 6.80, ("dev", "GPT-2"): 6.73, ("dev", "LSTM"): 6.44, ("dev", "RoBERTa"): 6.93,
-        ("test", "BERT"): 6.80, ("test", "GPT-2"): 6.66, ("test", "LSTM"): 6.43, ("test", "RoBERTa"): 6.89}
+        ("dev", "BERT"): 6.80, ("dev", "GPT-2"): 6.73, ("dev", "LSTM"): 6.44,
+        ("dev", "RoBERTa"): 6.93,
+        ("test", "BERT"): 6.80, ("test", "GPT-2"): 6.66, ("test", "LSTM"): 6.43,
+        ("test", "RoBERTa"): 6.89}
     sums = table.groupby(["train", "task"], sort=False).macro_f1.sum().round(2)
     assert sums.to_dict() == {
         ("exclusive", "binary"): 7.73, ("exclusive", "ternary"): 6.40, ("exclusive", "5-way"): 5.30,
@@ -202,13 +220,15 @@ EXPLAINERS = ["Random", "Approx", "CONEXP", "S-Learner", "TCAV", "ConceptSHAP", 
 
 def test_published_table_10():
     table = _table(10)
-    assert len(table) == 288 and not table.duplicated(["task", "model", "distance", "explainer"]).any()
+    assert len(table) == 288
+    assert not table.duplicated(["task", "model", "distance", "explainer"]).any()
     sums = table.groupby(["task", "model"])[["error", "sd"]].sum().round(2)
     wanted = {"5-way": [(18.50, .33), (16.68, .32), (18.46, .25), (19.09, .18)],
               "ternary": [(16.16, .25), (15.40, .23), (16.23, .24), (16.26, .23)],
               "binary": [(14.01, .46), (13.06, .14), (13.64, .21), (13.67, .28)]}
     for task, rows in wanted.items():
-        assert [*sums.loc[task].loc[["BERT", "GPT-2", "LSTM", "RoBERTa"]].itertuples(index=False, name=None)] == rows
+        found = sums.loc[task].loc[["BERT", "GPT-2", "LSTM", "RoBERTa"]]
+        assert list(found.itertuples(index=False, name=None)) == rows
     by_explainer = table.groupby(["task", "distance", "explainer"]).error.sum().round(2)
     for (task, distance), row in {
             ("5-way", "l2"): [3.61, 3.22, 3.15, 2.85, 3.13, 4.79, 3.28, 3.15],
@@ -224,7 +244,8 @@ def test_published_table_10():
 
 
 @pytest.mark.parametrize("distance, row", [
-    ("l2", [.94, .81, .82, .74, .82, 1.25, .86, .80]), ("cosine", [1.00, .61, .72, .63, 1.00, 1.11, .78, .59]),
+    ("l2", [.94, .81, .82, .74, .82, 1.25, .86, .80]),
+    ("cosine", [1.00, .61, .72, .63, 1.00, 1.11, .78, .59]),
     ("normdiff", [.67, .44, .62, .54, .78, .56, .68, .73])])
 def test_published_table_10_bert_5_way(distance, row):
     found = _table(10).query("task == '5-way' and model == 'BERT' and distance == @distance")

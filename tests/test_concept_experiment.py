@@ -1,4 +1,5 @@
-"""Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant, choices made on dev."""
+"""Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant,
+choices made on dev."""
 import numpy as np
 import pytest
 import torch
@@ -19,7 +20,8 @@ def s():
 def box(s, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROBEBOOK_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield experiment.black_boxes(s, "pocket-english", [0], frozen=True, at="mean", lr=3e-3, epochs=30, batch=16)[0]
+        yield experiment.black_boxes(s, "pocket-english", [0], frozen=True, at="mean", lr=3e-3,
+                                     epochs=30, batch=16)[0]
 
 
 def exact(s):
@@ -28,9 +30,12 @@ def exact(s):
 
 def test_parts_are_those_of_the_splits_and_the_training_texts_one_a_group(s):
     for split, part in s.parts.items():
-        assert (part.pairs.source_split == split).all() and len(part.asked) == len(part.pairs)
-        assert (part.asked.description.to_numpy() == s.table.description.iloc[part.pairs.source_row].to_numpy()).all()
-    assert s.train.original_id.is_unique and not set(s.train.description) & set(s.parts["test"].asked.description)
+        np.testing.assert_array_equal(part.pairs.source_split, split)
+        assert len(part.asked) == len(part.pairs)
+        np.testing.assert_array_equal(part.asked.description.to_numpy(),
+                                      s.table.description.iloc[part.pairs.source_row].to_numpy())
+    assert s.train.original_id.is_unique
+    assert not set(s.train.description) & set(s.parts["test"].asked.description)
     with pytest.raises(UserError, match="train_exclusive"):
         experiment.prepare(n=150, train="training")
 
@@ -38,8 +43,9 @@ def test_parts_are_those_of_the_splits_and_the_training_texts_one_a_group(s):
 def test_true_effects_are_those_of_each_pair(s):
     true, pairs = experiment.true_effects(exact(s), s), s.parts["test"].pairs
     probs = reviews.probabilities(s.table)
-    assert np.allclose(true.numpy(), probs[pairs.target_row] - probs[pairs.source_row])
-    assert torch.allclose(true.sum(1), torch.zeros(len(true), dtype=torch.float64), atol=1e-12)
+    np.testing.assert_allclose(true.numpy(), probs[pairs.target_row] - probs[pairs.source_row])
+    torch.testing.assert_close(true.sum(1), torch.zeros(len(true), dtype=torch.float64), rtol=0,
+                               atol=1e-12)
 
 
 def test_macro_f1_of_the_readers_themselves_is_1(s):
@@ -53,19 +59,25 @@ def test_the_board_has_the_floor_the_truth_and_the_best_constant(s):
     best = experiment.mean_effects(s, true)
     pairs = s.parts["test"].pairs
     by_change = cace(pairs, true)
-    assert np.allclose(best[0], by_change.loc[tuple(pairs[["concept", "source", "target"]].iloc[0])])
-    moved = best + .05 * torch.randn(5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    np.testing.assert_allclose(best[0],
+                               by_change.loc[tuple(pairs[["concept", "source", "target"]].iloc[0])])
+    moved = best + .05 * torch.randn(5, generator=torch.Generator().manual_seed(0),
+                                     dtype=torch.float64)
     assert (true - best).square().sum() < (true - moved).square().sum()
     found = experiment.errors(true, {"truth": true, "zero": 0 * true, "mean": best})
     board = experiment.board(s, [found, {name: 3 * e for name, e in found.items()}], draws=50)
     board = board.set_index(["explainer", "distance"])
-    none = (true.norm(dim=1) < 1e-12).double().mean().item()             # where two effects cancel: cosine is 1 there
+    # where two effects cancel: cosine is 1 there
+    none = (true.norm(dim=1) < 1e-12).double().mean().item()
     assert board.error["truth"].tolist() == pytest.approx([2 * none, 0, 0], abs=1e-9)
-    assert 0 < none < .05 and board.error["zero", "cosine"] == 2
+    assert 0 < none < .05
+    assert board.error["zero", "cosine"] == 2
     assert board.error["zero", "l2"] == pytest.approx(2 * true.norm(dim=1).mean().item())
-    assert board.sd["zero", "l2"] == pytest.approx(2 ** .5 * true.norm(dim=1).mean().item())     # of m and 3 m
+    # of m and 3 m
+    assert board.sd["zero", "l2"] == pytest.approx(2 ** .5 * true.norm(dim=1).mean().item())
     assert board.error["mean", "l2"] < board.error["zero", "l2"]
-    assert (board.low <= board.error).all() and (board.error <= board.high).all()
+    assert (board.low <= board.error).all()
+    assert (board.error <= board.high).all()
     assert list(found["zero"][:, DISTANCES.index("cosine")]) == [1] * len(true)
 
 
@@ -79,25 +91,32 @@ def test_strengths_are_chosen_on_dev(s, box):
         for v in values:
             explainer = type(chosen[name])(v).fit(s.train, box)
             errors[v] = icace_error(true, explainer.effect(asked), "l2").mean().item()
-        assert getattr(chosen[name], setting) == min(errors, key=errors.get) and len(set(errors.values())) == 2
+        assert getattr(chosen[name], setting) == min(errors, key=errors.get)
+        assert len(set(errors.values())) == 2
 
 
 def test_the_papers_explainers_come_in_the_order_of_table_10():
-    assert list(experiment.explainers())[1:] == ["Random", "Approx", "CONEXP", "S-Learner", "TCAV", "ConceptSHAP",
+    assert list(experiment.explainers())[1:] == [
+        "Random", "Approx", "CONEXP", "S-Learner", "TCAV", "ConceptSHAP",
                                                  "CausaLM", "INLP"]
     released = experiment.explainers(5, "released", lr=1e-3, epochs=2)
     assert {e.variant for e in released.values() if hasattr(e, "variant")} == {"released"}
-    assert (released["CausaLM"].lr, released["CausaLM"].epochs) == (1e-3, 2) and released["Random"].seed == 5
+    assert (released["CausaLM"].lr, released["CausaLM"].epochs) == (1e-3, 2)
+    assert released["Random"].seed == 5
 
 
 def test_oracles_give_the_exact_probabilities_and_effects(s):
     oracle, glass = exact(s), GlassOracle(s.table)
     p = torch.from_numpy(reviews.probabilities(s.table))
-    assert torch.equal(oracle(s.table.description), p) and (glass(s.table.description) - p).abs().max() < .02
+    torch.testing.assert_close(oracle(s.table.description), p, rtol=0, atol=0)
+    assert (glass(s.table.description) - p).abs().max() < .02
     pairs = s.parts["test"].pairs
-    assert torch.equal(experiment.true_effects(oracle, s), p[pairs.target_row.array] - p[pairs.source_row.array])
+    torch.testing.assert_close(experiment.true_effects(oracle, s),
+                               p[pairs.target_row.array] - p[pairs.source_row.array], rtol=0,
+                               atol=0)
     h = glass.phi(s.table.description[:3])
-    assert h.dtype == torch.float32 and torch.allclose(glass.head(h).softmax(1).double(), p[:3], atol=.02)
+    assert h.dtype == torch.float32
+    torch.testing.assert_close(glass.head(h).softmax(1).double(), p[:3], rtol=0, atol=.02)
     with pytest.raises(UserError, match="its own world only, not 'Another"):
         oracle([s.table.description[0], "Another text."])
 
@@ -105,5 +124,7 @@ def test_oracles_give_the_exact_probabilities_and_effects(s):
 def test_shuffled_labels_go_together_and_stay_in_their_shares(s):
     names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
     mixed = experiment.shuffle_labels(s.train, 0)
-    assert mixed.drop(columns=names).equals(s.train.drop(columns=names)) and not mixed[names].equals(s.train[names])
-    assert (mixed[names].value_counts().sort_index() == s.train[names].value_counts().sort_index()).all()
+    assert mixed.drop(columns=names).equals(s.train.drop(columns=names))
+    assert not mixed[names].equals(s.train[names])
+    np.testing.assert_array_equal(mixed[names].value_counts().sort_index(),
+                                  s.train[names].value_counts().sort_index())

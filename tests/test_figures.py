@@ -9,12 +9,16 @@ from matplotlib.colors import to_rgb
 
 from probebook.figures import GREYS, METHODS, PALETTE, method_colours
 
-# What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+# What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
+# severity 1).
 EYES = {
     "all cones": np.eye(3),
-    "protanopia": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216], [-.003882, -.048116, 1.051998]],
-    "deuteranopia": [[.367322, .860646, -.227968], [.280085, .672501, .047413], [-.011820, .042940, .968881]],
-    "tritanopia": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602], [.004733, .691367, .303900]]}
+    "protanopia": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216],
+                   [-.003882, -.048116, 1.051998]],
+    "deuteranopia": [[.367322, .860646, -.227968], [.280085, .672501, .047413],
+                     [-.011820, .042940, .968881]],
+    "tritanopia": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602],
+                   [.004733, .691367, .303900]]}
 TO_XYZ = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
 WHITE = TO_XYZ.sum(1)
 
@@ -48,7 +52,8 @@ def test_every_colour_stands_out_from_white():
     """Contrast, from 1 (white on white) to 21."""
     contrast = (WHITE[1] + .05) / (linear(PALETTE + GREYS) @ TO_XYZ[1] + .05)
     assert contrast.min() > 2.2
-    assert contrast[[PALETTE.index(c) for c in ("#0173b2", "#949494")]] == pytest.approx([5.1, 3.0], abs=.1)
+    assert contrast[[PALETTE.index(c) for c in ("#0173b2", "#949494")]] == pytest.approx(
+        [5.1, 3.0], abs=.1)
 
 
 def test_a_method_keeps_its_colour():
@@ -56,14 +61,17 @@ def test_a_method_keeps_its_colour():
     inlp, orange = (to_rgb(PALETTE[METHODS[name]]) for name in ("INLP", "AlterRep"))
     assert method_colours(["AlterRep", "no edit", "INLP"]) == [orange, to_rgb(GREYS[0]), inlp]
     unit, raw, other = method_colours(["AlterRep, unit", "AlterRep, raw", "random signs"])
-    assert unit == orange and raw == pytest.approx([.55 * part for part in orange]) and other == to_rgb(GREYS[0])
+    assert unit == orange
+    assert raw == pytest.approx([.55 * part for part in orange])
+    assert other == to_rgb(GREYS[0])
     assert method_colours(["encoder", 2, 3.]) == [to_rgb(colour) for colour in PALETTE[:3]]
 
 
 @pytest.mark.parametrize("count", [2, 5, 9])
 def test_numbers_go_from_light_to_dark(count):
     light = linear(method_colours(range(count))) @ TO_XYZ[1]
-    assert (np.diff(light) < 0).all() and 1.05 / (light[0] + .05) > 1.8
+    assert (np.diff(light) < 0).all()
+    assert 1.05 / (light[0] + .05) > 1.8
 
 SLIDER = """
 import matplotlib.pyplot as plt
@@ -90,10 +98,11 @@ def kernel():
 
 
 def test_with_a_kernel_a_slider_draws_anew(kernel):
-    """Its handle is moved by a message, as a browser moves it; back comes a picture drawn with the variables of now."""
+    """A message moves its handle, as a browser does; the new picture uses the present variables."""
     def said(code: str) -> list[str]:
         texts = []
-        reply = kernel.execute_interactive(code, timeout=120, output_hook=lambda m: texts.append(m["content"]))
+        reply = kernel.execute_interactive(code, timeout=120,
+                                           output_hook=lambda m: texts.append(m["content"]))
         assert reply["content"]["status"] == "ok", reply["content"]
         return "".join(content.get("text", "") for content in texts).split()
 
@@ -116,9 +125,11 @@ def test_with_a_kernel_a_slider_draws_anew(kernel):
     pictures = "print(*(bytes(image.value).hex() for image in box.children[1].children))"
     drawn = said(pictures)
     assert len(set(drawn)) == 3
-    assert said("print(box.children[0].index, box.children[1].selected_index)") == ["1", "1"]      # where it opens
+    # where it opens
+    assert said("print(box.children[0].index, box.children[1].selected_index)") == ["1", "1"]
     assert move(0) == []                                  # the same picture: nothing to send
     said("height = 3")
     [picture] = move(2)
-    assert picture.startswith(b"\x89PNG") and picture.hex() not in drawn
+    assert picture.startswith(b"\x89PNG")
+    assert picture.hex() not in drawn
     assert said(pictures) == [*drawn[:2], picture.hex()]

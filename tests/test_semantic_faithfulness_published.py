@@ -1,4 +1,5 @@
-"""Tables 2 and 4 to 12 of Chaturvedi et al.: a second transcription, and what can be checked within them."""
+"""Tables 2 and 4 to 12 of Chaturvedi et al.: a second transcription, and what can be checked within
+them."""
 import numpy as np
 import pytest
 
@@ -8,12 +9,18 @@ MODELS = ["BERT-base", "BERT-large", "RoBERTa-base", "RoBERTa-large", "XLNet-bas
 DAVINCI = ["text-davinci-002", "text-davinci-003"]
 # typed anew, row by row as printed, without the decimal points
 DELETION = {4: ("OS TS TS-R TS-R+Aug", """
-    761 663 197 764 672 382  772 671 218 777 680 793  556 482 198 57 54 9308  515 443 710 424 363 4550
-    807 711 201 788 698 420  816 721 232 801 707 734  636 578 379 54 51 9425  534 463 880 383 329 5188
-    803 708 195 812 716 286  808 711 264 819 720 520  555 511 1692 55 53 9425  392 282 1426 63 60 9213
-    870 777 174 862 769 266  868 773 272 863 767 401  599 557 2236 51 50 9534  429 320 2218 60 57 9365
-    825 748 108 813 742 463  821 742 111 796 724 1087  535 480 1400 66 64 9386  507 453 1345 252 222 6875
-    863 789 86 831 758 510  856 785 258 810 741 1069  481 443 3168 56 55 9542  469 424 2618 221 195 7393"""),
+    761 663 197 764 672 382  772 671 218 777 680 793  556 482 198 57 54 9308
+        515 443 710 424 363 4550
+    807 711 201 788 698 420  816 721 232 801 707 734  636 578 379 54 51 9425
+        534 463 880 383 329 5188
+    803 708 195 812 716 286  808 711 264 819 720 520  555 511 1692 55 53 9425
+        392 282 1426 63 60 9213
+    870 777 174 862 769 266  868 773 272 863 767 401  599 557 2236 51 50 9534
+        429 320 2218 60 57 9365
+    825 748 108 813 742 463  821 742 111 796 724 1087  535 480 1400 66 64 9386
+        507 453 1345 252 222 6875
+    863 789 86 831 758 510  856 785 258 810 741 1069  481 443 3168 56 55 9542
+        469 424 2618 221 195 7393"""),
             5: ("OS OS-R OS-R+Aug", """
     723 567 16 712 558 100  595 485 460 4 3 9905  631 522 427 31 22 9396
     748 596 21 738 585 124  637 538 563 5 4 9917  647 542 536 26.3 20.5 9546
@@ -27,17 +34,18 @@ COSINES = {7: """99 2 97 3 96 7 33 34  99 2 98 4 95 12 42 31  96 4 92 8 94 6 55 
                  99 3 95 6 98 4 74 19  96 8 90 13 96 8 57 40  94 14 86 24 94 15 52 44""",
            9: """86 12 85 15 -3 20 64 20  53 42 75 21 17 14 55 18  91 7 84 13 32 22 59 18
                  92 11 79 20 40 17 54 16  96 5 92 15 0 23 87 20  81 25 91 16 -1 18 77 29"""}
-NEGATION = {10: "782 589 415 686 390 88 847 651 520 711 390 101 818 618 476 616 459 94 942 727 673 849 623 491 "
-                "851 647 520 698 371 69 902 687 596 843 478 333",
+NEGATION = {10: "782 589 415 686 390 88 847 651 520 711 390 101 818 618 476 616 459 94 942 727 673 "
+                "849 623 491 851 647 520 698 371 69 902 687 596 843 478 333",
             11: "880 611 535 792 497 314 942 615 567 900 597 509"}
 PREDICATES = """500 1000 694 598 500 1000  952 510 773 273 981 515  510 990 700 785 506 994
                 994 494 950 450 998 499  506 60 508 7 590 133  752 748 798 363 787 687"""
-QUESTIONS = {"OS": 7983, "TS": 7983, "TS-R": 7271, "TS-R+Aug": 6249}, {"OS": 7405, "OS-R": 7119, "OS-R+Aug": 6721}
+QUESTIONS = ({"OS": 7983, "TS": 7983, "TS-R": 7271, "TS-R+Aug": 6249},
+             {"OS": 7405, "OS-R": 7119, "OS-R+Aug": 6721})
 
 
 def table(number):
     found = published(f"semantic_faithfulness_table{number}")
-    assert (found.source == f"Chaturvedi et al., table {number}").all()
+    np.testing.assert_array_equal(found.source, f"Chaturvedi et al., table {number}")
     return found
 
 
@@ -55,10 +63,12 @@ def counts(percent, n, unit):
 def test_deletion_typed_twice(number):
     edits, text = DELETION[number]
     found = table(number)
-    assert found.model.unique().tolist() == MODELS and found.edit.unique().tolist() == edits.split()
+    assert found.model.unique().tolist() == MODELS
+    assert found.edit.unique().tolist() == edits.split()
     assert found.training.tolist() == ["OT", "IBT"] * (len(found) // 2)
     assert not found.duplicated(["model", "edit", "training"]).any()
-    assert np.allclose(found[["f1", "em", "unknown"]] * [10, 10, 100], typed(text).reshape(-1, 3))
+    np.testing.assert_allclose(found[["f1", "em", "unknown"]] * [10, 10, 100],
+                               typed(text).reshape(-1, 3))
 
 
 def test_instruct_gpt_typed_twice():
@@ -73,26 +83,29 @@ def test_instruct_gpt_typed_twice():
 @pytest.mark.parametrize("number", COSINES)
 def test_cosines_typed_twice(number):
     found = table(number)
-    assert np.allclose(found[["cosine", "sd"]] * 100, typed(COSINES[number]).reshape(-1, 2))
-    assert found.model.tolist() == np.repeat(MODELS, 4).tolist() and (found["from"] == "OS").all()
+    np.testing.assert_allclose(found[["cosine", "sd"]] * 100, typed(COSINES[number]).reshape(-1, 2))
+    assert found.model.tolist() == np.repeat(MODELS, 4).tolist()
+    np.testing.assert_array_equal(found["from"], "OS")
     assert found.training.tolist() == ["OT", "OT", "IBT", "IBT"] * 6
     assert found.to.tolist() == (["OS-R"] * 24 if number == 9 else ["TS", "TS-R"] * 12)
     states = {7: ["CLS"] * 24, 8: ["common tokens"] * 24, 9: ["CLS", "common tokens"] * 12}
     assert found.states.tolist() == states[number]
-    assert (found.sd ** 2 <= (1.005 - found.cosine) * (1.005 + found.cosine)).all()          # of any values in [−1, 1]
+    # of any values in [−1, 1]
+    assert (found.sd ** 2 <= (1.005 - found.cosine) * (1.005 + found.cosine)).all()
 
 
 @pytest.mark.parametrize("number", NEGATION)
 def test_negation_typed_twice(number):
     found = table(number)
-    assert np.allclose(found[["original", "modified", "both"]] * 10, typed(NEGATION[number]).reshape(-1, 3))
+    np.testing.assert_allclose(found[["original", "modified", "both"]] * 10,
+                               typed(NEGATION[number]).reshape(-1, 3))
     assert found.model.tolist() == np.repeat(MODELS if number == 10 else DAVINCI, 2).tolist()
     assert found.dataset.tolist() == ["CoQA", "HotpotQA"] * (len(found) // 2)
 
 
 def test_predicates_typed_twice():
     found = table(12)
-    assert np.allclose(found[["accuracy", "no"]] * 10, typed(PREDICATES).reshape(-1, 2))
+    np.testing.assert_allclose(found[["accuracy", "no"]] * 10, typed(PREDICATES).reshape(-1, 2))
     assert found.model.tolist() == np.repeat(MODELS, 3).tolist()
     assert found.question.tolist() == ["original", "modified", "new"] * 6
 
@@ -100,26 +113,34 @@ def test_predicates_typed_twice():
 def test_sizes_add_up():
     sizes = table(2).set_index(["dataset", "split"])
     assert sizes.questions.tolist() == [108_647, 7_983, 90_447, 7_405]
-    assert sizes.stories.tolist() == [7_199, 500, 84_579, 7_350] and sizes.unknown.tolist()[:2] == [1.26, .83]
+    assert sizes.stories.tolist() == [7_199, 500, 84_579, 7_350]
+    assert sizes.unknown.tolist()[:2] == [1.26, .83]
     text = published("semantic_faithfulness_text")
-    assert text.source.str.startswith("Chaturvedi et al., § ").all() and not text.duplicated("quantity").any()
+    assert text.source.str.startswith("Chaturvedi et al., § ").all()
+    assert not text.duplicated("quantity").any()
     said = text.set_index("quantity").value
     for name, whole, least in (("CoQA", "TS-R", 7_271), ("HotpotQA", "OS-R", 7_119)):
-        put, kept = f"{name}: answer put into {whole}, dev", f"{name}: of these with a sentence in {whole}+Aug"
+        put = f"{name}: answer put into {whole}, dev"
+        kept = f"{name}: of these with a sentence in {whole}+Aug"
         assert said[f"{name}: {whole}, dev"] == least
         assert least - said[put] + said[kept] == said[f"{name}: {whole}+Aug, dev"]
-    assert said["CoQA: negated with no or not"] + said["CoQA: negated by other changes"] == said["CoQA: negated"] == 275
+    with_not = said["CoQA: negated with no or not"]
+    assert with_not + said["CoQA: negated by other changes"] == said["CoQA: negated"] == 275
     assert round(100 * (1 - said["HotpotQA: yes/no questions, dev"] / 7_405), 1) == 93.8
-    davinci = [said[f"predicate–argument: text-davinci-002, percent right, {q}"] for q in ("original", "modified")]
+    davinci = [said[f"predicate–argument: text-davinci-002, percent right, {q}"]
+               for q in ("original", "modified")]
     wrong = sum(520 - counts(percent, 520, .1)[0] for percent in davinci)
-    assert wrong == said["predicate–argument: text-davinci-002, failures"] == 34 and round(100 - 3400 / 1040, 1) == 96.7
+    assert wrong == said["predicate–argument: text-davinci-002, failures"] == 34
+    assert round(100 - 3400 / 1040, 1) == 96.7
 
 
 @pytest.mark.parametrize(("number", "expected"), [(4, [
-    ("BERT-base", "TS-R+Aug", "OT", 7.1), ("BERT-large", "OS", "OT", 2.01), ("BERT-large", "TS-R", "OT", 3.79),
+    ("BERT-base", "TS-R+Aug", "OT", 7.1), ("BERT-large", "OS", "OT", 2.01),
+    ("BERT-large", "TS-R", "OT", 3.79),
     ("XLNet-base", "TS-R", "IBT", 93.86), ("XLNet-base", "TS-R+Aug", "OT", 13.45),
     ("XLNet-large", "TS-R", "OT", 31.68)]),
-    (5, [("BERT-base", "OS-R", "OT", 4.6), ("BERT-base", "OS-R", "IBT", 99.05), ("BERT-large", "OS", "OT", .21),
+    (5, [("BERT-base", "OS-R", "OT", 4.6), ("BERT-base", "OS-R", "IBT", 99.05),
+         ("BERT-large", "OS", "OT", .21),
          ("XLNet-large", "OS-R+Aug", "IBT", 96.81)])])
 def test_shares_of_unknown_that_no_whole_number_rounds_to(number, expected):
     items = QUESTIONS[number - 4]
@@ -131,14 +152,16 @@ def test_shares_of_unknown_that_no_whole_number_rounds_to(number, expected):
 def test_exact_match_and_unknown_share_the_items():
     for number in (4, 5):
         found = table(number)
-        assert (found.em <= found.f1).all() and (number == 4 or (found.f1 + found.unknown <= 100).all())
+        assert (found.em <= found.f1).all()
+        assert number == 4 or (found.f1 + found.unknown <= 100).all()
     coqa = table(4)
     over = coqa[coqa.em + coqa.unknown > 100]
     assert over[["model", "edit", "training"]].to_numpy().tolist() == [
         [model, "TS-R", "IBT"] for model in ("RoBERTa-large", "XLNet-base", "XLNet-large")]
-    [unknown] = counts(.83, 7_983, .01)                                     # questions whose right answer is "unknown"
+    [unknown] = counts(.83, 7_983, .01)  # questions whose right answer is "unknown"
     beyond = coqa[coqa.f1 - .05 + coqa.unknown - .005 - 100 > 100 * unknown / 7_271 + 1e-9]
-    assert unknown == 66 and len(beyond) == 1
+    assert unknown == 66
+    assert len(beyond) == 1
     assert beyond.iloc[0][["model", "edit", "training"]].tolist() == ["XLNet-large", "TS-R", "IBT"]
 
 
@@ -151,10 +174,11 @@ def test_negated_items_are_whole_numbers_but_one():
             impossible += [(row.model, row.dataset, share) for share, found in
                            zip((row.original, row.modified, row.both), k) if not len(found)]
             assert all(len(found) <= 1 for found in k)
-            assert max(0, row.original + row.modified - 100.1) <= row.both <= min(row.original, row.modified)
+            assert max(0, row.original + row.modified - 100.1) <= row.both <= min(row.original,
+                                                                                  row.modified)
     assert impossible == [("text-davinci-003", "HotpotQA", 90.0)]
     row = table(10).query("model == 'RoBERTa-large' and dataset == 'CoQA'").iloc[0]
-    assert counts(row.original, 275, .1)[0] - counts(row.both, 275, .1)[0] == 74             # the text has 73
+    assert counts(row.original, 275, .1)[0] - counts(row.both, 275, .1)[0] == 74  # the text has 73
     assert published("semantic_faithfulness_text").set_index("quantity").value[
         "CoQA: RoBERTa-large right and not switched"] == 73
 
@@ -169,7 +193,11 @@ def test_answers_about_predicates_are_whole_numbers_but_two():
             continue
         true_no, odd = divmod(right - 260 + no[0], 2)
         cells[row.model, row.question] = true_no, no[0] - true_no
-        assert not odd and 0 <= true_no <= 260 and 0 <= no[0] - true_no <= 260
+        assert not odd
+        assert 0 <= true_no <= 260
+        assert 0 <= no[0] - true_no <= 260
     assert impossible == [("RoBERTa-large", "new", 49.9), ("XLNet-base", "modified", .7)]
-    assert cells["BERT-base", "original"] == (260, 260) and cells["XLNet-large", "original"] == (260, 129)
-    assert cells["RoBERTa-large", "modified"] == (234, 0) and cells["BERT-large", "modified"] == (142, 0)
+    assert cells["BERT-base", "original"] == (260, 260)
+    assert cells["XLNet-large", "original"] == (260, 129)
+    assert cells["RoBERTa-large", "modified"] == (234, 0)
+    assert cells["BERT-large", "modified"] == (142, 0)

@@ -10,23 +10,28 @@ from probebook.measures import specification as spec
 
 def one(*positions):
     """What a model filled in: (token, {token: probability}) of each position."""
-    return SimpleNamespace(tokens=[token for token, _ in positions], top=[top for _, top in positions])
+    return SimpleNamespace(tokens=[token for token, _ in positions],
+                           top=[top for _, top in positions])
 
 
 def test_the_mass_of_one_listed_position_counts_alone_else_all_are_averaged():
     she = ("She", {"she": .5, "He": .25, "they": .125, "it": .0625, "her": .0625})
     dot = (".", {".": .75, "he": .25})
     assert spec.gender_mass([one(she)]).tolist() == [[56.25, 25, 12.5]]
-    assert spec.gender_mass([one(dot, she, dot)]).tolist() == [[56.25, 25, 12.5]]            # she alone is listed
-    assert spec.gender_mass([one(she, she)]).tolist() == [[56.25, 25, 12.5]]                 # two are: (… + …) / 2
+    # she alone is listed
+    assert spec.gender_mass([one(dot, she, dot)]).tolist() == [[56.25, 25, 12.5]]
+    assert spec.gender_mass([one(she, she)]).tolist() == [[56.25, 25, 12.5]]  # two are: (… + …) / 2
     assert spec.gender_mass([one(she, she, dot, dot)]).tolist() == [[28.125, 25, 6.25]]
-    assert spec.gender_mass([one(dot, dot)]).tolist() == [[0, 25, 0]]                        # none is
-    assert spec.gender_mass([one()]).tolist() == [[0, 0, 0]] and spec.gender_mass([]).shape == (0, 3)
+    assert spec.gender_mass([one(dot, dot)]).tolist() == [[0, 25, 0]]  # none is
+    assert spec.gender_mass([one()]).tolist() == [[0, 0, 0]]
+    assert spec.gender_mass([]).shape == (0, 3)
 
 
 def test_shares_add_up_to_a_hundred_and_are_missing_without_mass():
     found = spec.shares([[1, 2, 1], [0, 0, 0], [0, 5, 0]])
-    assert found[0].tolist() == [25, 50, 25] and np.isnan(found[1]).all() and found[2].tolist() == [0, 100, 0]
+    assert found[0].tolist() == [25, 50, 25]
+    assert np.isnan(found[1]).all()
+    assert found[2].tolist() == [0, 100, 0]
 
 
 def test_slopes_are_those_of_the_lines_that_were_drawn():
@@ -34,18 +39,22 @@ def test_slopes_are_those_of_the_lines_that_were_drawn():
     noise = np.tile([-1, 1, -2, 2], 30)
     mass = np.stack([10 + .5 * index + noise, 40 - .25 * index - noise, np.full(120, 3)], 1)
     found = spec.slopes(mass, index).set_index("gender")
-    assert found.slope.to_dict() == pytest.approx({"female": .5, "male": -.25, "neutral": 0, "delta": .75}, abs=1e-12)
+    assert found.slope.to_dict() == pytest.approx(
+        {"female": .5, "male": -.25, "neutral": 0, "delta": .75}, abs=1e-12)
     assert found.r2.tolist() == pytest.approx([1, 1, 0, 1])
-    assert np.allclose(found.low, found.slope) and np.allclose(found.high, found.slope)
+    np.testing.assert_allclose(found.low, found.slope)
+    np.testing.assert_allclose(found.high, found.slope)
 
 
 def test_the_interval_of_a_slope_holds_it_95_times_in_100():
     rng, hits, index = np.random.default_rng(0), 0, np.arange(20)
     for _ in range(400):
-        mass = np.stack([.3 * index + rng.normal(size=20), rng.normal(size=20), rng.normal(size=20)], 1)
+        mass = np.stack([.3 * index + rng.normal(size=20), rng.normal(size=20),
+                         rng.normal(size=20)], 1)
         female = spec.slopes(mass, index).iloc[0]
         hits += female.low <= .3 <= female.high
-    assert 360 < hits < 400 and abs(hits - 380) < 4 * np.sqrt(400 * .05 * .95)
+    assert 360 < hits < 400
+    assert abs(hits - 380) < 4 * np.sqrt(400 * .05 * .95)
 
 
 def test_scores_and_area_count_pairs():
@@ -53,13 +62,15 @@ def test_scores_and_area_count_pairs():
     assert spec.scores(metric, unspecified) == (2 / 3, 2 / 3, 2 / 3)
     pairs = np.mean([(a > b) + .5 * (a == b) for a in metric[:3] for b in metric[3:]])
     auc, low, high = spec.area(metric, unspecified)
-    assert auc == pytest.approx(pairs) and low <= auc <= high <= 1
+    assert auc == pytest.approx(pairs)
+    assert low <= auc <= high <= 1
     assert spec.area(metric, unspecified, seed=3) == spec.area(metric, unspecified, seed=3)
     assert spec.specification([60, 10], [10, 60]).tolist() == [50, 50]
 
 
 def test_the_areas_interval_is_that_of_a_known_world_and_wider_for_larger_groups():
-    """P(X > Y) of normals apart by 1 is Φ(1/√2) = .760; texts that come in copies of five know less."""
+    """P(X > Y) of normals apart by 1 is Φ(1/√2) = .760; texts that come in copies of five know
+    less."""
     rng, hits = np.random.default_rng(0), 0
     for _ in range(60):
         metric = np.concatenate([rng.normal(1, 1, 80), rng.normal(0, 1, 80)])
@@ -67,7 +78,8 @@ def test_the_areas_interval_is_that_of_a_known_world_and_wider_for_larger_groups
         hits += low <= .760 <= high
     assert hits >= 51
     few, unspecified = np.repeat(metric[::5], 5), np.repeat(np.arange(160) < 80, 1)
-    alone, together = (spec.area(few, unspecified, groups) for groups in (None, np.repeat(np.arange(32), 5)))
+    alone, together = (spec.area(few, unspecified, groups)
+                       for groups in (None, np.repeat(np.arange(32), 5)))
     assert together[2] - together[1] > 1.5 * (alone[2] - alone[1])
 
 

@@ -1,18 +1,25 @@
-"""What checks are made of: each compares an answer with what is right, prints a tick, or says in a line what is off."""
+"""The parts of which checks are made. Each compares an answer with the right one: it prints a tick,
+or raises an error with one line for the student."""
 from __future__ import annotations
 
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from probebook.runs.page import keep
 
+Answer = Any                        # what a student gives: it may be anything
+Function = Callable[..., Any]       # a function that a student, or the check, has written
+Cases = Sequence[tuple[Any, ...]]   # the arguments of one call each
+
 
 class NotRight(AssertionError):
-    """An answer that is not right; the message is for the student, and is all that a notebook shows of it."""
+    """A wrong answer. A notebook shows the student its message and nothing else."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"✗ {self}"]
@@ -22,110 +29,163 @@ class NotDone(NotRight):
     """An answer that is still the stub's `...`."""
 
 
-def close(found: Any, wanted: Any, what: str, tolerance: float = 1e-6, why: str = "") -> None:
-    """A number or array is right to within `tolerance`. NotRight: says which entry is off, and `why` it might be."""
-    _same(found, wanted, what, tolerance, why)
+def close(
+    found: Answer, wanted: Any, what: str, tolerance: float = 1e-6, why: str = "",
+) -> None:
+    """Accept numbers that are right to within `tolerance`, relative or absolute.
+
+    NotRight: names the first entry that is wrong; `why` is a hint about the cause."""
+    _compare(found, wanted, what, tolerance, why)
     tick(what)
 
 
-def same_function(found: Callable, wanted: Callable, cases: Sequence[tuple], tolerance: float = 1e-6, why: str = ""):
-    """A function gives what `wanted` gives, for each case's arguments. NotRight: names the first case that differs."""
+def same_function(
+    found: Function, wanted: Function, cases: Cases, tolerance: float = 1e-6, why: str = "",
+) -> None:
+    """Accept a function that gives the same numbers as `wanted` for the arguments of every case.
+
+    NotRight: names the first call that gives something else or raises an error."""
     name = getattr(found, "__name__", "the function")
     for case in cases:
         call = f"{name}({', '.join(map(_short, case))})"
         try:
-            answer = found(*case)
+            answer = found(*deepcopy(case))         # it may change its arguments
         except NotRight:
             raise
         except Exception as e:
             raise NotRight(f"{call} raises {type(e).__name__}: {e}") from None
-        _same(answer, wanted(*case), call, tolerance, why)
+        _compare(answer, wanted(*case), call, tolerance, why)
     tick(name)
 
 
-def choice(found: Any, right: Any, others: Mapping[Any, str], what: str = "your answer") -> None:
-    """One of several answers, of which one is right; of each other one says why it is not."""
+def reference_solution(
+    cases: Cases | Callable[[np.random.Generator], Cases], tolerance: float = 1e-6, why: str = "",
+) -> Callable[[Function], Callable[[Function], None]]:
+    """Turn the right function into the check of a student's function (see `same_function`).
+
+    `cases` are the arguments of the calls, or a function that draws them with a generator."""
+    def check_of(wanted: Function) -> Callable[[Function], None]:
+        def check(found: Function) -> None:
+            drawn = cases(np.random.default_rng(0)) if callable(cases) else cases
+            same_function(found, wanted, drawn, tolerance, why)
+
+        check.__doc__ = wanted.__doc__
+        return check
+
+    return check_of
+
+
+def choice(
+    found: Answer, right: Any, others: Mapping[Any, str], what: str = "your answer",
+) -> None:
+    """Accept the right one of several answers.
+
+    NotRight: says why another one is wrong, or which answers there are."""
     given(found, what)
     if found in others and found != right:
         raise NotRight(f"{what} is {found!r}: {others[found]}")
     if found != right:
-        raise NotRight(f"{what} is {found!r}: it should be one of {', '.join(sorted(map(repr, {right, *others})))}")
+        answers = ", ".join(sorted(map(repr, {right, *others})))
+        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
     tick(what)
 
 
-def prediction(found: Any, among: Sequence[Any] | tuple[float, float], what: str = "prediction") -> None:
-    """Any of the possible answers is taken: a prediction is made before the result is seen, and may be wrong.
+def prediction(
+    found: Answer, among: Sequence[Any] | tuple[float, float], what: str = "prediction",
+) -> None:
+    """Accept and keep any possible answer: a prediction precedes the result and may be wrong.
 
-    `among` is a list of answers, or (lowest, highest) of a number."""
+    `among` is a list of answers, or a pair (lowest, highest) for a number.
+    NotRight: says which answers are possible."""
     given(found, what)
     if isinstance(among, tuple):
         low, high = among
-        if isinstance(found, bool) or not isinstance(found, int | float) or not low <= found <= high:
+        a_number = isinstance(found, int | float) and not isinstance(found, bool)
+        if not a_number or not low <= found <= high:
             raise NotRight(f"{what} is {found!r}: it should be a number from {low} to {high}")
     elif found not in among:
-        raise NotRight(f"{what} is {found!r}: it should be one of {', '.join(map(repr, among))}")
+        answers = ", ".join(map(repr, among))
+        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
     _keep(found)
     tick(f"{what}: {found!r} is kept, read on")
 
 
-def interpretation(found: Any, about: Sequence[str] = (), words: int = 20, what: str = "your answer") -> None:
-    """A text of some length that speaks of the matter; whether it is right, a reader has to say.
+def interpretation(
+    found: Answer, about: Sequence[str] = (), words: int = 20, what: str = "your answer",
+) -> None:
+    """Accept and keep a text of some length on the subject; a reader judges whether it is right.
 
-    `about` are words of which each must occur (a text "a|b": one of both)."""
+    Each text of `about` must occur in it; of "a|b" one of the two.
+    NotRight: says that the text is too short, or what it does not mention."""
     if not isinstance(given(found, what, f"{words} words or more, in quotes"), str):
         raise NotRight(f"{what} should be a text in quotes, not {type(found).__name__}")
     if (count := len(found.split())) < words:
-        raise NotRight(f"{what} has {count} words: write {words} or more, with the figures you rely on")
-    missing = [word for word in about if not any(one.lower() in found.lower() for one in word.split("|"))]
-    if missing:
-        raise NotRight(f"{what} says nothing of {missing[0].replace('|', ' or ')}")
+        raise NotRight(f"{what} has {count} words: write {words} or more, with the figures you "
+                       "rely on")
+    for subject in about:
+        if not any(word.lower() in found.lower() for word in subject.split("|")):
+            raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
     _keep(found)
     tick(f"{what} is kept for a reader ({count} words)")
 
 
-def given(found: Any, what: str, put: str = "your answer") -> Any:
-    """The answer, unless it is still the stub. NotDone: it is, and what to `put` there."""
+def given(found: Answer, what: str, put: str = "your answer") -> Answer:
+    """Return the answer. NotDone: it is still the stub; the message says what to `put` there."""
     if found is ... or found is None:
-        raise NotDone(f"{what} is still {'the stub’s ...' if found is ... else 'None'}: put {put} in its place")
+        stub = "the stub’s ..." if found is ... else "None"
+        raise NotDone(f"{what} is still {stub}: put {put} in its place")
     return found
 
 
+def numbers(found: Answer, what: str, form: str = "") -> np.ndarray:
+    """Return the answer as an array of floats. NotRight: it is none; it should be `form`."""
+    if hasattr(found, "detach"):
+        found = found.detach().cpu()
+    try:
+        return np.asarray(given(found, what), dtype=float)
+    except (TypeError, ValueError):
+        form = form or f"made of numbers, not {type(found).__name__}"
+        raise NotRight(f"{what} should be {form}") from None
+
+
+def entries(found: Answer, wanted: pd.Series, what: str, each: str) -> pd.Series:
+    """Return a Series in the order of `wanted`.
+
+    NotRight: it is no Series, or it lacks an entry for `each` of the index of `wanted`."""
+    if not isinstance(given(found, what), pd.Series):
+        raise NotRight(f"{what} should be a Series indexed by {each}, not {type(found).__name__}")
+    if set(found.index) != set(wanted.index):
+        raise NotRight(f"{what} should have one entry for each {each}, and no other; its index "
+                       f"is {', '.join(map(str, found.index[:4]))} …")
+    return found.reindex(wanted.index)
+
+
 def tick(what: str) -> None:
-    """Say that something is right."""
+    """Print that something is right."""
     print(f"✓ {what}")
 
 
-def _same(found: Any, wanted: Any, what: str, tolerance: float, why: str) -> None:
-    found, wanted = _numbers(given(found, what), what), _numbers(wanted, "the check's own answer")
+def _compare(found: Answer, wanted: Any, what: str, tolerance: float, why: str) -> None:
+    found, wanted = numbers(found, what), numbers(wanted, "the check's own answer")
+    hint = f": {why}" if why else ""
     if found.shape != wanted.shape:
-        raise NotRight(_line(f"{what} has shape {found.shape}, not {wanted.shape}", why))
-    off = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
-    if off.any():
-        at = tuple(int(i) for i in np.argwhere(off)[0])
-        place = f"{what}{list(at) if at else ''}"
-        others = f" ({int(off.sum())} of {off.size} entries are off)" if found.ndim else ""
-        raise NotRight(_line(f"{place} is {found[at]:.6g}, and should be {wanted[at]:.6g}{others}", why))
+        raise NotRight(f"{what} has shape {found.shape}, not {wanted.shape}{hint}")
+    wrong = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        entry = f"{what}{list(first) if first else ''}"
+        count = f" ({int(wrong.sum())} of {wrong.size} entries are off)" if found.ndim else ""
+        raise NotRight(f"{entry} is {found[first]:.6g}, and should be {wanted[first]:.6g}"
+                       f"{count}{hint}")
 
 
-def _keep(answer: Any) -> None:
+def _keep(answer: Answer) -> None:
     """Keep an answer in the notebook, unseen, for the table of grades."""
-    keep(f"probebook:answer:{hashlib.sha256(str(answer).encode()).hexdigest()[:8]}", "text/plain", str(answer))
-
-
-def _numbers(value: Any, what: str) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise NotRight(f"{what} should be made of numbers, not {type(value).__name__}") from None
+    name = hashlib.sha256(str(answer).encode()).hexdigest()[:8]
+    keep(f"probebook:answer:{name}", "text/plain", str(answer))
 
 
 def _short(value: Any) -> str:
     text = value.__name__ if inspect.isroutine(value) else repr(value)
     shape = tuple(getattr(value, "shape", ()))
     return f"array of shape {shape}" if shape and len(text) > 40 else " ".join(text.split())[:60]
-
-
-def _line(message: str, why: str) -> str:
-    return f"{message}: {why}" if why else message

@@ -143,7 +143,7 @@ def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame
     for name, notebook in submissions.items():
         text = notebook if isinstance(notebook, str) else nbformat.writes(notebook)
         (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
-    return grade(folder, tmp_path / "grades", "smoke", 2, limits)
+    return grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2, limits)
 
 
 # every page
@@ -293,7 +293,7 @@ def test_grading_a_page_of_the_book(name, tmp_path):
     """As a teacher does, with processes and limits of their own: here nothing is filled in."""
     (tmp_path / "handed in").mkdir()
     [path] = write(tmp_path / "handed in", [find(name)])
-    table = grade(path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
+    table = grade([path], path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
     assert list(table.outcome) == ["not done"] * len(exercises(find(name).notebook)), table.to_string()
 
 
@@ -463,7 +463,7 @@ def test_files_that_are_no_submissions(lab, tmp_path):
     table = graded(tmp_path, broken="{not json", foreign=foreign, empty=nbformat.v4.new_notebook())
     assert list(table.outcome) == ["error"] * 3 and table.message.str.contains("no page of this book").sum() == 2
     with pytest.raises(UserError, match="no notebooks"):
-        grade(tmp_path / "nowhere", tmp_path / "g", "smoke", 1, Limits())
+        sandbox.submissions(tmp_path / "nowhere")
 
 
 def test_hostile_text_stays_text(lab, tmp_path):

@@ -61,10 +61,10 @@ def test_pages_open_in_colab_and_binder(built):
 def test_no_buttons_without_an_address(monkeypatch):
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     config = {"repository": {"url": ""}}
-    build._launchers(config)
+    build._add_launch_buttons(config)
     assert config == {"repository": {"url": ""}}
     monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")            # as GitHub's own builds have it
-    build._launchers(config)
+    build._add_launch_buttons(config)
     assert config["repository"]["url"] == ADDRESS and "colab_url" in config["launch_buttons"]
 
 

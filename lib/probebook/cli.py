@@ -374,10 +374,9 @@ def lab_grade(folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
     from probebook.labs.sandbox import submissions
     from probebook.runs.kernels import limits
     from probebook.runs.pages import profile_values
-    submissions(folder)
+    paths, within = submissions(folder), limits(time_limit, memory_limit)
     profile_values(profile)
-    within = limits(time_limit, memory_limit)
     from probebook.labs.grade import grade
-    grade(folder, out, profile, workers, within)
+    grade(paths, folder, out, profile, workers, within)
     for suffix in (".csv", ".html"):
         typer.echo(out.with_suffix(suffix))

@@ -1,6 +1,7 @@
-"""Run one submission's notebook to its end, errors and all: python -m probebook.labs.attempt NOTEBOOK OUT.
+"""Run a submission's notebook to its end: python -m probebook.labs.attempt NOTEBOOK OUT.
 
-The grader calls it in a process of its own. OUT is written anew after each check, so that what was reached counts."""
+Cells that fail do not stop it. OUT is written again after each check, so that what a submission
+reached counts even if it is then ended. `grade` starts this in a process of its own."""
 from __future__ import annotations
 
 import resource
@@ -9,26 +10,31 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 
 from probebook.base import written_whole
 from probebook.runs.kernels import Limits, watched
 
-LARGEST_FILE = 1 << 30
+LARGEST_FILE = 1 << 30              # bytes
 
 
-def main(path: str, out: str) -> None:
+def main(notebook_path: str, out: str) -> None:
+    """Execute the notebook and write what has run to `out`."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(notebook_path, as_version=4)
 
-    def save(cell, **_):
+    def save_after_check(cell: NotebookNode, **_) -> None:
         if "check" in cell.metadata.get("tags", []):
             with written_whole(Path(out)) as part:
                 nbformat.write(notebook, part)
 
     with watched(Limits()) as (kernel, _):
-        NotebookClient(notebook, timeout=None, allow_errors=True, kernel_name="python3", kernel_manager_class=kernel,
-                       startup_timeout=300, on_cell_executed=save, extra_arguments=["--log-level=50"]).execute()
+        client = NotebookClient(
+            notebook, timeout=None, allow_errors=True, kernel_name="python3",
+            kernel_manager_class=kernel, startup_timeout=300, on_cell_executed=save_after_check,
+            extra_arguments=["--log-level=50"])
+        client.execute()
 
 
 if __name__ == "__main__":

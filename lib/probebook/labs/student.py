@@ -1,4 +1,4 @@
-"""The students' edition: each page as a notebook with stubs, its text in Markdown that JupyterLab and Colab show."""
+"""Students' notebooks: pages with stubs, their text in Markdown that JupyterLab and Colab show."""
 from __future__ import annotations
 
 import re
@@ -9,13 +9,14 @@ from probebook.base import UserError, written_whole
 from probebook.labs.exercises import student_cells
 from probebook.runs.pages import Page, home
 
-FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n(?P<options>(?::[a-z-]+:[^\n]*\n)*)"
-                   r"(?P<body>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n"
+                   r"(?P<options>(?::[a-z-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)$",
+                   re.MULTILINE | re.DOTALL)
 ROLE = re.compile(r"\{(?P<role>[a-z:]+)\}`(?P<text>[^`]*)`")
 
 
 def write(out: Path, pages: list[Page]) -> list[Path]:
-    """Write the students' notebooks of pages into a folder, `PAGE.ipynb` each; those that are there are replaced."""
+    """Write the students' notebooks of pages as `OUT/PAGE.ipynb`; existing files are replaced."""
     paths = []
     for page in pages:
         paths.append(out / f"{page.name}.ipynb")
@@ -25,7 +26,7 @@ def write(out: Path, pages: list[Page]) -> list[Path]:
 
 
 def edition(page: Page) -> str:
-    """Text of a page's student notebook."""
+    """The students' notebook of a page, as JSON."""
     import nbformat
     from nbformat.v4 import new_notebook
     cells = [page.install, *student_cells(page.notebook, page.name)]
@@ -37,9 +38,9 @@ def edition(page: Page) -> str:
 
 
 def markdown(text: str) -> str:
-    """MyST as Markdown that any notebook shows: boxes as quotes, folds as HTML, citations as author and year.
+    """MyST as plain Markdown: boxes become quotes, folds HTML, citations authors and years.
 
-    A number that the page computes is not known before it has run; it becomes "…"."""
+    A number that the page computes becomes "…": nobody knows it before the page has run."""
     return ROLE.sub(_role, FENCE.sub(_box, text))
 
 
@@ -50,7 +51,8 @@ def _box(found: re.Match) -> str:
     if kind == "dropdown":
         return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
     if kind == "admonition":
-        return f"**Exercise {title}**\n\n{body}" if "exercise" in found["options"] else f"**{title}**\n\n{body}"
+        label = "Exercise " if "exercise" in found["options"] else ""
+        return f"**{label}{title}**\n\n{body}"
     return "\n".join(f"> {line}".rstrip() for line in body.splitlines())
 
 
@@ -59,27 +61,30 @@ def _role(found: re.Match) -> str:
     if role.startswith("glue"):
         return "…"
     if role.startswith("cite"):
-        known = _citations(home() / "book" / "references.bib")
-        keys = [key.strip() for key in text.split(",")]
-        if missing := [key for key in keys if key not in known]:
-            raise UserError(f"{missing[0]!r} is cited, and book/references.bib has no such entry")
-        names = [known[key] for key in keys]
-        names = [f"{who} ({year})" if role == "cite:t" else f"{who}, {year}" for who, year in names]
-        return "; ".join(names) if role == "cite:t" else f"({'; '.join(names)})"
-    shown = re.fullmatch(r"(.*?)\s*<[^>]*>", text)
-    if role in ("term", "index"):
-        return shown[1] if shown else text
-    return shown[1] if shown else f"“{text.rpartition('/')[2]}”"
+        return _cited([key.strip() for key in text.split(",")], in_text=role == "cite:t")
+    if titled := re.fullmatch(r"(.*?)\s*<[^>]*>", text):
+        return titled[1]
+    return text if role in ("term", "index") else f"“{text.rpartition('/')[2]}”"
+
+
+def _cited(keys: list[str], in_text: bool) -> str:
+    entries = _bibliography(home() / "book" / "references.bib")
+    if missing := [key for key in keys if key not in entries]:
+        raise UserError(f"{missing[0]!r} is cited, and book/references.bib has no such entry")
+    if in_text:
+        return "; ".join("{} ({})".format(*entries[key]) for key in keys)
+    return f"({'; '.join(', '.join(entries[key]) for key in keys)})"
 
 
 @cache
-def _citations(bibliography: Path) -> dict[str, tuple[str, str]]:
+def _bibliography(path: Path) -> dict[str, tuple[str, str]]:
     """Authors and year of each entry."""
     from pybtex.database import parse_file
-    found = {}
-    for key, entry in parse_file(bibliography).entries.items():
+    entries = {}
+    for key, entry in parse_file(path).entries.items():
         people = entry.persons.get("author", [])
         names = [" ".join(person.last_names) or str(person) for person in people]
-        who = names[0] if len(names) == 1 else " and ".join(names) if len(names) == 2 else f"{names[0]} et al."
-        found[key] = who.replace("{", "").replace("}", ""), entry.fields.get("year", "")
-    return found
+        authors = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        plain = authors.replace("{", "").replace("}", "")
+        entries[key] = plain, entry.fields.get("year", "")
+    return entries

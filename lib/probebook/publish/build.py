@@ -19,27 +19,27 @@ from probebook.runs.pages import Page, home, pages
 from probebook.runs.store import Run, plan
 
 HOUR = 3_600
-LIMIT = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}      # seconds a page may take
-LINKED = ("data", "lib")        # what book pages may include from elsewhere
+SECONDS_PER_PAGE = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}
+LINKED = ("data", "lib")        # folders from which pages of the book may include files
 
 
 def build(profile: str = "pocket", force: bool = False) -> Path | None:
-    """Run all pages of a profile and build the book from them; path of index.html, or None if something failed.
+    """Run all pages of a profile and build the book from them.
 
-    `_build/book_source/` becomes a copy of the sources with each page replaced by its executed notebook, and
-    `_build/book/` the finished book. Files whose content is the same keep their time, so Sphinx builds only what
-    changed; after a failure it builds everything, since a warning is given only when a file is read.
-    """
-    runs, limits = [plan(page, profile) for page in pages()], Limits(seconds=LIMIT[profile])
+    Returns the path of index.html, or None if a page or the build failed. `_build/book_source/`
+    becomes a copy of the sources, with executed notebooks in place of pages, and `_build/book/` the
+    finished book. Files that stay the same keep their time, so Sphinx builds only what changed.
+    After a failure it builds everything, since it warns only when it reads a file."""
+    runs, limits = [plan(page, profile) for page in pages()], Limits(SECONDS_PER_PAGE[profile])
     if run_all(runs, force, limits):
         return None
     after = tuple(sha256(run.path) for run in runs)
-    about = [plan(page, profile, after=after) for page in _book_notebooks()]
-    if run_all(about, limits=limits):
+    summaries = [plan(page, profile, after=after) for page in _book_notebooks()]
+    if run_all(summaries, limits=limits):
         return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"
-    state = _stage(runs + about, source)
+    state = _stage(runs + summaries, source)
     if not (built.exists() and built.read_text() == state and book.exists()):
         if not built.exists():
             shutil.rmtree(source / "_build", ignore_errors=True)
@@ -55,45 +55,64 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
 
 
 def _book_notebooks() -> list[Page]:
-    """Pages of `book/` that hold code."""
+    """Pages of `book/` that hold code; they summarize the runs of the other pages."""
     paths = sorted((home() / "book").rglob("*.md"))
     return [Page(path.relative_to(home()).with_suffix("").as_posix()) for path in paths
             if "```{code-cell}" in path.read_text(encoding="utf-8")]
 
 
 def _stage(runs: list[Run], source: Path) -> str:
-    """Bring `source` up to date with the sources and the runs; returns a hash of all that lies there."""
+    """Bring `source` up to date with the sources and the runs; returns a hash of its content."""
     executed = {run.page.path.relative_to(home()): run.path for run in runs}
-    files = {path.relative_to(home()): path for path in home().iterdir() if path.suffix in (".md", ".yml")}
+    paths = [path for path in home().iterdir() if path.suffix in (".md", ".yml")]
     for folder in ("book", "notebooks"):
-        files |= {path.relative_to(home()): path for path in (home() / folder).rglob("*") if path.is_file()
-                  and path.with_suffix(".md").relative_to(home()) not in executed}
+        paths += [path for path in (home() / folder).rglob("*") if path.is_file()]
+    files = {path.relative_to(home()): path for path in paths}
+    files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
     shown = {name.with_suffix(".ipynb"): path for name, path in executed.items()}
     files |= shown
-    config = read_yaml(files.pop(Path("_config.yml")))
-    config.setdefault("execute", {})["execute_notebooks"] = "off"
-    _launchers(config)
-    config["exclude_patterns"] = [p for p in config.get("exclude_patterns", []) if not p.endswith(".ipynb")]
+    config = _configured(read_yaml(files.pop(Path("_config.yml"))))
     source.mkdir(parents=True, exist_ok=True)
     _write_if_changed(source / "_config.yml", yaml.safe_dump(config, allow_unicode=True).encode())
     for name, path in files.items():
         _write_if_changed(source / name, _as_shown(path) if name in shown else path.read_bytes())
-    for path in [*source.glob("*"), *(source / "book").rglob("*"), *(source / "notebooks").rglob("*")]:
-        if path.is_file() and path.name != "_config.yml" and path.relative_to(source) not in files:
+    _remove_others(source, {Path("_config.yml"), *files})
+    for folder in LINKED:
+        if (home() / folder).exists() and not (source / folder).exists():
+            (source / folder).symlink_to(os.path.relpath(home() / folder, source))
+    return _state(source, [Path("_config.yml"), *files])
+
+
+def _configured(config: dict) -> dict:
+    """The configuration, for sources that hold executed notebooks."""
+    config.setdefault("execute", {})["execute_notebooks"] = "off"
+    _add_launch_buttons(config)
+    patterns = config.get("exclude_patterns", [])
+    return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
+
+
+def _remove_others(source: Path, names: set[Path]) -> None:
+    for path in [*source.glob("*"), *(source / "book").rglob("*"),
+                 *(source / "notebooks").rglob("*")]:
+        if path.is_file() and path.relative_to(source) not in names:
             path.unlink()
-    for name in LINKED:
-        if (home() / name).exists() and not (source / name).exists():
-            (source / name).symlink_to(os.path.relpath(home() / name, source))
-    staged = [source / name for name in ("_config.yml", *files)]
-    linked = [p for name in LINKED for p in sorted((source / name).rglob("*"))
-              if p.is_file() and p.suffix in (".md", ".py", ".csv", ".json", ".yaml")]
-    lines = [f"{path.relative_to(source)} {sha256(path)}" for path in staged + linked]
+
+
+def _state(source: Path, names: list[Path]) -> str:
+    """A hash of all that the book is made of: sources, what they may include, and tools."""
+    paths = [source / name for name in names]
+    for folder in LINKED:
+        paths += [path for path in sorted((source / folder).rglob("*")) if path.is_file()
+                  and path.suffix in (".md", ".py", ".csv", ".json", ".yaml")]
+    lines = [f"{path.relative_to(source)} {sha256(path)}" for path in paths]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _launchers(config: dict) -> None:
-    """With a public address (the configuration's, or where GitHub builds) pages have buttons for Colab and Binder."""
+def _add_launch_buttons(config: dict) -> None:
+    """Give pages buttons for Colab and Binder if the book has a public address.
+
+    The address is the configuration's or, where GitHub builds the book, the repository's."""
     if place := os.environ.get("GITHUB_REPOSITORY"):
         config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
     if config.get("repository", {}).get("url"):
@@ -103,9 +122,10 @@ def _launchers(config: dict) -> None:
 
 
 def _as_shown(path: Path) -> bytes:
-    """An executed page, its exercises as the book shows them."""
+    """An executed page with its exercises as the book shows them."""
     import nbformat
-    return (nbformat.writes(book_edition(nbformat.read(path, as_version=4))) + "\n").encode()
+    notebook = book_edition(nbformat.read(path, as_version=4))
+    return f"{nbformat.writes(notebook)}\n".encode()
 
 
 def _write_if_changed(path: Path, content: bytes) -> None:
@@ -115,7 +135,7 @@ def _write_if_changed(path: Path, content: bytes) -> None:
 
 
 def pair(page: Page) -> bool:
-    """Write a page's notebook for JupyterLab and Colab beside it (no outputs); True if it had to change."""
+    """Write a page's notebook, without outputs, beside the page. Returns whether it changed."""
     path = page.path.with_suffix(".ipynb")
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     _write_if_changed(path, page.pair.encode())

@@ -1,4 +1,6 @@
-"""What became of the papers: words from `book/discrepancies.yaml` and `book/verdicts.yaml`, numbers from the runs."""
+"""What this book found in the papers.
+
+The words stand in `book/discrepancies.yaml` and `book/verdicts.yaml`; the runs give the numbers."""
 from __future__ import annotations
 
 import ast
@@ -16,24 +18,27 @@ from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
 
 
-class Told(BaseModel):
-    """A sentence about a page: in its texts `{name:.2f}` is a number that the page puts into its own text; `stored`
-    adds names for numbers of stored runs: run, table, row, metric."""
+class Finding(BaseModel):
+    """Texts about a page, with places for numbers.
+
+    `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers,
+    of stored runs: run, table, row, metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
     stored: dict[str, tuple[str, str, str, str]] = {}
 
     def filled(self, text: str) -> str:
-        """A text with its numbers. UserError: one that the page does not have."""
-        numbers = quoted(self.page) | {name: _stored(self.page, *where) for name, where in self.stored.items()}
+        """A text with its numbers. UserError: the page does not have one of them."""
+        numbers = dict(quoted(self.page))
+        numbers |= {name: _stored(self.page, *place) for name, place in self.stored.items()}
         try:
             return text.format_map(numbers)
         except KeyError as e:
             raise UserError(f"{self.page} puts no number {e} into its text: {text!r}") from None
 
 
-class Discrepancy(Told):
-    """One point: where it is printed, what is printed, what follows, and the section of a page that recomputes it."""
+class Discrepancy(Finding):
+    """What a paper prints, what follows instead, and the section of a page that recomputes it."""
     paper: int
     place: str
     what: str
@@ -43,15 +48,15 @@ class Discrepancy(Told):
     section: str
 
 
-class Claim(Told):
-    """A claim of a paper, and what became of it on a page."""
+class Claim(Finding):
+    """A claim of a paper, and whether a page reproduced it."""
     claim: str
     verdict: Literal["reproduced", "partly", "not"]
     evidence: str
 
 
 class Verdict(BaseModel):
-    """A paper: its question, its claims, and what became of it in a sentence."""
+    """A paper: its question, its claims, and the verdict in a sentence."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     paper: int
     chapter: str
@@ -64,17 +69,18 @@ class Verdict(BaseModel):
 
 
 def discrepancies(paper: int | None = None) -> pd.DataFrame:
-    """Those of a paper, or all, one a row, with their numbers from the finished runs of this book.
+    """One row for each discrepancy of a paper, or of all, with the numbers of this book's runs.
 
-    UserError: a number or a section that its page does not have."""
+    UserError: a page lacks a number or the section, or its run is not finished."""
     rows = []
     for entry in _read("discrepancies.yaml", Discrepancy):
         if paper not in (None, entry.paper):
             continue
         if f"\n## {entry.section}\n" not in Page(entry.page).source:
             raise UserError(f"discrepancies.yaml: {entry.page} has no section {entry.section!r}")
-        said = {side: entry.filled(getattr(entry, side)) for side in ("place", "printed", "follows")}
-        rows.append(entry.model_dump(exclude={"stored"}) | said)
+        filled = ("place", "printed", "follows")
+        texts = {part: entry.filled(getattr(entry, part)) for part in filled}
+        rows.append(entry.model_dump(exclude={"stored"}) | texts)
     return pd.DataFrame(rows)
 
 
@@ -85,17 +91,21 @@ def verdicts() -> list[Verdict]:
 
 def claims(paper: int) -> str:
     """The claims of a paper as an HTML table: claim, verdict, evidence with its numbers, page."""
-    [about] = [v for v in verdicts() if v.paper == paper]
-    rows = [(*map(html.escape, (c.claim, c.verdict, c.filled(c.evidence))), page_link(c.page, Page(c.page).title))
-            for c in about.claims]
+    [verdict] = [verdict for verdict in verdicts() if verdict.paper == paper]
+    rows = []
+    for claim in verdict.claims:
+        texts = map(html.escape, (claim.claim, claim.verdict, claim.filled(claim.evidence)))
+        rows.append([*texts, page_link(claim.page, Page(claim.page).title)])
     return html_table(("claim", "here", "evidence", "page"), rows)
 
 
 def discrepancy_table(paper: int) -> str:
-    """Those of one paper as HTML: place, claim, printed, what follows, how, and a link to the cells."""
+    """The discrepancies of a paper as an HTML table; each row links to the section."""
     from docutils.nodes import make_id
-    rows = [(*map(html.escape, (row.place, row.what, row.printed, row.follows, row.how)),
-             page_link(row.page, row.section, make_id(row.section))) for row in discrepancies(paper).itertuples()]
+    rows = []
+    for row in discrepancies(paper).itertuples():
+        texts = map(html.escape, (row.place, row.what, row.printed, row.follows, row.how))
+        rows.append([*texts, page_link(row.page, row.section, make_id(row.section))])
     return html_table(("where", "what", "printed", "what follows", "how", "recomputed in"), rows)
 
 
@@ -108,9 +118,11 @@ def _read(name: str, kind: type[BaseModel]) -> list:
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of sentences; the cells of its rows are HTML."""
-    head = "".join(f"<th scope=col>{name}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" for cells in rows)
-    return f'<table class="table wrapped"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    columns = "".join(f"<th scope=col>{name}</th>" for name in head)
+    lines = ["".join(f"<td>{cell}</td>" for cell in cells) for cells in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (f'<table class="table wrapped"><thead><tr>{columns}</tr></thead>'
+            f"<tbody>{body}</tbody></table>")
 
 
 def page_link(page: str, text: str, anchor: str = "") -> str:
@@ -119,20 +131,21 @@ def page_link(page: str, text: str, anchor: str = "") -> str:
 
 
 @cache
-def quoted(page: str) -> dict:
-    """Numbers and words that a page's text quotes, of the run that the book is made of, by name without colons.
+def quoted(page: str) -> dict[str, float | str]:
+    """Numbers and words that a page's text quotes, by name without colons, from the book's run.
 
     UserError: the run is not finished."""
     return {name.replace(":", ""): _value(text) for name, text in hidden_outputs(book_run(page).read())
             if not name.startswith("probebook:")}
 
 
-def _value(text: str):
+def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
 def _stored(page: str, run: str, table: str, row: str, metric: str) -> float:
     found = stored(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
-        raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in table {table!r}")
+        raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "
+                        f"table {table!r}")
     return float(found.loc[row, metric])

@@ -1,4 +1,6 @@
-"""`python -m probebook.publish.html SOURCE`: what `jupyter-book build SOURCE -W --keep-going -q` does, on all cores."""
+"""`python -m probebook.publish.html SOURCE` builds the book's HTML with several processes.
+
+It does what `jupyter-book build SOURCE -W --keep-going -q` does with one."""
 from __future__ import annotations
 
 import sys
@@ -10,10 +12,12 @@ from jupyter_book.sphinx import build_sphinx
 
 
 def build(source: Path) -> int | Exception:
-    """Write SOURCE/_build/html; what is not 0 is a failure, and its warnings are on stderr."""
-    return build_sphinx(source, source / "_build" / "html", path_config=source / "_config.yml", noconfig=True,
-                        confoverrides={"external_toc_path": str(source / "_toc.yml"), "latex_individualpages": False},
-                        builder="html", warningiserror=True, keep_going=True, quiet=True, jobs=cpu_count())
+    """Write SOURCE/_build/html. A result other than 0 is a failure; its warnings are on stderr."""
+    overrides = {"external_toc_path": str(source / "_toc.yml"), "latex_individualpages": False}
+    return build_sphinx(
+        source, source / "_build" / "html", path_config=source / "_config.yml", noconfig=True,
+        confoverrides=overrides, builder="html", warningiserror=True, keep_going=True, quiet=True,
+        jobs=cpu_count())
 
 
 if __name__ == "__main__":

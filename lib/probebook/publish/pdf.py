@@ -1,4 +1,4 @@
-"""The built book as PDF, a file a chapter: each page printed by Chromium, then joined with bookmarks."""
+"""The built book as PDF, one file per chapter: Chromium prints the pages, pypdf joins them."""
 from __future__ import annotations
 
 import shutil
@@ -9,23 +9,29 @@ from pathlib import Path
 from probebook.base import UserError, read_yaml, written_whole
 from probebook.runs.pages import home
 
-SECONDS = 20        # of a page's own clock: until formulas are set
+SECONDS = 20        # by the page's own clock: until formulas are set
+NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """Path of a Chromium, if there is one."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """The path of a Chromium, if there is one."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def chapters() -> dict[str, list[str]]:
-    """The parts of the table of contents that hold pages of notebooks: caption → files without ending."""
-    toc = read_yaml(home() / "_toc.yml")
-    parts = {part["caption"]: [chapter["file"] for chapter in part["chapters"]] for part in toc["parts"]}
-    return {caption: files for caption, files in parts.items() if any(f.startswith("notebooks/") for f in files)}
+    """Caption and files (without ending) of each part of the contents that holds notebooks."""
+    found = {}
+    for part in read_yaml(home() / "_toc.yml")["parts"]:
+        files = [chapter["file"] for chapter in part["chapters"]]
+        if any(file.startswith("notebooks/") for file in files):
+            found[part["caption"]] = files
+    return found
 
 
 def write(out: Path) -> list[Path]:
-    """Write `OUT/N.pdf` for every chapter of the built book. UserError: no built book, no Chromium."""
+    """Write `OUT/N.pdf` for every chapter of the built book.
+
+    UserError: the book is not built, there is no Chromium, or it cannot print a page."""
     browser = chromium()
     book = home() / "_build" / "book"
     if not browser:
@@ -35,26 +41,31 @@ def write(out: Path) -> list[Path]:
     paths = []
     for caption, files in chapters().items():
         paths.append(out / f"{caption.partition(' ')[0]}.pdf")
-        with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work, written_whole(paths[-1]) as part:
-            _join({name: _printed(browser, book / f"{name}.html", Path(work)) for name in files}, part)
+        with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
+            printed = [_printed(browser, book / f"{name}.html", Path(work)) for name in files]
+            with written_whole(paths[-1]) as part:
+                _join(printed, part)
     return paths
 
 
 def _printed(browser: str, page: Path, work: Path) -> Path:
     out = work / f"{page.stem}.pdf"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-pdf-header-footer",
-               "--allow-file-access-from-files", f"--user-data-dir={work / 'profile'}",
-               f"--virtual-time-budget={SECONDS * 1000}", f"--print-to-pdf={out}", page.as_uri()]
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+               "--no-pdf-header-footer", "--allow-file-access-from-files",
+               f"--user-data-dir={work / 'profile'}", f"--virtual-time-budget={SECONDS * 1000}",
+               f"--print-to-pdf={out}", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not out.exists():
-        raise UserError(f"{page.name} could not be printed: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+        lines = done.stderr.strip().splitlines() or ["no output"]
+        raise UserError(f"{page.name} could not be printed: {lines[-1]}")
     return out
 
 
-def _join(printed: dict[str, Path], out: Path) -> None:
+def _join(printed: list[Path], out: Path) -> None:
+    """Join files; each has a bookmark of its name."""
     from pypdf import PdfWriter
     writer = PdfWriter()
-    for name, path in printed.items():
-        writer.append(path, outline_item=name.rpartition("/")[2])
+    for path in printed:
+        writer.append(path, outline_item=path.stem)
     with open(out, "wb") as file:
         writer.write(file)

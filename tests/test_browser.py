@@ -1,4 +1,5 @@
-"""The built book in headless Chromium: whole without a network, over file:// and http://, on screen and phone."""
+"""The built book in headless Chromium: it is whole without a network, over file:// and http://, on
+a screen and on a phone."""
 from __future__ import annotations
 
 import json
@@ -25,61 +26,75 @@ from probebook.publish.pdf import chromium
 
 CHROMIUM = chromium()
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium: install chromium and chromium-driver")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER),
+                                reason="no Chromium: install chromium and chromium-driver")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]        # a request is seen, and goes nowhere
+         # a request is seen, and goes nowhere
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 SCREEN, PHONE = (1300, 900), (390, 844)
 PAGES = [*contents(), "genindex", "search"]
-KINDS = ("introduction", "audit", "paper_1", "run_table", "methods/inlp", "api/measures", "1_causal_probing/06",
+KINDS = ("introduction", "audit", "paper_1", "run_table", "methods/inlp", "api/measures",
+         "1_causal_probing/06",
          "3_data_requirements/07")
 
-# How far a page's parts move after they are first shown (the Layout Instability score, 0: not at all).
+# How far parts of a page move after they are first shown (Layout Instability score, 0: not at all).
 WATCHED = """
 window.moved = 0;
 new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved += e.value; }))
   .observe({type: 'layout-shift', buffered: true});
 """
 
-# What keeps a page from being finished: it loads or leads elsewhere, formulas are not typeset, widgets not drawn.
+# Why a page is not finished: it is loading or redirecting, formulas are not typeset, widgets are
+# not drawn.
 WAITING = """
-const raw = [...document.querySelectorAll('span.math, div.math')].filter(m => !m.querySelector('mjx-container'));
-const views = [...document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]')];
-const undrawn = views.filter(v => !v.parentElement.querySelector('.widget-subarea')?.childElementCount);
-const moving = document.readyState != 'complete' || document.querySelector('meta[http-equiv="refresh"]');
+const all = selector => [...document.querySelectorAll(selector)];
+const raw = all('span.math, div.math').filter(m => !m.querySelector('mjx-container'));
+const views = all('script[type="application/vnd.jupyter.widget-view+json"]');
+const undrawn = views
+  .filter(v => !v.parentElement.querySelector('.widget-subarea')?.childElementCount);
+const moving = document.readyState != 'complete'
+  || document.querySelector('meta[http-equiv="refresh"]');
 return [...raw.map(m => 'formula not typeset: ' + m.textContent.slice(0, 60)),
         ...undrawn.map(_ => 'widget not drawn'), ...(moving ? ['not loaded'] : [])];
 """
 BROKEN = """
-const images = [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => 'broken image: ' + i.src);
-const figures = [...document.querySelectorAll('figure')]
+const all = selector => [...document.querySelectorAll(selector)];
+const images = [...document.images]
+  .filter(i => !i.complete || !i.naturalWidth)
+  .map(i => 'broken image: ' + i.src);
+const figures = all('figure')
   .filter(f => !f.querySelector('img, svg, table, .widget-subarea'))
   .map(f => 'empty figure: ' + f.textContent.trim().slice(0, 60));
-const errors = [...document.querySelectorAll('[data-mjx-error]')].map(e => 'formula: ' + e.dataset.mjxError);
-const roles = [...document.querySelectorAll('p, li, td')]
+const errors = all('[data-mjx-error]').map(e => 'formula: ' + e.dataset.mjxError);
+const roles = all('p, li, td')
   .map(p => p.textContent.match(/\\{(glue|doc|cite|ref|numref|eq|term|index)[:}][^ ]*/))
   .filter(m => m).map(m => 'left as written: ' + m[0]);
-const room = [...document.querySelectorAll('.widget-subarea')]
-  .filter(w => Math.abs(parseFloat(getComputedStyle(w.parentElement).minHeight) - w.offsetHeight) > 8)
-  .map(w => 'room for a widget: ' + getComputedStyle(w.parentElement).minHeight + ', not ' + w.offsetHeight);
+const kept = w => getComputedStyle(w.parentElement).minHeight;
+const room = all('.widget-subarea')
+  .filter(w => Math.abs(parseFloat(kept(w)) - w.offsetHeight) > 8)
+  .map(w => 'room for a widget: ' + kept(w) + ', not ' + w.offsetHeight);
 const moved = window.moved > .02 ? ['moves while it loads: ' + window.moved] : [];
 return [...images, ...figures, ...errors, ...roles, ...room, ...moved];
 """
 WIDER = """
-const width = document.documentElement.clientWidth, body = document.documentElement.scrollWidth;
-return body > arguments[0] || width > arguments[0] ? [`${Math.max(body, width)} px wide, not ${arguments[0]}`] : [];
+const page = document.documentElement, width = Math.max(page.clientWidth, page.scrollWidth);
+return width > arguments[0] ? [`${width} px wide, not ${arguments[0]}`] : [];
 """
 TO_VIEW = "arguments[0].scrollIntoView({block: arguments[1], behavior: 'instant'});"
 OUTSIDE = """
-const {left, right, top, bottom} = arguments[0].getBoundingClientRect(), width = document.documentElement.clientWidth;
-return left < 0 || top < 0 || right > width || bottom > innerHeight ? [left, right, top, bottom] : [];
+const {left, right, top, bottom} = arguments[0].getBoundingClientRect();
+const inside = left >= 0 && top >= 0 && bottom <= innerHeight
+  && right <= document.documentElement.clientWidth;
+return inside ? [] : [left, right, top, bottom];
 """
 
 
 def _changed() -> set[str]:
-    """Pages that differ from what they were before the last commit; none where its parent is not there."""
-    done = subprocess.run(["git", "diff", "--name-only", "HEAD~", "--", "book", "notebooks"], cwd=ROOT, text=True,
-                          capture_output=True, check=False)
+    """Pages that the last commit changed; none where its parent is not there."""
+    command = ["git", "diff", "--name-only", "HEAD~", "--", "book", "notebooks"]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
     return {line.removesuffix(".md") for line in done.stdout.splitlines()}
 
 
@@ -138,65 +153,78 @@ def resize(browser, size: tuple[int, int]) -> None:
 
 
 def problems(browser, url: str, within: str, seconds: float = 15) -> list[str]:
-    """Load a page and say what is wrong with it after at most `seconds`; its requests may go to addresses `within`."""
-    browser.get("about:blank")                              # nothing of the page before asks for anything any more
+    """Load a page and return what is wrong with it after at most `seconds`.
+
+    Its requests may go to addresses `within`."""
+    browser.get("about:blank")              # the page before asks for nothing any more
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(url)
     waiting = _settled(browser, WAITING, seconds)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    requested = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    external = [f"external request: {u}" for u in requested if not u.startswith((within, "data:", "blob:", "about:"))]
-    console = [f"console: {e['message']}" for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    requested = [e["params"]["request"]["url"] for e in events
+                 if e["method"] == "Network.requestWillBeSent"]
+    external = [f"external request: {u}" for u in requested
+                if not u.startswith((within, "data:", "blob:", "about:"))]
+    console = [f"console: {e['message']}" for e in browser.get_log("browser")
+               if e["level"] == "SEVERE"]
     return waiting + external + console + browser.execute_script(BROKEN)
 
 
 def _settled(browser, script: str, seconds: float, *given) -> list[str]:
     """What `script` still reports after at most `seconds`."""
     with suppress(TimeoutException):
-        WebDriverWait(browser, seconds, poll_frequency=.05).until_not(lambda b: b.execute_script(script, *given))
+        wait = WebDriverWait(browser, seconds, poll_frequency=.05)
+        wait.until_not(lambda b: b.execute_script(script, *given))
     return browser.execute_script(script, *given)
 
 
 def test_the_checks_see_what_is_wrong(browser, tmp_path):
     """Negative control: each fault planted in a page is reported."""
-    (tmp_path / "bad.html").write_text("""<!doctype html><div style="width: 900px">wide</div><img src="gone.png">
+    (tmp_path / "bad.html").write_text("""<!doctype html>
+        <div style="width: 900px">wide</div><img src="gone.png">
         <figure><figcaption>nothing here</figcaption></figure><script src="http://example.org/x.js"></script>
         <script>undefinedFunction()</script><p id="low">pushed down</p>
-        <script>setTimeout(() => low.insertAdjacentHTML('beforebegin', '<p style="height: 40vh">late'), 100)</script>
+        <script>const late = '<p style="height: 40vh">late';
+        setTimeout(() => low.insertAdjacentHTML('beforebegin', late), 100)</script>
         <p><span class="math">x^2</span></p>
         <p>The share is <code>{glue:text}</code>share.</p>
         <div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>""")
     resize(browser, PHONE)
-    found = "\n".join(problems(browser, (tmp_path / "bad.html").as_uri(), tmp_path.as_uri(), seconds=1))
-    for fault in ("broken image", "empty figure: nothing here", "external request: http://example.org/x.js",
-                  "undefinedFunction is not defined", "formula not typeset: x^2", "widget not drawn",
-                  "moves while it loads: 0.", "left as written: {glue:text}share"):
+    page = (tmp_path / "bad.html").as_uri()
+    found = "\n".join(problems(browser, page, tmp_path.as_uri(), seconds=1))
+    for fault in ("broken image", "empty figure: nothing here",
+                  "external request: http://example.org/x.js",
+                  "undefinedFunction is not defined", "formula not typeset: x^2",
+                  "widget not drawn", "moves while it loads: 0.",
+                  "left as written: {glue:text}share"):
         assert fault in found
     assert browser.execute_script(WIDER, PHONE[0])
 
 
 def test_the_book_has_these_pages(built_book):
-    built = {p.relative_to(built_book).with_suffix("").as_posix() for p in built_book.rglob("*.html")
+    built = {p.relative_to(built_book).with_suffix("").as_posix()
+             for p in built_book.rglob("*.html")
              if "_static" not in p.parts}
     assert built - {"index"} == set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_whole(browser, built_book, page):
-    """From the disk, without a network: nothing fails, runs over, or moves while it loads on a phone; nor is anything
-    wrong when the same page is shown on a screen."""
+    """From the disk, without a network: on a phone nothing fails, overflows or moves while the page
+    loads, and nothing is wrong when the same page is then shown on a screen."""
     resize(browser, PHONE)
     faults = problems(browser, f"{built_book.as_uri()}/{page}.html", built_book.as_uri())
     faults += browser.execute_script(WIDER, PHONE[0])
     resize(browser, SCREEN)
     faults += browser.execute_script(WIDER, SCREEN[0])
-    assert not faults + [fault for fault in browser.execute_script(BROKEN) if "moves while" not in fault]
+    faults += [fault for fault in browser.execute_script(BROKEN) if "moves while" not in fault]
+    assert not faults
 
 
 @pytest.mark.parametrize("page", [
     pytest.param(page, marks=[] if page in LOOKED_AT else pytest.mark.verify) for page in PAGES])
 def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, served, page):
-    """From a server, nothing asked of another; axe-core's rules: contrast, names of controls, alternative texts …"""
+    """From a server: no request to another; axe-core's rules on contrast, names and texts hold."""
     resize(browser, SCREEN)
     assert not problems(browser, f"{served}/{page}.html", served)
     assert not _barriers(browser, "light")
@@ -212,16 +240,19 @@ def test_a_page_has_no_serious_barrier_in_the_dark(browser, served, page):
 def test_search_finds_a_word(browser, address):
     resize(browser, SCREEN)
     faults = problems(browser, f"{address}/search.html?q=completeness", address)
-    assert not [fault for fault in faults if not fault.startswith("moves")]     # its results come one after another
-    script = "return [...document.querySelectorAll('#search-results li a')].map(a => a.getAttribute('href'))"
-    WebDriverWait(browser, 15).until(lambda b: any("notation" in href for href in b.execute_script(script)))
-    browser.execute_script("localStorage.clear()")                              # else what was sought is marked later
+    assert not [fault for fault in faults if not fault.startswith("moves")]     # as results come
+    script = """const links = document.querySelectorAll('#search-results li a');
+        return [...links].map(a => a.getAttribute('href'));"""
+    WebDriverWait(browser, 15).until(
+        lambda b: any("notation" in href for href in b.execute_script(script)))
+    browser.execute_script("localStorage.clear()")      # else later pages mark the word
     assert not [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
 
 
 @pytest.mark.parametrize("size", [SCREEN, PHONE])
 def test_a_term_shows_its_definition(browser, address, size):
-    """At focus and under the pointer, within the window; it stays while it is read, and Escape closes it."""
+    """On focus and under the pointer, inside the window; it stays while the pointer is on it, and
+    Escape closes it."""
     resize(browser, size)
     assert not problems(browser, f"{address}/book/introduction.html", address)
     links = browser.find_elements(By.CSS_SELECTOR, "a[aria-describedby^='tip-term-']")
@@ -231,7 +262,8 @@ def test_a_term_shows_its_definition(browser, address, size):
         assert not tip.is_displayed()
         browser.execute_script(TO_VIEW + "arguments[0].focus()", link, "end")
         WebDriverWait(browser, 5).until(lambda _: tip.is_displayed())
-        assert tip.text.strip() and _settled(browser, OUTSIDE, 5, tip) == []
+        assert tip.text.strip()
+        assert _settled(browser, OUTSIDE, 5, tip) == []
         assert len(browser.find_elements(By.CSS_SELECTOR, ".definition:not([hidden])")) == 1
         ActionChains(browser).send_keys(Keys.ESCAPE).perform()
         assert not tip.is_displayed()
@@ -245,7 +277,7 @@ def test_a_term_shows_its_definition(browser, address, size):
 
 
 def test_a_slider_moves_its_picture_without_a_kernel(browser, built_book):
-    """By the keyboard alone: with the focus on the handle an arrow key shows another picture, the other the old one."""
+    """With the focus on the handle one arrow key shows another picture, the other the first."""
     resize(browser, SCREEN)
     browser.get(f"{built_book.as_uri()}/notebooks/4_underspecification/01_toy_world.html")
     assert not _settled(browser, WAITING, seconds=15)
@@ -265,21 +297,22 @@ def _moved(now: tuple, before: tuple) -> tuple | None:
 
 
 def _shown(browser) -> tuple[str, list[str]]:
-    """Where a page's only slider stands, and which of its pictures are to be seen, as their pixels."""
-    return (browser.find_element(By.CSS_SELECTOR, ".widget-readout").text, browser.execute_script("""
+    """The position of a page's only slider, and the pixels of its visible pictures."""
+    position = browser.find_element(By.CSS_SELECTOR, ".widget-readout").text
+    return position, browser.execute_script("""
         const seen = image => image.offsetParent && image.complete && image.naturalWidth
         return [...document.querySelectorAll("img.widget-image")].filter(seen).map(image => {
             const canvas = document.createElement("canvas")
             canvas.width = image.naturalWidth, canvas.height = image.naturalHeight
             canvas.getContext("2d").drawImage(image, 0, 0)
             return canvas.toDataURL()
-        })"""))
+        })""")
 
 
 def test_the_barriers_are_seen(browser, tmp_path):
     """Negative control: a picture without a text, a field without a name, grey on grey."""
-    (tmp_path / "bad.html").write_text("""<!doctype html><html lang="en"><title>x</title><main><h1>x</h1>
-        <img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><input type="text">
+    (tmp_path / "bad.html").write_text("""<!doctype html><html lang="en"><title>x</title>
+        <main><h1>x</h1><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><input type="text">
         <p style="color: #999; background: #aaa">hard to read</p></main></html>""")
     browser.get((tmp_path / "bad.html").as_uri())
     assert {"image-alt", "label", "color-contrast"} <= set(_barriers(browser, "light"))
@@ -287,9 +320,11 @@ def test_the_barriers_are_seen(browser, tmp_path):
 
 def _barriers(browser, mode: str) -> dict[str, list[str]]:
     """Rules that the page breaks seriously, with the first places."""
-    browser.execute_script("""document.documentElement.dataset.theme = arguments[0];
-        document.head.insertAdjacentHTML("beforeend", "<style>* {transition: none !important}</style>")""", mode)
-    context = {"exclude": [[".citation-list"]]}             # its items' role is younger than these rules
+    browser.execute_script("""
+        document.documentElement.dataset.theme = arguments[0];
+        const style = "<style>* {transition: none !important}</style>";
+        document.head.insertAdjacentHTML("beforeend", style);""", mode)
+    context = {"exclude": [[".citation-list"]]}     # its items' role is younger than these rules
     broken = Axe().run(browser, context, {"resultTypes": ["violations"]})["violations"]
     return {rule["id"]: [node["html"][:150] for node in rule["nodes"][:3]] for rule in broken
             if rule["impact"] in ("serious", "critical")}

@@ -1,4 +1,5 @@
-"""Exercises: their shape on every page, stubs, checks, students' notebooks, and grading that trusts nobody."""
+"""Exercises: their shape on every page, stubs, checks, students' notebooks, and grading of hostile
+submissions."""
 from __future__ import annotations
 
 import ast
@@ -108,12 +109,13 @@ expect.interpretation(answer, ["number"], words=5)
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """A book of one page with three exercises; the function returns a student's notebook with the answers given."""
+    """A book of one page with three exercises; `lab(answers)` is a student's notebook of it."""
     home = tmp_path / "home"
     (home / "notebooks" / "1_demo").mkdir(parents=True)
     (home / "book").mkdir()
     (home / "_config.yml").write_text('repository: {url: ""}\n')
-    (home / "book" / "references.bib").write_text("@article{known2020, author={Known, Ada}, title={T}, year={2020}}")
+    (home / "book" / "references.bib").write_text(
+        "@article{known2020, author={Known, Ada}, title={T}, year={2020}}")
     (home / "notebooks" / "1_demo" / "01_first.md").write_text(PAGE, encoding="utf-8")
     monkeypatch.setenv("PROBEBOOK_HOME", str(home))
 
@@ -157,8 +159,10 @@ def test_exercises_have_their_shape(name):
     text = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
     assert sum(source.count("{dropdown} Hint") for source in text) == len(found)
     assert not any("{dropdown} Solution" in source for source in text)
-    last = max(i for i, cell in enumerate(page.notebook.cells) if "figure" in cell.metadata.get("mystnb", {}))
-    assert next(e.cell for e in found if e.kind == "prediction") < last          # before a result it can be about
+    last = max(i for i, cell in enumerate(page.notebook.cells)
+               if "figure" in cell.metadata.get("mystnb", {}))
+    first = next(e.cell for e in found if e.kind == "prediction")
+    assert first < last                         # before a result that it can be about
 
 
 def crossed(cells: list) -> dict[str, set[str]]:
@@ -199,7 +203,8 @@ def _names(source: str) -> tuple[set[str], set[str]]:
                 bound.add(step.argval)
     go_through(compile(source, "cell", "exec"), True)
     written = {_root(node) for node in ast.walk(ast.parse(source))
-               if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)}
+               if isinstance(node, ast.Subscript | ast.Attribute)
+               and isinstance(node.ctx, ast.Store)}
     return bound | written, read
 
 
@@ -216,7 +221,7 @@ def _code(notebook) -> list:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_cell_hangs_on_an_exercise(name):
-    """So a student's page, without the solutions, comes as far as the page itself (test_pages): to its end."""
+    """So a student's page, without solutions, runs to its end, as the page itself (test_pages)."""
     assert crossed(_code(find(name).notebook)) == {}
 
 
@@ -239,12 +244,13 @@ def _student_page(name: str) -> tuple:
     text = edition(find(name))
     assert "SOLUTION" not in text
     notebook, present = graft(find(name), nbformat.reads(text, as_version=4))
-    assert len(present) == len(exercises(find(name).notebook)) and "SOLUTION" not in nbformat.writes(notebook)
+    assert len(present) == len(exercises(find(name).notebook))
+    assert "SOLUTION" not in nbformat.writes(notebook)
     return notebook, len(present)
 
 
 def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
-    """Tags and error of each code cell, run in a fork of this process, which has the libraries already."""
+    """Tags and error of each code cell, run in a fork of this process, which has the libraries."""
     for library in LIBRARIES:
         import_module(library)
     told, said = get_context("fork").Pipe(duplex=False)
@@ -277,39 +283,47 @@ def _run_here(name: str, notebook, said) -> None:
         os.chdir(folder)
         os.environ["MPLBACKEND"] = "agg"
         shell = InteractiveShell()
-        notebook = parameterize_notebook(load_notebook_node(notebook), plan(find(name), "smoke").changed)
+        values = plan(find(name), "smoke").changed
+        notebook = parameterize_notebook(load_notebook_node(notebook), values)
         errors = []
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 with capture_output():
                     error = shell.run_cell(cell.source).error_in_exec
-                errors.append((cell.metadata.get("tags", []), type(error).__name__ if error else ""))
+                error = type(error).__name__ if error else ""
+                errors.append((cell.metadata.get("tags", []), error))
     said.send(errors)
     os._exit(0)
 
 
-@pytest.mark.parametrize("name", ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_report"])
+@pytest.mark.parametrize("name", ["3_data_requirements/01_from_bounds_to_n",
+                                  "6_across_papers/01_sweep_report"])
 def test_grading_a_page_of_the_book(name, tmp_path):
     """As a teacher does, with processes and limits of their own: here nothing is filled in."""
     (tmp_path / "handed in").mkdir()
     [path] = write(tmp_path / "handed in", [find(name)])
     table = grade([path], path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
-    assert list(table.outcome) == ["not done"] * len(exercises(find(name).notebook)), table.to_string()
+    wanted = ["not done"] * len(exercises(find(name).notebook))
+    assert list(table.outcome) == wanted, table.to_string()
 
 
 # stubs
 
 def test_marks_become_stubs():
-    source = ("x = [1,  # SOLUTION\n     2]\ndef f(a):\n    \"\"\"Text.\"\"\"\n    # BEGIN SOLUTION\n    b = a\n"
-              "    return b\n    # END SOLUTION\nprint(x)")
-    assert stub(source) == 'x = ...\ndef f(a):\n    """Text."""\n    ...\nprint(x)'
-    assert solution(source) == 'x = [1,\n     2]\ndef f(a):\n    """Text."""\n    b = a\n    return b\nprint(x)'
-    assert stub("a = b = 1  # SOLUTION") == "a = b = ..." and stub("print(2)  # SOLUTION") == "..."
+    source = ("x = [1,  # SOLUTION\n     2]\ndef f(a):\n    'Text.'\n    # BEGIN SOLUTION\n"
+              "    b = a\n    return b\n    # END SOLUTION\nprint(x)")
+    solved = "x = [1,\n     2]\ndef f(a):\n    'Text.'\n    b = a\n    return b\nprint(x)"
+    assert stub(source) == "x = ...\ndef f(a):\n    'Text.'\n    ...\nprint(x)"
+    assert solution(source) == solved
+    assert stub("a = b = 1  # SOLUTION") == "a = b = ..."
+    assert stub("print(2)  # SOLUTION") == "..."
 
 
 @pytest.mark.parametrize("old, new, said", [
-    ("(easy, 2 minutes)", "(simple, 2 minutes)", "exercise 1: its cell should follow an admonition"),
-    (":tags: [check]\ncheck_double", ":tags: [other]\ncheck_double", "exercise 2: a code cell tagged check"),
+    ("(easy, 2 minutes)", "(simple, 2 minutes)",
+     "exercise 1: its cell should follow an admonition"),
+    (":tags: [check]\ncheck_double", ":tags: [other]\ncheck_double",
+     "exercise 2: a code cell tagged check"),
     ("guess = 3  # SOLUTION", "guess = 3", "exercise 1: nothing of its cell is marked"),
     (":tags: [exercise, interpretation]", ":tags: []", "3 exercises are announced, 2 have a cell")])
 def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
@@ -321,11 +335,14 @@ def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
 
 def test_the_book_shows_stub_check_and_folded_solution(lab):
     shown = book_edition(find("1_demo/01").notebook)
-    at = next(i for i, cell in enumerate(shown.cells) if cell.source.startswith("```python\ndef double"))
+    at = next(i for i, cell in enumerate(shown.cells)
+              if cell.source.startswith("```python\ndef double"))
     text, check, solved = shown.cells[at:at + 3]
-    assert "x + x" not in text.source and "..." in text.source
+    assert "x + x" not in text.source
+    assert "..." in text.source
     assert check.source == "check_double(double)"
-    assert solved.source.endswith("return x + x") and "hide-input" in solved.metadata.tags
+    assert solved.source.endswith("return x + x")
+    assert "hide-input" in solved.metadata.tags
 
 
 # checks
@@ -337,19 +354,23 @@ def said(check, *given, **named) -> str:
 
 
 def test_checks_say_what_is_wrong(capsys):
-    assert said(expect.close, [1., 3.], [1., 2.], "x") == "x[1] is 3, and should be 2 (1 of 2 entries are off)"
+    message = said(expect.close, [1., 3.], [1., 2.], "x")
+    assert message == "x[1] is 3, and should be 2 (1 of 2 entries are off)"
     assert "shape (2,), not (3,)" in said(expect.close, [1, 2], [1, 2, 3], "x")
     assert said(expect.close, .3, .2, "x", why="a sign?") == "x is 0.3, and should be 0.2: a sign?"
     assert "made of numbers, not str" in said(expect.close, "two", 2, "x")
-    assert "sqrt(4) is 4" in said(expect.same_function, _named("sqrt", lambda x: x), np.sqrt, [(1,), (4,)])
-    assert "f(0) raises ZeroDivisionError" in said(expect.same_function, _named("f", lambda x: 1 / x), abs, [(0,)])
-    assert said(expect.same_function, _named("f", lambda x: 1 / x), abs, [(0,)], why="a sign?").endswith("by zero")
-    assert said(expect.choice, "b", "a", {"b": "that is the control"}) == "your answer is 'b': that is the control"
+    same, inverse = _named("sqrt", lambda x: x), _named("f", lambda x: 1 / x)
+    assert "sqrt(4) is 4" in said(expect.same_function, same, np.sqrt, [(1,), (4,)])
+    message = said(expect.same_function, inverse, abs, [(0,)], why="a sign?")
+    assert message == "f(0) raises ZeroDivisionError: division by zero"
+    message = said(expect.choice, "b", "a", {"b": "that is the control"})
+    assert message == "your answer is 'b': that is the control"
     assert "one of 'a', 'b'" in said(expect.choice, "c", "a", {"b": ""})
     assert all("from 0 to 1" in said(expect.prediction, found, (0, 1)) for found in (2, True, "a"))
     assert "one of 'x', 'y'" in said(expect.prediction, "z", ["x", "y"])
     assert "3 words" in said(expect.interpretation, "far too short")
-    assert "nothing of ceiling or yardstick" in said(expect.interpretation, "word " * 30, ["ceiling|yardstick"])
+    message = said(expect.interpretation, "word " * 30, ["ceiling|yardstick"])
+    assert "nothing of ceiling or yardstick" in message
     assert capsys.readouterr().out == ""
 
 
@@ -362,9 +383,34 @@ def test_checks_accept_what_is_right(capsys):
     assert capsys.readouterr().out.count("✓") == 5
 
 
+def test_a_reference_solution_checks_a_function(capsys):
+    @expect.reference_solution(lambda draw: [(draw.normal(size=3),), (np.ones(2),)], why="squares")
+    def check(x: np.ndarray) -> np.ndarray:
+        """The squares."""
+        return x ** 2
+
+    def in_place(x):
+        x *= x
+        return x
+
+    check(in_place)                             # a change of the arguments is the student's matter
+    assert capsys.readouterr().out == "✓ in_place\n"
+    assert check.__doc__ == "The squares."
+    assert said(check, _named("f", lambda x: 2 * x)).endswith("(3 of 3 entries are off): squares")
+
+
+def test_entries_of_a_series_come_in_the_checks_order():
+    wanted = pd.Series({"a": 1., "b": 2.})
+    pd.testing.assert_series_equal(expect.entries(wanted[["b", "a"]], wanted, "x", "name"), wanted)
+    assert "a Series indexed by name, not list" in said(expect.entries, [1], wanted, "x", "name")
+    message = said(expect.entries, wanted[:1], wanted, "x", "name")
+    assert message.startswith("x should have one entry for each name, and no other; its index is a")
+
+
 @pytest.mark.parametrize("empty", [..., None])
 def test_checks_reject_what_is_not_done(empty):
-    for check, rest in ((expect.close, (1, "x")), (expect.choice, ("a", {})), (expect.prediction, (["a"],)),
+    for check, rest in ((expect.close, (1, "x")), (expect.choice, ("a", {})),
+                        (expect.prediction, (["a"],)),
                         (expect.interpretation, ())):
         with pytest.raises(expect.NotDone):
             check(empty, *rest)
@@ -385,41 +431,53 @@ def test_student_notebooks_hold_no_solution(lab):
     text = edition(find("1_demo/01"))
     notebook = nbformat.reads(text, as_version=4)
     nbformat.validate(notebook)
-    assert "x + x" not in text and "SOLUTION" not in text and "added to itself" not in text
+    assert "x + x" not in text
+    assert "SOLUTION" not in text
+    assert "added to itself" not in text
     assert notebook.cells[0].metadata.tags[0] == "install"
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    assert "**Exercise 2 · Double (medium, 5 minutes)**" in texts and "Known (2020)" in texts and "“notation”" in texts
-    assert "<details><summary>Hint</summary>" in texts and "{" not in texts
+    assert "**Exercise 2 · Double (medium, 5 minutes)**" in texts
+    assert "Known (2020)" in texts
+    assert "“notation”" in texts
+    assert "<details><summary>Hint</summary>" in texts
+    assert "{" not in texts
 
 
 def test_an_unknown_citation_is_named(lab, tmp_path):
     path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(PAGE.replace("known2020", "nobody2020"), encoding="utf-8")
-    with pytest.raises(UserError, match="'nobody2020' is cited, and book/references.bib has no such entry"):
+    with pytest.raises(UserError,
+                       match="'nobody2020' is cited, and book/references.bib has no such entry"):
         edition(find("1_demo/01"))
 
 
 def test_text_becomes_plain_markdown():
-    source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
+    source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n"
+              "````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
               "{doc}`a page <b>`, a {term}`probe`, **{term}`oracles <oracle probe>`**\n\n"
               "```{index} single: edit\n```\nText.")
-    assert markdown(source) == ("> One ….\n\n<details><summary>Hint</summary>\n\n```python\nx = {}\n```\n\n"
-                                "</details>\na page, a probe, **oracles**\n\n\nText.")
+    assert markdown(source) == (
+        "> One ….\n\n<details><summary>Hint</summary>\n\n```python\nx = {}\n```\n\n</details>\n"
+        "a page, a probe, **oracles**\n\n\nText.")
 
 
 def test_lab_student_writes_the_pages_asked_for(tmp_path):
     done = probebook("lab", "student", str(tmp_path / "out"), "1_causal_probing/03")
     path = tmp_path / "out" / "1_causal_probing" / "03_first_interventions.ipynb"
-    assert done.stdout.split("\n")[:-1] == [str(path)] and path.exists()
+    assert done.stdout.split("\n")[:-1] == [str(path)]
+    assert path.exists()
     done = probebook("lab", "student", str(tmp_path / "out"), "9_none")
-    assert done.returncode == 2 and "no page begins with '9_none'" in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2
+    assert "no page begins with '9_none'" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 # grading
 
 def test_grades_right_wrong_and_empty(lab, tmp_path):
     wrong = {1: "guess = 99", 2: "def double(x):\n    return x", 3: "answer = undefined"}
-    table = graded(tmp_path, ada=lab(RIGHT), bob=lab(wrong), cyd=lab({})).set_index(["submission", "exercise"])
+    table = graded(tmp_path, ada=lab(RIGHT), bob=lab(wrong), cyd=lab({}))
+    table = table.set_index(["submission", "exercise"])
     assert list(table.loc["ada"].outcome) == ["predicted", "passed", "to read"]
     assert list(table.loc["ada"].answer) == ["4", "", "a number and itself make twice that number"]
     assert list(table.loc["bob"].outcome) == ["wrong", "wrong", "error"]
@@ -427,41 +485,51 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
     assert "NameError" in table.loc[("bob", 3), "message"]
     assert list(table.loc["cyd"].outcome) == ["not done"] * 3
     kept = pd.read_csv(tmp_path / "grades.csv")
-    assert len(kept) == 9 and (kept.title == ["Predict", "Double", "Say why"] * 3).all()
+    assert len(kept) == 9
+    assert (kept.title == ["Predict", "Double", "Say why"] * 3).all()
     assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
 
 
 def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
-    """What is wrong with the answer is said, not that the check then lacks it; the check's own word goes first."""
+    """The message is the answer's own error, unless the check has something to say about it."""
     slip = {2: "def double(x):\n    return 2 x"}
     loud = {2: "def double(x):\n    return x\ndouble(None + 1)"}
     table = graded(tmp_path, slip=lab(slip), loud=lab(loud)).set_index(["submission", "exercise"])
-    assert table.outcome["slip", 2] == "error" and table.message["slip", 2].startswith("SyntaxError")
-    assert table.outcome["loud", 2] == "wrong" and table.message["loud", 2] == "double(1) is 1, and should be 2"
+    assert table.outcome["slip", 2] == "error"
+    assert table.message["slip", 2].startswith("SyntaxError")
+    assert table.outcome["loud", 2] == "wrong"
+    assert table.message["loud", 2] == "double(1) is 1, and should be 2"
 
 
 def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_path):
-    own = lab(RIGHT | {2: "def double(x):\n    return helper(x)"}, more={2: "def helper(x):\n    return 2 * x"})
+    own = lab(RIGHT | {2: "def double(x):\n    return helper(x)"},
+              more={2: "def helper(x):\n    return 2 * x"})
     bent = lab({2: "def double(x):\n    return 0"})
     for cell in bent.cells:
         if cell.source == "check_double(double)":
             cell.source = "pass"
-        cell.source = cell.source.replace("expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,)])", "pass")
+        cell.source = re.sub(r"expect\.same_function\(.*\)", "pass", cell.source)
     cut = lab(RIGHT)
     cut.cells = [cell for cell in cut.cells if "exercise 2" not in cell.source]
-    stripped = lab(RIGHT)                                   # as an editor that keeps neither ids nor metadata
+    stripped = lab(RIGHT)                       # as an editor that keeps neither ids nor metadata
     stripped.metadata = {}
-    stripped.cells = [nbformat.v4.new_code_cell(c.source) for c in stripped.cells if c.cell_type == "code"]
-    table = graded(tmp_path, own=own, bent=bent, cut=cut, stripped=stripped).set_index(["submission", "exercise"])
-    assert table.outcome["own", 2] == "passed" and table.outcome["bent", 2] == "wrong"
-    assert table.outcome["cut", 2] == "missing" and table.outcome["cut", 3] == "to read"
+    stripped.cells = [nbformat.v4.new_code_cell(c.source) for c in stripped.cells
+                      if c.cell_type == "code"]
+    table = graded(tmp_path, own=own, bent=bent, cut=cut, stripped=stripped)
+    table = table.set_index(["submission", "exercise"])
+    assert table.outcome["own", 2] == "passed"
+    assert table.outcome["bent", 2] == "wrong"
+    assert table.outcome["cut", 2] == "missing"
+    assert table.outcome["cut", 3] == "to read"
     assert list(table.loc["stripped"].outcome) == ["predicted", "passed", "to read"]
 
 
 def test_files_that_are_no_submissions(lab, tmp_path):
-    foreign = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("# exercise 1 of ../../etc/passwd\nx")])
+    cell = nbformat.v4.new_code_cell("# exercise 1 of ../../etc/passwd\nx")
+    foreign = nbformat.v4.new_notebook(cells=[cell])
     table = graded(tmp_path, broken="{not json", foreign=foreign, empty=nbformat.v4.new_notebook())
-    assert list(table.outcome) == ["error"] * 3 and table.message.str.contains("no page of this book").sum() == 2
+    assert list(table.outcome) == ["error"] * 3
+    assert table.message.str.contains("no page of this book").sum() == 2
     with pytest.raises(UserError, match="no notebooks"):
         sandbox.submissions(tmp_path / "nowhere")
 
@@ -476,10 +544,13 @@ def test_hostile_text_stays_text(lab, tmp_path):
 def test_limits_end_a_submission_and_keep_what_it_reached(lab, tmp_path):
     hangs = lab(RIGHT | {2: "while True:\n    pass"})
     eats = lab(RIGHT | {2: "x = bytearray(3_000_000_000)\nimport time\ntime.sleep(60)"})
-    table = graded(tmp_path, Limits(25, 1_500_000_000), hangs=hangs, eats=eats).set_index(["submission", "exercise"])
+    table = graded(tmp_path, Limits(25, 1_500_000_000), hangs=hangs, eats=eats)
+    table = table.set_index(["submission", "exercise"])
     assert table.outcome["hangs", 1] == table.outcome["eats", 1] == "predicted"
-    assert table.outcome["hangs", 2] == "not reached" and "25 s, its time limit" in table.message["hangs", 2]
-    assert table.outcome["eats", 3] == "not reached" and "of memory, its limit is 1.50 GB" in table.message["eats", 3]
+    assert table.outcome["hangs", 2] == "not reached"
+    assert "25 s, its time limit" in table.message["hangs", 2]
+    assert table.outcome["eats", 3] == "not reached"
+    assert "of memory, its limit is 1.50 GB" in table.message["eats", 3]
 
 
 def test_a_submission_has_no_keys_and_its_own_folder(lab, tmp_path, monkeypatch):
@@ -490,17 +561,21 @@ def test_a_submission_has_no_keys_and_its_own_folder(lab, tmp_path, monkeypatch)
     assert list(table.outcome) == ["predicted", "passed", "to read"]
 
 
-@pytest.mark.skipif(bool(sandbox.missing()), reason="bubblewrap is not there, or does not work here")
+@pytest.mark.skipif(bool(sandbox.missing()),
+                    reason="bubblewrap is not there, or does not work here")
 def test_a_submission_in_bubblewrap_sees_no_others_and_no_network(lab, tmp_path):
     folder = tmp_path / "handed in"
     probes = {"others": f"import os\nguess = len(os.listdir({str(folder)!r}))",
-              "writes": f"from pathlib import Path\ntry:\n    Path({str(ROOT)!r}, 'written').write_text('x')\n"
+              "writes": "from pathlib import Path\ntry:\n"
+                        f"    Path({str(ROOT)!r}, 'written').write_text('x')\n"
                         "    guess = 9\nexcept OSError:\n    guess = 0",
-              "network": "import socket\ntry:\n    socket.create_connection(('192.0.2.1', 80), 2)\n    guess = 9\n"
+              "network": "import socket\ntry:\n"
+                         "    socket.create_connection(('192.0.2.1', 80), 2)\n    guess = 9\n"
                          "except OSError as e:\n    guess = 0 if e.errno in (101, 113) else 8",
               "processes": "import psutil\nguess = 0 if len(psutil.pids()) < 8 else 9"}
     table = graded(tmp_path, **{name: lab({1: code}) for name, code in probes.items()})
-    assert dict(table[table.exercise == 1].set_index("submission").answer) == dict.fromkeys(probes, "0")
+    answers = table[table.exercise == 1].set_index("submission").answer
+    assert dict(answers) == dict.fromkeys(probes, "0")
     assert not (ROOT / "written").exists()
 
 
@@ -509,6 +584,7 @@ def test_without_bubblewrap_it_is_said(lab, tmp_path, monkeypatch, capsys):
     sandbox.missing.cache_clear()
     try:
         graded(tmp_path, ada=lab(RIGHT))
-        assert "bubblewrap is not installed: submissions run with your rights" in capsys.readouterr().err
+        warning = "bubblewrap is not installed: submissions run with your rights"
+        assert warning in capsys.readouterr().err
     finally:
         sandbox.missing.cache_clear()

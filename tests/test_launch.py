@@ -1,4 +1,5 @@
-"""A published copy: buttons to Colab and Binder, a first cell that installs the book, chapters as PDF, one archive."""
+"""A published copy: buttons for Colab and Binder, a first cell that installs the book, chapters as
+PDF, one archive."""
 from __future__ import annotations
 
 import shutil
@@ -19,10 +20,11 @@ ADDRESS = "https://github.com/somebody/book"
 
 @pytest.fixture
 def home(tiny):
-    """A book of one page that is configured as the project configures its own, with a public address."""
+    """A small book with the project's configuration and a public address."""
     home = tiny("start(globals())", "n")
-    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, parts: [{caption: 1 · Demo, "
-                                   "chapters: [{file: book/more}, {file: notebooks/1_demo/02_next}]}]}")
+    (home / "_toc.yml").write_text(
+        "{format: jb-book, root: notebooks/1_demo/01_first, parts: [{caption: 1 · Demo, "
+        "chapters: [{file: book/more}, {file: notebooks/1_demo/02_next}]}]}")
     tiny("start(globals())", "n", name="1_demo/02_next")
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["repository"]["url"] = ADDRESS
@@ -53,7 +55,8 @@ def built(home, kept):
 @pytest.mark.xdist_group("launch")
 def test_pages_open_in_colab_and_binder(built):
     page = (built / "_build/book/notebooks/1_demo/01_first.html").read_text(encoding="utf-8")
-    for part in ("https://colab.research.google.com/github/somebody/book/blob/", "https://mybinder.org/v2/gh/",
+    for part in ("https://colab.research.google.com/github/somebody/book/blob/",
+                 "https://mybinder.org/v2/gh/",
                  "notebooks/1_demo/01_first.ipynb"):
         assert part in page
 
@@ -63,9 +66,10 @@ def test_no_buttons_without_an_address(monkeypatch):
     config = {"repository": {"url": ""}}
     build._add_launch_buttons(config)
     assert config == {"repository": {"url": ""}}
-    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")            # as GitHub's own builds have it
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")    # as in builds on GitHub
     build._add_launch_buttons(config)
-    assert config["repository"]["url"] == ADDRESS and "colab_url" in config["launch_buttons"]
+    assert config["repository"]["url"] == ADDRESS
+    assert "colab_url" in config["launch_buttons"]
 
 
 def test_the_first_cell_installs_where_the_library_is_missing(home):
@@ -86,17 +90,20 @@ def _asked(code: str) -> list[str]:
     """What a cell asks the system and pip for, in a shell that does neither."""
     from IPython.core.interactiveshell import InteractiveShell
     shell, asked = InteractiveShell(), []
-    shell.system, shell.run_line_magic = asked.append, lambda name, line, **_: asked.append(f"{name} {line}")
+    shell.system = asked.append
+    shell.run_line_magic = lambda name, line, **_: asked.append(f"{name} {line}")
     shell.run_cell(code, store_history=False).raise_error()
     return asked
 
 
 def test_a_clone_installs_as_the_cell_does(tmp_path):
-    """What the first cell fetches is enough: a clone of these sources imports and finds its models and data."""
-    subprocess.run(["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), tmp_path / "probebook"], check=True)
+    """What the first cell fetches is enough: a clone imports and finds its models and data."""
+    command = ["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), tmp_path / "probebook"]
+    subprocess.run(command, check=True)
     code = ("import sys; sys.path.insert(0, 'probebook/lib'); from probebook.base import DATA; "
             "from probebook.models import load; print(DATA, load('pocket-agreement').width)")
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,
+                          text=True, check=False)
     assert done.stdout.startswith(str(tmp_path / "probebook" / "data")), done.stderr[-2000:]
 
 
@@ -106,14 +113,16 @@ def test_chapters_become_pdf(built, tmp_path):
     from pypdf import PdfReader
     [path] = pdf.write(tmp_path / "out")
     reader = PdfReader(path)
-    assert path.name == "1.pdf" and [item.title for item in reader.outline] == ["more", "02_next"]
+    assert path.name == "1.pdf"
+    assert [item.title for item in reader.outline] == ["more", "02_next"]
     assert "More" in reader.pages[0].extract_text()
 
 
 def test_pdf_says_what_is_missing(tiny, monkeypatch):
     home = tiny()
     done = probebook("pdf", env={"PROBEBOOK_HOME": str(home), "PATH": ""})
-    assert done.returncode == 2 and "no Chromium" in done.stderr
+    assert done.returncode == 2
+    assert "no Chromium" in done.stderr
 
 
 def test_the_archive_holds_the_book(tmp_path):
@@ -123,5 +132,7 @@ def test_the_archive_holds_the_book(tmp_path):
     (tmp_path / "book" / "a" / "b.html").write_text("y")
     line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "zipfile" in line)
     assert "-m zipfile -c probebook.zip book/" in line
-    subprocess.run([sys.executable, "-m", "zipfile", "-c", "probebook.zip", "book/"], cwd=tmp_path, check=True)
-    assert {"book/index.html", "book/a/b.html"} <= set(zipfile.ZipFile(tmp_path / "probebook.zip").namelist())
+    command = [sys.executable, "-m", "zipfile", "-c", "probebook.zip", "book/"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    names = zipfile.ZipFile(tmp_path / "probebook.zip").namelist()
+    assert {"book/index.html", "book/a/b.html"} <= set(names)

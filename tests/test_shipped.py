@@ -42,6 +42,16 @@ def test_a_card_says_what_is_measured_again(name):
         assert len(old) > 2 and _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
 
 
+@pytest.mark.parametrize("name", CARDS)
+def test_a_readme_is_what_the_card_gives(name):
+    assert cards.readme(name) == (POCKET / name / "README.md").read_text()
+
+
+@pytest.mark.parametrize("series", cards.SERIES)
+def test_a_table_of_models_is_what_the_cards_give(series):
+    assert cards.table(series).to_csv(index=False) == (POCKET / f"{series}.csv").read_text()
+
+
 def _numbers(text):
     return [v for _, v in sorted(_flat(json.loads(text)).items())]
 

@@ -1,4 +1,4 @@
-"""The Python that the text shows to copy: every block of README.md and of the method pages runs, in its order."""
+"""Every Python block of README.md and of the method pages runs, in its order."""
 from __future__ import annotations
 
 import re
@@ -11,14 +11,16 @@ from probebook import interventions
 from probebook.base import ROOT
 from probebook.probes import LinearProbe
 
-TEXTS = ["README.md", *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "book" / "methods").rglob("*.md")))]
+METHODS = sorted((ROOT / "book" / "methods").rglob("*.md"))
+TEXTS = ["README.md", *(path.relative_to(ROOT).as_posix() for path in METHODS)]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = [name for name in TEXTS if BLOCK.search((ROOT / name).read_text(encoding="utf-8"))]
 
 
 z = torch.arange(200) % 2
 h = torch.randn(200, 8, generator=torch.Generator().manual_seed(0)) + z[:, None]
-GIVEN = vars(interventions) | {"h": h, "z": z, "probe": LinearProbe().fit(h, z)}       # as methods/index says
+# The names that methods/index introduces:
+GIVEN = vars(interventions) | {"h": h, "z": z, "probe": LinearProbe().fit(h, z)}
 
 
 @pytest.mark.parametrize("name", SHOWN)

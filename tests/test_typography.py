@@ -20,9 +20,11 @@ FORMULA = '<span class="math notranslate nohighlight">\\(h - 1\\)</span>'
     ("[-.03, -0.00]", "[−.03, 0.00]"),
     ("2026-11-22, CC-0, gpt-2, x−0, − a", "2026-11-22, CC-0, gpt-2, x−0, − a"),
     ("<span>12</span> % of 3 % (4%)", "<span>12</span>\u00a0% of 3\u00a0% (4\u00a0%)"),
-    ("in Table 3 and § 4.1, et al. (± 2)", "in Table\u00a03 and §\u00a04.1, et\u00a0al. (±\u00a02)"),
+    ("in Table 3 and § 4.1, et al. (± 2)",
+     "in Table\u00a03 and §\u00a04.1, et\u00a0al. (±\u00a02)"),
     ("at α = 16, h = <b>3</b>, x = y", "at α\u00a0=\u00a016, h\u00a0=\u00a0<b>3</b>, x = y"),
-    ("a p-value ≤ .05 and &lt; .02", 'a <span class="together">p-value</span>\u00a0≤\u00a0.05 and\u00a0&lt;\u00a0.02'),
+    ("a p-value ≤ .05 and &lt; .02",
+     'a <span class="together">p-value</span>\u00a0≤\u00a0.05 and\u00a0&lt;\u00a0.02'),
     ("the probe's 2 × 3 · 1e-03", "the probe’s 2\u00a0×\u00a03\u00a0· 1e−03"),
     ("from R-LACE on", 'from <span class="together">R-LACE</span> on'),
     (f"at {FORMULA} = .5 or", f'at <span class="together">{FORMULA}\u00a0=\u00a0.5</span> or'),
@@ -34,8 +36,10 @@ def test_text_is_set(written, printed):
 
 
 @pytest.mark.parametrize("kept", [
-    "<pre>x = -1 % 2 <span>-0.0</span></pre>", '<code class="a"><span>-3 %</span></code>', "<script>a = -0.0</script>",
-    '<div class="math notranslate nohighlight"><span class="eqno">(1)</span>\\[-1 % -0.0\\]</div>', FORMULA,
+    "<pre>x = -1 % 2 <span>-0.0</span></pre>", '<code class="a"><span>-3 %</span></code>',
+    "<script>a = -0.0</script>",
+    '<div class="math notranslate nohighlight"><span class="eqno">(1)</span>\\[-1 % -0.0\\]</div>',
+    FORMULA,
     '<dt class="sig sig-object py"><em>axis=-1</em></dt>', '<img alt="from -1 to -0.0" />'])
 def test_code_and_formulas_stay_as_they_are(kept):
     assert typeset(kept) == kept

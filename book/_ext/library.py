@@ -1,14 +1,27 @@
-"""Sphinx extension: the library's pages show what its authors wrote, not what pydantic, namedtuple, dataclass add."""
+"""Sphinx extension: the reference shows what the library's authors wrote, not what pydantic,
+namedtuple and dataclass add."""
 from __future__ import annotations
 
+from typing import Any
 
-def setup(app):
-    app.connect("autodoc-skip-member", lambda app, what, name, member, skip, options: True if (
-        name == "model_config" or type(member).__name__ == "_tuplegetter") else None)
-    app.connect("autodoc-process-signature", _signature)
+from sphinx.application import Sphinx
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-skip-member", _skip_generated)
+    app.connect("autodoc-process-signature", _shorten_factories)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _signature(app, what, name, thing, options, signature, returns):
-    """A default that is made anew each time, in a form that Sphinx can read."""
+def _skip_generated(
+    app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any,
+) -> bool | None:
+    return True if name == "model_config" or type(member).__name__ == "_tuplegetter" else None
+
+
+def _shorten_factories(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:
+    """Write a default that is made anew each time as `...`, which Sphinx can read."""
     return (signature.replace("<factory>", "..."), returns) if signature else None

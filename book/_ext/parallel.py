@@ -1,20 +1,24 @@
-"""Sphinx extension: pages are read and written by several processes, and citations do not search all of Python."""
+"""Sphinx extension: several processes read and write pages, and citations load quickly."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from pybtex import plugin
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
-SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"     # may be, but do not say so: they work afterwards
+# These two do their work after reading, so pages may be read in parallel; they do not declare it.
+SAFE_TO_READ = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
 
 
-def setup(app):
-    plugin._load_entry_point = cache(plugin._load_entry_point)      # looks through all that is installed, a citation
-    app.connect("env-before-read-docs", _declare)
+def setup(app: Sphinx) -> dict[str, bool]:
+    plugin._load_entry_point = cache(plugin._load_entry_point)  # else it searches for each citation
+    app.connect("env-before-read-docs", _declare_safe)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _declare(app, env, names) -> None:
-    for name in SILENT:
+def _declare_safe(app: Sphinx, env: BuildEnvironment, names: Sequence[str]) -> None:
+    for name in SAFE_TO_READ:
         if name in app.extensions:
             app.extensions[name].parallel_read_safe = True

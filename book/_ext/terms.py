@@ -1,40 +1,46 @@
-"""Sphinx extension: each link to a term of a glossary is described, on its own page, by the term's definition.
+"""Sphinx extension: a link to a glossary's term is described by the term's definition.
 
-A page ends with the definitions of the terms that it links to, unseen; `_static/terms.js` shows one while its link is
-pointed at or has the focus.
-"""
+A page ends with the definitions of the terms that it links to, hidden. `_static/terms.js` shows a
+definition while the pointer or the focus is on its link."""
 from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 LINK = re.compile(r'<a class="reference internal" href="[^"#]*#(?P<term>term-[^"]+)"'
                   r'(?=[^>]*><span class="xref std std-term">)')
-EQUATIONS_ARE_LOADED = 500      # Sphinx adds MathJax then, to pages that have equations
+BEFORE_MATHJAX = 400            # at 500 Sphinx adds MathJax to pages that have equations
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict[str, bool | int]:
     app.connect("env-get-updated", _pages_to_write)
-    app.connect("html-page-context", _describe, priority=EQUATIONS_ARE_LOADED - 100)
+    app.connect("html-page-context", _describe, priority=BEFORE_MATHJAX)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
 
 
-def _pages_to_write(app, env) -> set[str]:
+def _pages_to_write(app: Sphinx, env: BuildEnvironment) -> set[str]:
     """All pages, if a definition has changed since the last build."""
     texts = [env.get_doctree(name).pformat() for name in _glossaries(env)]
-    before, env.definitions = getattr(env, "definitions", None), hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    before = getattr(env, "definitions", None)
+    env.definitions = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     return set() if env.definitions == before else env.found_docs
 
 
-def _glossaries(env) -> list[str]:
+def _glossaries(env: BuildEnvironment) -> list[str]:
     objects = env.domaindata["std"]["objects"]
     return sorted({page for (kind, _), (page, _) in objects.items() if kind == "term"})
 
 
-def _describe(app, pagename, templatename, context, doctree) -> None:
-    """Point the page's links at definitions and put these behind its text."""
+def _describe(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Point a page's links at definitions, and put these at the end of the page."""
     if doctree is None or app.builder.format != "html":
         return
     if not hasattr(app, "definitions"):
@@ -47,26 +53,30 @@ def _describe(app, pagename, templatename, context, doctree) -> None:
         used[link["term"]] = app.definitions[link["term"]]
         return f'{link[0]} aria-describedby="tip-{link["term"]}"'
 
-    context["body"] = LINK.sub(described, context["body"]) + "".join(
-        f'<div class="definition" id="tip-{term}" role="tooltip" hidden>{html}</div>\n'
-        for term, (html, _) in used.items())
-    if any(formula for _, formula in used.values()):
+    body = LINK.sub(described, context["body"])
+    for term, (html, _) in used.items():
+        body += f'<div class="definition" id="tip-{term}" role="tooltip" hidden>{html}</div>\n'
+    context["body"] = body
+    if any(has_formula for _, has_formula in used.values()):
         app.env.get_domain("math").data["has_equations"][pagename] = True
 
 
-def _definitions(app) -> dict[str, tuple[str, bool]]:
-    """For each term its definition as HTML without links, and whether it holds a formula."""
+def _definitions(app: Sphinx) -> dict[str, tuple[str, bool]]:
+    """For each term: its definition as HTML without links, and whether it has a formula."""
     found = {}
     for page in _glossaries(app.env):
-        for item in app.env.get_and_resolve_doctree(page, app.builder).findall(nodes.definition_list_item):
-            definition = nodes.container("", *(part.deepcopy() for part in item if isinstance(part, nodes.definition)))
-            formula = any(definition.findall(nodes.math))
-            html = "".join(_plain(app, child) for part in definition for child in part)
-            found |= {name: (html, formula) for term in item.findall(nodes.term) for name in term["ids"]}
+        doctree = app.env.get_and_resolve_doctree(page, app.builder)
+        for item in doctree.findall(nodes.definition_list_item):
+            parts = [part.deepcopy() for part in item if isinstance(part, nodes.definition)]
+            has_formula = any(any(part.findall(nodes.math)) for part in parts)
+            html = "".join(_plain(app, child) for part in parts for child in part)
+            for term in item.findall(nodes.term):
+                found |= dict.fromkeys(term["ids"], (html, has_formula))
     return found
 
 
-def _plain(app, node: nodes.Node) -> str:
+def _plain(app: Sphinx, node: nodes.Node) -> str:
+    """HTML of a node, without links and ids."""
     holder = nodes.container("", node)
     for link in list(holder.findall(nodes.reference)):
         link.parent.replace(link, link.children)

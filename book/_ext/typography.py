@@ -1,46 +1,57 @@
-"""Sphinx extension: numbers and formulas as print sets them, whatever code wrote them.
+"""Sphinx extension: numbers and formulas are set as in print.
 
-A true minus before digits, no sign before zero, curly apostrophes; signs, "Table" and "§" on the line of their number,
-a full stop on that of its formula. Code, formulas and scripts stay as they are."""
+A true minus stands before digits, no sign before zero; apostrophes are curly. Signs, "Table" and
+"§" stay on the line of their number, a full stop on that of its formula. Code, formulas and scripts
+do not change."""
 from __future__ import annotations
 
 import re
+from typing import Any
 
-FORMULA = re.compile(r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>(?:-\w+|[.,;:!?)\]”’]+'
-                     '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))')
+from docutils import nodes
+from sphinx.application import Sphinx
+
+# A formula with what must stay on its line: a bracket, punctuation, a relation and its number.
+FORMULA = re.compile(
+    r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>(?:-\w+|[.,;:!?)\]”’]+'
+    '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))')
 PIECE = re.compile(
-    r"<(script|style|pre|code|textarea)\b.*?</\1>"                       # as it is written: code, formulas, tags
+    r"<(script|style|pre|code|textarea)\b.*?</\1>"          # these stay: code, formulas, tags
     r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
     r"|<[^>]+>|(?P<text>[^<]+)", re.DOTALL)
 MINUS = re.compile(r"(?<![\w.)\]–−+-])(?:[-−+](?P<zero>0*\.?0+(?!\.?\d))|[-−](?=\.?\d))")
-NUMBERED = re.compile(r"(?<=[§±×])\s(?=\.?\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)"
-                      r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)")
+NUMBERED = re.compile(
+    r"(?<=[§±×])\s(?=\.?\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)"
+    r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)")
 RELATION = re.compile(r"\s([=≤≥]|&[lg]t;)\s(?=[−.\d]|$)")
 EXPONENT = re.compile(r"(?<=\de)-(?=\d)")
 APOSTROPHE = re.compile(r"(?<=\w)(?:'|&#x27;|&#39;)(?=\w)")
-HYPHENED = re.compile(r"\b(R-LACE|S-Learner|[tp]-(?:test|value)s?)\b")
+HYPHENATED = re.compile(r"\b(R-LACE|S-Learner|[tp]-(?:test|value)s?)\b")
 SPACE = "\N{NO-BREAK SPACE}"
 
 
-def setup(app):
-    app.connect("html-page-context", _set)
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("html-page-context", _typeset_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _set(app, pagename, templatename, context, doctree) -> None:
+def _typeset_page(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
     if context.get("body"):
         context["body"] = typeset(context["body"])
 
 
 def typeset(html: str) -> str:
-    """The same page with its text set so."""
-    html = PIECE.sub(lambda piece: text(piece["text"]) if piece["text"] else piece[0], html)
+    """Set the text of a page; its code, formulas and tags stay."""
+    html = PIECE.sub(lambda piece: _set(piece["text"]) if piece["text"] else piece[0], html)
     return FORMULA.sub(r'<span class="together">\1</span>', html)
 
 
-def text(words: str) -> str:
-    """A text between two tags."""
+def _set(words: str) -> str:
+    """Set a text between two tags."""
     words = NUMBERED.sub(SPACE, MINUS.sub(lambda found: found["zero"] or "−", words))
     words = APOSTROPHE.sub("’", EXPONENT.sub("−", words))
     words = RELATION.sub(rf"{SPACE}\1{SPACE}", words)
-    return HYPHENED.sub(r'<span class="together">\1</span>', words)
+    return HYPHENATED.sub(r'<span class="together">\1</span>', words)

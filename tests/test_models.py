@@ -10,7 +10,17 @@ from safetensors.torch import load_file, save_file
 
 from probebook import hub
 from probebook.base import UserError
-from probebook.models import carry, depth, embed, embed_layers, embedding, head_logits, load, patch, word_logits
+from probebook.models import (
+    carry,
+    depth,
+    embed,
+    embed_layers,
+    embedding,
+    head_logits,
+    load,
+    patch,
+    word_logits,
+)
 from probebook.models.batches import batches
 from probebook.models.embedding import embed_poolings
 from probebook.models.training.text import train_vocabulary

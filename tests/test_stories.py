@@ -9,7 +9,17 @@ import pytest
 
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.corpora.stories.facts import UNKNOWN, Fact, Query, entails, place, rationale, sentence, spans_of, told
+from probebook.corpora.stories.facts import (
+    UNKNOWN,
+    Fact,
+    Query,
+    entails,
+    place,
+    rationale,
+    sentence,
+    spans_of,
+    told,
+)
 from probebook.corpora.stories.questions import PRONOUNS
 from probebook.corpora.stories.schemas import NOUNS, SCHEMAS, VALUES
 

@@ -21,7 +21,15 @@ from probebook.models.cache import cached
 from probebook.models.cut import cut, upper
 from probebook.models.embedding import embed
 from probebook.models.loading import Model, load
-from probebook.models.training.finetune import LSTM, Head, Trainer, learnt, restored, seeded, train_head
+from probebook.models.training.finetune import (
+    LSTM,
+    Head,
+    Trainer,
+    learnt,
+    restored,
+    seeded,
+    train_head,
+)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,13 @@ import pandas as pd
 
 from probebook.base import UserError
 from probebook.corpora.stories.changes import negate
-from probebook.corpora.stories.edits import append_answer, augment, delete_other, delete_rationale, truncate
+from probebook.corpora.stories.edits import (
+    append_answer,
+    augment,
+    delete_other,
+    delete_rationale,
+    truncate,
+)
 
 VERSIONS = {
     "OS": lambda table: table, "TS": truncate, "TS-R": lambda table: delete_rationale(truncate(table)),

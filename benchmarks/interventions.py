@@ -54,7 +54,7 @@ ALPHAS = [0, .1, .5, 1, 2, 3, 4, 6, 8, 12, 16]
 def states(n: int, d: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """States [n, d] of the last layer at [MASK], projected to d dimensions, and numbers [n]."""
     lm = load("pocket-agreement")
-    table = agreement.load("generated", n, seed, lm.tokenizer, .5).to_pandas()
+    table = agreement.load("generated", n, seed, lm.tokenizer, .5)
     h, draws = embed(table.text, lm, layer=-1, at="[MASK]"), torch.Generator().manual_seed(0)
     projected = h @ torch.randn(h.shape[1], d, generator=draws) / d ** .5
     return projected, torch.tensor(table.zc.to_numpy())

@@ -16,7 +16,7 @@ import transformers as hf
 import yaml
 
 from probebook.base import ROOT
-from probebook.corpora.agreement.lexicon import NOUNS
+from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.models import load
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages
@@ -36,8 +36,9 @@ pytestmark = pytest.mark.xdist_group("paper")            # run together, by one 
 def _corpus(folder: Path) -> None:
     """"The dogs near the house are here ." and the like, half of them with an attractor, 50 of each
     number each."""
-    rng, people = random.Random(0), [noun for noun in NOUNS if noun.kind == "person"]
-    places, lines = [noun for noun in NOUNS if noun.kind == "spot"], []
+    nouns = load_lexicon().nouns
+    rng, people = random.Random(0), [noun for noun in nouns if noun.kind == "person"]
+    places, lines = [noun for noun in nouns if noun.kind == "spot"], []
     for subject, (number, other) in itertools.islice(zip(itertools.cycle(people), itertools.cycle(
             itertools.product((0, 1), (0, 1)))), 100):
         words, tags = ["The", subject.form(number)], ["DT", ("NN", "NNS")[number]]

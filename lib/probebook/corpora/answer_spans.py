@@ -1,4 +1,4 @@
-"""Sentences of a text, the kind of an answer, and where in a text it stands."""
+"""Sentences of a text, the kind of an answer, and its place in a text."""
 from __future__ import annotations
 
 import re
@@ -6,8 +6,10 @@ from collections import Counter
 
 import sentencex
 
-NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand""".split()
+NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen
+    fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy
+    eighty ninety hundred thousand""".split()
+_ARTICLES = ("a", "an", "the")
 _WORD = re.compile(r"\w+(?:[.,'’]\w+)*")
 
 
@@ -23,23 +25,30 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def words(text: str) -> list[str]:
-    """Words in lower case without articles: what exact match and F1 compare."""
-    return [word for word in _WORD.findall(text.lower()) if word not in ("a", "an", "the")] or [""]
+    """Words in lower case without articles, which exact match and F1 compare."""
+    return [word for word in _WORD.findall(text.lower()) if word not in _ARTICLES] or [""]
 
 
 def kind_of(question: str, gold: str) -> str:
-    """By the answer's form, and whether the question names it as one of two."""
-    said = words(gold)
-    if said in (["yes"], ["no"], ["unknown"]):
-        return "unknown" if said == ["unknown"] else "yes/no"
-    if len(said) == 1 and (said[0] in NUMBERS or re.fullmatch(r"\d[\d.,]*", said[0])):
+    """The kind of an answer: "unknown", "yes/no", "number", "option" or "span".
+
+    It is an option if the question names it and has an "or".
+    """
+    answer = words(gold)
+    if answer in (["yes"], ["no"], ["unknown"]):
+        return "unknown" if answer == ["unknown"] else "yes/no"
+    if len(answer) == 1 and (answer[0] in NUMBERS or re.fullmatch(r"\d[\d.,]*", answer[0])):
         return "number"
     asked = words(question)
-    return "option" if "or" in asked and any(asked[i:i + len(said)] == said for i in range(len(asked))) else "span"
+    named = any(asked[i:i + len(answer)] == answer for i in range(len(asked)))
+    return "option" if "or" in asked and named else "span"
 
 
 def best(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
-    """(start, end) of the stretch of words from `first` to `last` with the best F1 against `gold`; (−1, −1): all 0."""
+    """(start, end) of the words between `first` and `last` with the best F1 against `gold`.
+
+    Of several it is the first and shortest stretch; (−1, −1) if every F1 is 0.
+    """
     found = [m for m in _WORD.finditer(story, first, last)]
     counts = Counter(words(gold))
     ends = [i for i, m in enumerate(found) if m[0].lower() in counts]
@@ -48,7 +57,7 @@ def best(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
         common, length = Counter(), 0
         for j in range(i, ends[-1] + 1):
             word = found[j][0].lower()
-            if word in ("a", "an", "the"):
+            if word in _ARTICLES:
                 continue
             length += 1
             common[word] += 1
@@ -60,7 +69,8 @@ def best(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
 
 
 def occurrence(story: str, span: tuple[int, int], gold: str) -> tuple[int, int] | None:
-    """Where the answer stands as whole words, first in its own case."""
+    """(start, end) of the answer as whole words within `span`, preferably in its own case."""
     pattern = rf"(?<!\w){re.escape(gold)}(?!\w)"
-    match = re.compile(pattern).search(story, *span) or re.compile(pattern, re.IGNORECASE).search(story, *span)
+    own_case = re.compile(pattern).search(story, *span)
+    match = own_case or re.compile(pattern, re.IGNORECASE).search(story, *span)
     return match.span() if match else None

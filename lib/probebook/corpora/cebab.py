@@ -1,9 +1,14 @@
-"""CEBaB: restaurant reviews, human edits of one aspect of them, and the pairs that effects are measured on.
+"""CEBaB: restaurant reviews, human edits of one aspect, and the pairs that effects are measured on.
 
-Abraham et al., § 5. A table has one row a review, the file's own columns and `split` (the file's name): `id`,
-`original_id` (the review that an edit comes from), `is_original`, `edit_type` (the edited aspect), `edit_goal`,
-`description` (the text), `review_majority` and four `<aspect>_aspect_majority` (what at least 3 of 5 readers said;
-"no majority" where there is none, "" where nobody was asked), the readers' votes and the restaurant's data.
+Abraham et al., § 5. A table has one row per review, the file's own columns and `split` (the file's
+name). Some of the columns:
+
+- `id`, `original_id` (the review that an edit comes from), `is_original`
+- `edit_type` (the edited aspect), `edit_goal` (its new value)
+- `description`: the text
+- `review_majority`, and four `<aspect>_aspect_majority`: the label that at least 3 of 5 readers
+  gave; "no majority" if there is none, "" if no reader was asked
+- the readers' votes and the restaurant's data
 """
 from __future__ import annotations
 
@@ -13,35 +18,42 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from probebook.base import UserError
 from probebook.corpora.fetch import fetch
 
 ASPECTS = ["food", "service", "ambiance", "noise"]
-VALUES = ["Negative", "Positive", "unknown"]            # a pair is written in this order, as in Table 3
+VALUES = ["Negative", "Positive", "unknown"]            # the order in a pair, as in Table 3
 SPLITS = ["train_inclusive", "train_exclusive", "train_observational", "dev", "test"]
 PARTS_OF_TRAIN = SPLITS[1:3]                            # their rows are in train_inclusive as well
-TASKS = {"binary": [0, 0, np.nan, 1, 1], "ternary": [0, 0, 1, 2, 2], "5-way": [0, 1, 2, 3, 4]}     # stars → class
+TASKS = {"binary": [0, 0, np.nan, 1, 1], "ternary": [0, 0, 1, 2, 2],
+         "5-way": [0, 1, 2, 3, 4]}                      # stars → class
 HUB = "CEBaB/CEBaB"
 _LABELS = [f"{aspect}_aspect_majority" for aspect in ASPECTS]
 _ALLOWED = {"edit_type": ASPECTS, "edit_goal": VALUES, "review_majority": [*"12345", "no majority"],
-            **{label: [*VALUES, "no majority"] for label in _LABELS}}      # and "" or nothing
+            **{label: [*VALUES, "no majority"] for label in _LABELS}}       # and "" or nothing
 _NEEDED = ["id", "original_id", "is_original", "description", *_ALLOWED]
 
 
 def load(source: str | Path = "1.1") -> pd.DataFrame:
-    """All splits of CEBaB "1.1" or "1.0", of a zip or folder with its JSON files, or of the hub's "CEBaB/CEBaB".
+    """All splits of CEBaB in one table.
 
-    1.0 has the texts and labels of 1.1, but its ids start again in each split. UserError where a column is missing,
-    a label is unknown or an id occurs twice in a split.
+    `source`: version "1.1" or "1.0", a zip or folder with its JSON files, or "CEBaB/CEBaB" of the
+    hub. Version 1.0 has the texts and labels of 1.1, but its ids start again in each split.
+    UserError where a column is missing, a label is unknown or an id occurs twice in a split.
     """
     if str(source) == HUB:
         tables = _from_hub()
+    elif source in ("1.0", "1.1"):
+        tables = _from_files(fetch(f"CEBaB-v{source}.zip"))
     else:
-        tables = _from_files(fetch(f"CEBaB-v{source}.zip") if source in ("1.0", "1.1") else Path(source))
+        tables = _from_files(Path(source))
     if not tables:
-        raise UserError(f"{source}: none of CEBaB's files in it: {', '.join(f'{name}.json' for name in SPLITS)}")
-    table = pd.concat([tables[name].assign(split=name) for name in SPLITS if name in tables], ignore_index=True)
+        files = ", ".join(f"{name}.json" for name in SPLITS)
+        raise UserError(f"{source}: none of CEBaB's files in it: {files}")
+    parts = [tables[name].assign(split=name) for name in SPLITS if name in tables]
+    table = pd.concat(parts, ignore_index=True)
     _check(table, str(source))
     return table
 
@@ -55,7 +67,8 @@ def _from_files(path: Path) -> dict[str, pd.DataFrame]:
             texts = {Path(name).stem: archive.read(name) for name in archive.namelist()
                      if name.endswith(".json") and Path(name).stem in SPLITS}
     else:
-        raise UserError(f"{path}: neither a zip nor a folder: '1.1', '1.0', '{HUB}', or a path to CEBaB's files")
+        raise UserError(f"{path}: neither a zip nor a folder: '1.1', '1.0', '{HUB}', or a path to "
+                        "CEBaB's files")
     try:
         return {name: pd.DataFrame(json.loads(text)) for name, text in texts.items()}
     except ValueError as e:
@@ -70,12 +83,15 @@ def _from_hub() -> dict[str, pd.DataFrame]:
         found = datasets.load_dataset(HUB)
     except (OSError, datasets.exceptions.DatasetsError) as e:
         reason = str(e).partition("\n")[0]
-        raise UserError(f"{HUB} cannot be had from the hub ({reason}): load('1.1') has the same rows") from None
-    return {"dev" if name == "validation" else name: part.to_pandas() for name, part in found.items()}
+        raise UserError(f"{HUB} cannot be had from the hub ({reason}): load('1.1') has the same "
+                        "rows") from None
+    return {"dev" if name == "validation" else name: part.to_pandas()
+            for name, part in found.items()}
 
 
 def _check(table: pd.DataFrame, where: str = "the table") -> None:
-    """UserError unless the columns that pairs are made of are there, with known labels and each id once a split."""
+    """UserError unless the columns of pairs are there, with known labels, and no id twice in a
+    split."""
     if missing := [name for name in [*_NEEDED, "split"] if name not in table]:
         raise UserError(f"{where} has no column {', '.join(missing)}: CEBaB's columns are needed")
     for name, allowed in _ALLOWED.items():
@@ -84,26 +100,35 @@ def _check(table: pd.DataFrame, where: str = "the table") -> None:
             raise UserError(f"{where}: {name} {unknown[0]!r}: one of {', '.join(allowed)}, or \"\"")
     twice = table[table.duplicated(["split", "id"])]
     if len(twice):
-        raise UserError(f"{where}: id {twice.id.iloc[0]} is twice in {twice.split.iloc[0]}: one row for each review")
+        first = twice.iloc[0]
+        raise UserError(f"{where}: id {first.id} is twice in {first['split']}: one row for each "
+                        "review")
 
 
-def classes(stars, task: str = "5-way") -> np.ndarray:
-    """Class of a review with 1 … 5 stars in a task, float [n]; NaN: no majority, or 3 stars in "binary" (§ C.3)."""
+def classes(stars: ArrayLike, task: str = "5-way") -> np.ndarray:
+    """Class of a review with 1 … 5 stars in a task, float [n] (§ C.3).
+
+    NaN: no majority, or 3 stars in "binary". UserError for another task.
+    """
     if task not in TASKS:
         raise UserError(f"task {task!r}: one of {', '.join(TASKS)}")
     by_stars = dict(enumerate(TASKS[task], 1))
     return pd.to_numeric(pd.Series(stars), errors="coerce").map(by_stars).to_numpy(float)
 
 
-def edit_pairs(table: pd.DataFrame, ids: str = "corrected", originals: bool = False) -> pd.DataFrame:
-    """Unordered pairs of reviews of one group that were edited in one aspect and differ in its label (Table 3 (c)).
+def edit_pairs(table: pd.DataFrame, ids: str = "corrected",
+               originals: bool = False) -> pd.DataFrame:
+    """Unordered pairs of reviews of one group that were edited in one aspect (Table 3 (c)).
 
-    `originals`: the unedited reviews take part too, as § 5 says. `ids`: "corrected", a group is an original and its
-    edits; "as_published", originals are numbered from 0 in each split as in version 1.0 and groups of one number are
-    thrown together: that, without originals, gives Tables 3 (c), 3 (d) and 7. The parts of the inclusive train split
-    are left out. Columns: concept; source, target (labels, in the order of VALUES); source_stars, target_stars (NaN:
-    no majority); source_id, target_id; source_split, target_split; source_row, target_row (positions in `table`);
-    group (an int).
+    The two differ in the label of that aspect. `originals`: the unedited reviews take part too, as
+    § 5 says. `ids`: in "corrected" a group is an original and its edits; in "as_published"
+    originals are numbered from 0 in each split, as in version 1.0, and groups of one number are
+    joined. That, without originals, gives Tables 3 (c), 3 (d) and 7. The parts of the inclusive
+    train split are left out. UserError if there is no pair.
+
+    Columns: concept; source, target (labels, in the order of VALUES); source_stars, target_stars
+    (NaN: no majority); source_id, target_id; source_split, target_split; source_row, target_row
+    (positions in `table`); group (an int).
     """
     if ids not in ("corrected", "as_published"):
         raise UserError(f"ids = {ids!r}: 'corrected' or 'as_published'")
@@ -111,10 +136,13 @@ def edit_pairs(table: pd.DataFrame, ids: str = "corrected", originals: bool = Fa
     if ids == "corrected":
         group = table.groupby(["split", "original_id"]).ngroup()
     else:
-        group = table.groupby("split").original_id.transform(lambda x: pd.factorize(x, sort=True)[0])
-    rows = pd.DataFrame({"group": group.array, "_stars": pd.to_numeric(table.review_majority, errors="coerce").array,
-                         "_id": table.id.array, "_split": table.split.array, "_row": np.arange(len(table))})
-    original, part = table.is_original.to_numpy(bool), table.split.isin(PARTS_OF_TRAIN).to_numpy()
+        by_split = table.groupby("split").original_id
+        group = by_split.transform(lambda x: pd.factorize(x, sort=True)[0])
+    stars = pd.to_numeric(table.review_majority, errors="coerce")
+    rows = pd.DataFrame({"group": group.array, "_stars": stars.array, "_id": table.id.array,
+                         "_split": table.split.array, "_row": np.arange(len(table))})
+    original = table.is_original.to_numpy(bool)
+    part = table.split.isin(PARTS_OF_TRAIN).to_numpy()
     sides = []
     for aspect, label in zip(ASPECTS, _LABELS):
         edited = (table.edit_type == aspect).to_numpy() & ~original
@@ -125,16 +153,19 @@ def edit_pairs(table: pd.DataFrame, ids: str = "corrected", originals: bool = Fa
     order = {value: i for i, value in enumerate(VALUES)}
     pairs = pairs[pairs.source.map(order) < pairs.target.map(order)]
     if pairs.empty:
-        raise UserError("no pair: no two reviews of a group were edited in one aspect and differ in its label")
-    names = [f"{side}{name}" for name in ("", "_stars", "_id", "_split", "_row") for side in ("source", "target")]
+        raise UserError("no pair: no two reviews of a group were edited in one aspect and differ "
+                        "in its label")
+    names = [f"{side}{name}" for name in ("", "_stars", "_id", "_split", "_row")
+             for side in ("source", "target")]
     return pairs[["concept", *names, "group"]].reset_index(drop=True)
 
 
 def icace_pairs(table: pd.DataFrame, split: str = "test", task: str = "5-way") -> pd.DataFrame:
-    """Ordered pairs of a split that ICaCE is measured on, with the columns of `edit_pairs` (§ 3, definition 2).
+    """Ordered pairs of a split that ICaCE is measured on (§ 3, definition 2).
 
-    An original and its edit, and two edits of one aspect, that differ in the aspect's label: each pair in both
-    directions. A pair with a review that has no class in `task` is left out.
+    They are an original and its edit, or two edits of one aspect, that differ in the aspect's
+    label: each pair in both directions, with the columns of `edit_pairs`. A pair with a review that
+    has no class in `task` is left out. UserError for another split, or if no pair is left.
     """
     if split not in table.split.unique():
         raise UserError(f"no split {split!r}: one of {', '.join(table.split.unique())}")
@@ -142,9 +173,10 @@ def icace_pairs(table: pd.DataFrame, split: str = "test", task: str = "5-way") -
     pairs = edit_pairs(table.iloc[at], originals=True)
     pairs[["source_row", "target_row"]] = at[pairs[["source_row", "target_row"]]]
     other = {"source": "target", "target": "source"}
-    turned = pairs.rename(columns={name: other[name[:6]] + name[6:] for name in pairs if name[:6] in other})
-    pairs = pd.concat([pairs, turned], ignore_index=True)
-    known = ~np.isnan(classes(pairs.source_stars, task)) & ~np.isnan(classes(pairs.target_stars, task))
+    reversed_names = {name: other[name[:6]] + name[6:] for name in pairs if name[:6] in other}
+    pairs = pd.concat([pairs, pairs.rename(columns=reversed_names)], ignore_index=True)
+    source, target = (classes(pairs[f"{side}_stars"], task) for side in ("source", "target"))
+    known = ~np.isnan(source) & ~np.isnan(target)
     if not known.any():
         raise UserError(f"no pair in {split} whose reviews both have a class in the {task} task")
     return pairs[known].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Public-domain English prose: the text of the pocket models."""
+"""Public-domain English prose: the text that the pocket models are trained on."""
 from __future__ import annotations
 
 import lzma
@@ -9,7 +9,10 @@ from probebook.corpora.fetch import fetch
 
 
 def paragraphs(shards: Iterable[int] = range(8)) -> Iterator[str]:
-    """The paragraphs of the chosen shards in order (≈ 80,000 and 28 M characters in each of the 8)."""
+    """The paragraphs of the chosen shards in order: about 80,000, or 28 M characters, per shard.
+
+    UserError for a shard that is not one of the 8.
+    """
     chosen = list(shards)
     if wrong := [shard for shard in chosen if shard not in range(8)]:
         raise UserError(f"shard {wrong[0]!r}: whole numbers from 0 to 7")

@@ -1,4 +1,7 @@
-"""The Masked Gender Challenge: texts about nobody in particular, at a time or place (McMilin, § 4.1 and appendix D)."""
+"""The Masked Gender Challenge: texts about nobody in particular, at a time or place.
+
+McMilin, § 4.1 and appendix D.
+"""
 from __future__ import annotations
 
 from itertools import product
@@ -8,16 +11,18 @@ import pandas as pd
 
 from probebook.base import UserError
 from probebook.corpora.biographies import PLACES, STAGES
+from probebook.corpora.words import phrases, word_table
 
-TIMES = [str(year) for year in np.linspace(1801, 2016, 30).astype(int)]  # the text says to 2001, its data not
-VERBS = ["was", "is", "will be", "is being", "has been", "became", "becomes", "will become", "is becoming",
-         "has become"]
+# until 2016 as in the paper's data; its text says 2001
+TIMES = [str(year) for year in np.linspace(1801, 2016, 30).astype(int)]
+VERBS = phrases(word_table("biographies")["challenge verbs"])
 
 
 def texts(kind: str) -> pd.DataFrame:
-    """Texts “In {w}, [MASK] {verb} {stage}.” of 30 times or 20 places: text, w, w_index (0 …), verb, stage.
+    """Texts “In {w}, [MASK] {verb} {stage}.” of 30 times or 20 places, 60 for each: 1,800 or 1,200.
 
-    1,800 or 1,200 rows, 60 for each w. Raises UserError for another kind than "time" and "place"."""
+    Columns: text, w, w_index (0 …), verb, stage. UserError for another kind than "time" or "place".
+    """
     if kind not in ("time", "place"):
         raise UserError(f"kind {kind!r}: time or place")
     names = TIMES if kind == "time" else PLACES

@@ -1,4 +1,4 @@
-"""The papers' own figures, as tables with their source (data/published)."""
+"""The papers' own figures, as tables with their source (`data/published`)."""
 from __future__ import annotations
 
 import pandas as pd
@@ -7,7 +7,10 @@ from probebook.base import DATA, UserError
 
 
 def published(name: str) -> pd.DataFrame:
-    """A table of published figures, e.g. "causal_probing_table3"; its column `source` cites paper and table."""
+    """A table of published figures, e.g. "causal_probing_table3". UserError for an unknown name.
+
+    Its column `source` cites paper and table.
+    """
     path = DATA / "published" / f"{name}.csv"
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv")))

@@ -1,100 +1,163 @@
-"""A generated world of restaurant reviews whose rating model is known: CEBaB's columns, and the exact probabilities.
+"""A generated world of restaurant reviews whose rating model is known, in CEBaB's columns.
 
-A visit has a quality q ~ N(0, 1), the common cause of what is said of the four aspects and of a remark on the whole
-visit (its mood). Labels and mood alone decide the rating: a score is the sum of their effects and of interactions, and
-the stars follow an ordered logit, P(stars ≤ j) = σ((j + ½ − score)/SCALE). Everything that decides is in the text.
+A visit has a quality q ~ N(0, 1). It is the common cause of what is said of the four aspects and of
+a remark on the whole visit (its mood). Labels and mood alone decide the rating: a score is the sum
+of their effects and of interactions, and the stars follow an ordered logit, P(stars ≤ j) = σ((j + ½
+− score)/SCALE). Everything that decides stands in the text.
 """
 from __future__ import annotations
 
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from probebook.base import UserError
-from probebook.corpora import reviews_phrases as phrases
 from probebook.corpora.cebab import ASPECTS, SPLITS, VALUES
+from probebook.corpora.words import phrases, word_table
 
-BASE, SCALE = 3.2, .3                                   # in stars, as are the effects of each of VALUES:
-EFFECTS = {"food": [-1.0, .9, 0], "service": [-.7, .5, 0], "ambiance": [-.5, .5, 0], "noise": [-.35, .25, 0]}
-MOOD = .5                                               # of a remark; its negative for a bad mood
-INTERACTIONS = {("food", "Negative", "service", "Negative"): .4, ("food", "Positive", "service", "Positive"): .3,
-                ("food", "Negative", "ambiance", "Positive"): -.2, ("ambiance", "Positive", "noise", "Negative"): -.3}
-MENTIONED = {"food": .85, "service": .65, "ambiance": .5, "noise": .35}         # share of the originals
-LEAN = {"food": .3, "service": 0, "ambiance": .3, "noise": -.5}                 # log-odds of Positive at q = 0
-CONFOUNDING = 1.2                                       # log-odds of Positive per unit of q
-EDITED = .71                                            # share of the eight possible edits of each that are made
-HELD_OUT = .118                                         # share of the originals in dev, and in test
+BASE, SCALE = 3.2, .3                           # in stars, as are the effects of each of VALUES:
+EFFECTS = {"food": [-1.0, .9, 0], "service": [-.7, .5, 0], "ambiance": [-.5, .5, 0],
+           "noise": [-.35, .25, 0]}
+MOOD = .5                                       # of a remark; its negative for a bad mood
+INTERACTIONS = {("food", "Negative", "service", "Negative"): .4,
+                ("food", "Positive", "service", "Positive"): .3,
+                ("food", "Negative", "ambiance", "Positive"): -.2,
+                ("ambiance", "Positive", "noise", "Negative"): -.3}
+MENTIONED = {"food": .85, "service": .65, "ambiance": .5, "noise": .35}     # share of the originals
+LEAN = {"food": .3, "service": 0, "ambiance": .3, "noise": -.5}     # log-odds of Positive at q = 0
+CONFOUNDING = 1.2                               # log-odds of Positive per unit of q
+EDITED = .71                                    # share of an original's eight possible edits
+HELD_OUT = .118                                 # share of the originals in dev, and in test
+TRAIN, EXCLUSIVE, OBSERVATIONAL, DEV, TEST = SPLITS
+
+
+@dataclass(frozen=True)
+class Phrasebook:
+    """What guests say (`data/corpora/reviews.yaml`).
+
+    subjects: aspect → singular ones, plural ones
+    predicates, clauses: aspect → value → phrases; {was} in a predicate agrees with the subject
+    remarks: mood (1, −1) → clauses on the whole visit
+    alike, unlike: words between two clauses of the same value, and of different values
+    """
+    subjects: dict[str, tuple[list[str], list[str]]]
+    predicates: dict[str, dict[str, list[str]]]
+    clauses: dict[str, dict[str, list[str]]]
+    remarks: dict[int, list[str]]
+    openings: list[str]
+    fillers: list[str]
+    alike: list[str]
+    unlike: list[str]
+
+
+@cache
+def phrasebook() -> Phrasebook:
+    """All phrases of the generator."""
+    table = word_table("reviews")
+
+    def by_value(name: str) -> dict[str, dict[str, list[str]]]:
+        return {aspect: {value: phrases(text) for value, text in row.items()}
+                for aspect, row in table[name].items()}
+
+    subjects = {aspect: (phrases(row["singular"]), phrases(row["plural"]))
+                for aspect, row in table["subjects"].items()}
+    remarks = {mood: phrases(table["remarks"][name]) for mood, name in ((1, "good"), (-1, "bad"))}
+    others = [phrases(table[name]) for name in ("openings", "fillers", "alike", "unlike")]
+    return Phrasebook(subjects, by_value("predicates"), by_value("clauses"), remarks, *others)
 
 
 @dataclass(frozen=True)
 class _Clause:
-    """One thing said of an aspect. `subject` "": a whole clause. `joins`: how it leans on the clause before it."""
+    """One statement about an aspect; without a subject it is a whole clause.
+
+    `joins`: it continues the sentence before it. `like`, `unlike`: the word between the two, if
+    they have the same value, or different ones.
+    """
     subject: str
     words: str
     joins: bool
-    like: str                                           # word before it if the clause before has the same value
-    unlike: str                                         # and if it has the other
+    like: str
+    unlike: str
 
 
 @dataclass(frozen=True)
 class _Review:
-    """A text before it is written out. `values` and `said` have the aspects in the order in which they come up."""
+    """A text before it is written out; the aspects stand in the order in which they come up."""
     values: dict[str, str]
-    said: dict[str, tuple[_Clause, ...]]
+    clauses: dict[str, tuple[_Clause, ...]]
     before: tuple[str, ...]
     after: tuple[str, ...]
 
 
 def generate(n: int, seed: int = 0) -> pd.DataFrame:
-    """`n` reviews and their edits (about 6.7 n texts) in a table like `cebab.load`'s, with all of its splits.
+    """`n` reviews and their edits (about 6.7 n texts), in the columns and splits of `cebab.load`.
 
-    An edit gives one aspect another value and keeps the rest of the text, where it can also the subject of a clause.
-    Five readers agree on the aspects and draw the stars from `probabilities`; only a review whose texts all have a
-    majority can be in dev or test (§ 5). `opentable_metadata` holds the visit's quality and mood (1, −1; 0: no remark).
+    An edit gives one aspect another value and keeps the rest of the text, where it can also the
+    subject of a clause. Five readers agree on the aspects and draw the stars from `probabilities`.
+    Only a review whose texts all have a majority can be in dev or test (§ 5). `opentable_metadata`
+    holds the visit's quality and mood (1, −1; 0: no remark). UserError for n < 50.
     """
     if n < 50:
         raise UserError(f"n = {n}: at least 50 reviews, so that there are some for each split")
     rng, draws = random.Random(seed), np.random.default_rng(seed)
     table = pd.DataFrame([row for number in range(n) for row in _group(rng, number)])
-    votes = draws.multinomial(5, probabilities(table))                                              # [rows, 5]
-    table["review_majority"] = np.where(votes.max(1) >= 3, (votes.argmax(1) + 1).astype(str), "no majority")
+    votes = draws.multinomial(5, probabilities(table))                                  # [rows, 5]
+    majority = np.where(votes.max(1) >= 3, (votes.argmax(1) + 1).astype(str), "no majority")
+    table["review_majority"] = majority
     stars = [np.repeat([*"12345"], row).tolist() for row in votes]
     table["review_label_distribution"] = [dict(Counter(row)) for row in stars]
     table["review_workers"] = [_readers(row) for row in stars]
-    clear = draws.permutation(np.flatnonzero(table.review_majority.ne("no majority").groupby(table.number).all()))
-    held_out = min(round(HELD_OUT * n), len(clear) // 3)
-    part = np.full(n, "train_inclusive", dtype=object)
-    part[clear[:held_out]], part[clear[held_out:2 * held_out]] = "dev", "test"
-    place = np.empty(n, int)                            # numbers go on from train to dev to test, as in version 1.1
+    part = _parts(table, n, draws)
+    place = np.empty(n, int)            # numbers go on from train to dev to test, as in version 1.1
     place[np.argsort([SPLITS.index(name) for name in part], kind="stable")] = np.arange(n)
-    table = table.assign(split=part[table.number], original_id=[f"{i:06d}" for i in place[table.number]])
+    ids = [f"{i:06d}" for i in place[table.number]]
+    table = table.assign(split=part[table.number], original_id=ids)
     table.insert(0, "id", table.original_id + "_" + table.edit_id)
     table = table.drop(columns="number").sort_values("id", ignore_index=True)
-    train = table[table.split == "train_inclusive"]
+    train = table[table.split == TRAIN]
     one = train.iloc[draws.permutation(len(train))].drop_duplicates("original_id").sort_index()
-    parts = [train, one.assign(split="train_exclusive"), train[train.is_original].assign(split="train_observational")]
-    return pd.concat([*parts, *(table[table.split == name] for name in ("dev", "test"))], ignore_index=True)
+    return pd.concat([train, one.assign(split=EXCLUSIVE),
+                      train[train.is_original].assign(split=OBSERVATIONAL),
+                      table[table.split == DEV], table[table.split == TEST]], ignore_index=True)
+
+
+def _parts(table: pd.DataFrame, n: int, draws: np.random.Generator) -> np.ndarray:
+    """The split of each of the `n` groups."""
+    has_majority = table.review_majority.ne("no majority").groupby(table.number).all()
+    clear = draws.permutation(np.flatnonzero(has_majority))
+    held_out = min(round(HELD_OUT * n), len(clear) // 3)
+    part = np.full(n, TRAIN, dtype=object)
+    part[clear[:held_out]] = DEV
+    part[clear[held_out:2 * held_out]] = TEST
+    return part
 
 
 def probabilities(table: pd.DataFrame) -> np.ndarray:
-    """Exact probabilities of 1 … 5 stars given each generated review, float64 [n, 5]: the oracle classifier.
+    """Exact probabilities of 1 … 5 stars given each generated review, float64 [n, 5].
 
-    Two rows of it differ by the exact effect of an edit, p[pairs.target_row] − p[pairs.source_row], whatever the
-    words of the edit: definition 1's expectation over texts and definition 2's difference are the same."""
+    This is the oracle classifier. The difference of two rows, p[pairs.target_row] −
+    p[pairs.source_row], is the exact effect of an edit, whatever its words: the expectation over
+    texts of definition 1 and the difference of definition 2 are the same. UserError for other
+    tables.
+    """
     try:
         mood = np.array([data["mood"] for data in table["opentable_metadata"]], float)
-        values = {aspect: table[f"{aspect}_aspect_majority"].map(VALUES.index).to_numpy(int) for aspect in ASPECTS}
+        values = {aspect: table[f"{aspect}_aspect_majority"].map(VALUES.index).to_numpy(int)
+                  for aspect in ASPECTS}
     except (KeyError, TypeError, ValueError):
-        raise UserError("exact probabilities are known of generated reviews only: give a table of reviews.generate, "
-                        f"with every aspect {', '.join(VALUES)}") from None
-    score = BASE + MOOD * mood + sum(np.array(EFFECTS[aspect])[values[aspect]] for aspect in ASPECTS)
+        raise UserError("exact probabilities are known of generated reviews only: give a table of "
+                        f"reviews.generate, with every aspect {', '.join(VALUES)}") from None
+    effects = sum(np.array(EFFECTS[aspect])[values[aspect]] for aspect in ASPECTS)
+    score = BASE + MOOD * mood + effects
     for (aspect, value, other, its_value), effect in INTERACTIONS.items():
-        score += effect * ((values[aspect] == VALUES.index(value)) & (values[other] == VALUES.index(its_value)))
-    at_most = expit((np.arange(1.5, 5) - score[:, None]) / SCALE)                                   # 1 … 4 stars
+        both = (values[aspect] == VALUES.index(value)) & (values[other] == VALUES.index(its_value))
+        score += effect * both
+    at_most = expit((np.arange(1.5, 5) - score[:, None]) / SCALE)                    # 1 … 4 stars
     return np.diff(at_most, axis=1, prepend=0, append=1)
 
 
@@ -111,11 +174,13 @@ def _group(rng: random.Random, number: int) -> list[dict]:
     data = {"quality": round(quality, 3), "mood": mood}
     rows = []
     for i, (review, aspect, value) in enumerate(texts):
-        row = {"edit_id": f"{i:06d}", "is_original": aspect is None, "edit_goal": value, "edit_type": aspect,
-               "edit_worker": aspect and f"w{rng.randrange(50)}", "description": _text(review), "number": number}
+        row = {"edit_id": f"{i:06d}", "is_original": aspect is None, "edit_goal": value,
+               "edit_type": aspect, "edit_worker": aspect and f"w{rng.randrange(50)}",
+               "description": _text(review), "number": number}
         for name in ASPECTS:
             label = review.values[name]
-            row |= {f"{name}_aspect_majority": label, f"{name}_aspect_label_distribution": {label: 5},
+            row |= {f"{name}_aspect_majority": label,
+                    f"{name}_aspect_label_distribution": {label: 5},
                     f"{name}_aspect_validation_workers": _readers([label] * 5)}
         rows.append(row | {"opentable_metadata": data})
     return rows
@@ -132,18 +197,19 @@ def _sign(rng: random.Random, log_odds: float) -> int:
 def _original(rng: random.Random, quality: float, mood: int) -> _Review:
     values = {}
     for aspect in rng.sample(ASPECTS, len(ASPECTS)):
-        liked = _sign(rng, LEAN[aspect] + CONFOUNDING * quality) > 0
-        values[aspect] = ("Positive" if liked else "Negative") if rng.random() < MENTIONED[aspect] else "unknown"
-    said = {aspect: _said(rng, aspect, value) for aspect, value in values.items()}
-    few = sum(map(bool, said.values())) < 2                                 # something is left when an edit drops it
-    before = [rng.choice(phrases.OPENINGS)] if few or rng.random() < .4 else []
-    after = [rng.choice(phrases.REMARKS[mood])] if mood else []
+        value = "Positive" if _sign(rng, LEAN[aspect] + CONFOUNDING * quality) > 0 else "Negative"
+        values[aspect] = value if rng.random() < MENTIONED[aspect] else "unknown"
+    clauses = {aspect: _statement(rng, aspect, value) for aspect, value in values.items()}
+    few = sum(map(bool, clauses.values())) < 2      # an edit may drop a clause, not the whole text
+    book = phrasebook()
+    before = [rng.choice(book.openings)] if few or rng.random() < .4 else []
+    after = [rng.choice(book.remarks[mood])] if mood else []
     if rng.random() < .3:
-        rng.choice([before, after]).append(rng.choice(phrases.FILLERS))
-    return _Review(values, said, tuple(before), tuple(after))
+        rng.choice([before, after]).append(rng.choice(book.fillers))
+    return _Review(values, clauses, tuple(before), tuple(after))
 
 
-def _said(rng: random.Random, aspect: str, value: str) -> tuple[_Clause, ...]:
+def _statement(rng: random.Random, aspect: str, value: str) -> tuple[_Clause, ...]:
     """One clause on an aspect, sometimes two different ones; none if its value is unknown."""
     if value == "unknown":
         return ()
@@ -153,42 +219,48 @@ def _said(rng: random.Random, aspect: str, value: str) -> tuple[_Clause, ...]:
     return tuple(clauses)
 
 
-def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None = None, subject: str = "") -> _Clause:
-    """A clause with `subject`, else with any or none; not with the words of the `first` one, nor with its subject."""
-    taken = (first.subject, first.words) if first else ("", "")
-    singular, plural = phrases.SUBJECTS[aspect]
+def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None = None,
+            subject: str = "") -> _Clause:
+    """A clause with `subject`, else with any or none; other words and subject than in `first`."""
+    book = phrasebook()
+    first_subject, first_words = (first.subject, first.words) if first else ("", "")
+    singular, plural = book.subjects[aspect]
     if subject or rng.random() < .5:
-        subject = subject or rng.choice([noun for noun in singular + plural if noun != taken[0]])
+        others = [noun for noun in singular + plural if noun != first_subject]
+        subject = subject or rng.choice(others)
         was = "were" if subject in plural else "was"
-        words = [words.format(was=was) for words in phrases.PREDICATES[aspect][value]]
+        choices = [words.format(was=was) for words in book.predicates[aspect][value]]
     else:
-        words = phrases.CLAUSES[aspect][value]
-    words = rng.choice([w for w in words if w != taken[1]])
-    return _Clause(subject, words, rng.random() < .45, rng.choice(phrases.AND), rng.choice(phrases.BUT))
+        choices = book.clauses[aspect][value]
+    words = rng.choice([choice for choice in choices if choice != first_words])
+    joins = rng.random() < .45
+    return _Clause(subject, words, joins, rng.choice(book.alike), rng.choice(book.unlike))
 
 
 def _edit(rng: random.Random, review: _Review, aspect: str, value: str) -> _Review:
-    """The same text with another value of one aspect: its clauses are dropped, rewritten in place, or new."""
-    old, new = review.said[aspect], ()
+    """The same text with another value of one aspect: its clauses are dropped, rewritten or new."""
+    old, new = review.clauses[aspect], ()
     if value == "unknown" or not old:
-        new = _said(rng, aspect, value)
+        new = _statement(rng, aspect, value)
     else:
         for clause in old:
             first = new[0] if new else None
-            kept = rng.random() < .7 and not (first and first.subject == clause.subject)
-            fresh = _clause(rng, aspect, value, first, clause.subject if kept else "")
+            keep = rng.random() < .7 and not (first and first.subject == clause.subject)
+            fresh = _clause(rng, aspect, value, first, clause.subject if keep else "")
             new += (replace(fresh, joins=clause.joins, like=clause.like, unlike=clause.unlike),)
-    return replace(review, values=review.values | {aspect: value}, said=review.said | {aspect: new})
+    return replace(review, values=review.values | {aspect: value},
+                   clauses=review.clauses | {aspect: new})
 
 
 def _text(review: _Review) -> str:
     """Sentences of one clause or two; the word between two says whether they agree."""
-    sentences, last = [*review.before], None                                # last: value of a clause that can go on
-    for aspect, clauses in review.said.items():
+    sentences, last = [*review.before], None                # last: value of a clause that can go on
+    for aspect, clauses in review.clauses.items():
         for clause in clauses:
             value, words = review.values[aspect], f"{clause.subject} {clause.words}".strip()
             if clause.joins and last:
-                sentences[-1] += f", {clause.like if value == last else clause.unlike} {words}"
+                link = clause.like if value == last else clause.unlike
+                sentences[-1] += f", {link} {words}"
                 last = None
             else:
                 sentences.append(words)

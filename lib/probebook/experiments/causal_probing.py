@@ -80,7 +80,7 @@ def prepare(model: str, data: str = "generated", n: int = 16_000, layer: int = -
             attractors: float | None = .5, seed: int = 0) -> Setting:
     """Load sentences, embed them at [MASK], split them 40/40/20 (§ 4.2)."""
     lm = load(model)
-    table = agreement.load(data, n, seed, lm.tokenizer, attractors).to_pandas()
+    table = agreement.load(data, n, seed, lm.tokenizer, attractors)
     h = embed(table.text, lm, layer=layer, at="[MASK]")
     zc, ze = torch.tensor(table.zc.to_numpy()), torch.tensor(table.ze.to_numpy())
     split = agreement.split(table, seed=seed)

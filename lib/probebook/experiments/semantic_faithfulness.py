@@ -18,8 +18,8 @@ from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
+from probebook.corpora.stories import schemas
 from probebook.corpora.stories.facts import UNKNOWN
-from probebook.corpora.stories.schemas import SCHEMAS, VALUES
 from probebook.corpora.stories.versions import REGIMES
 from probebook.measures.answers import exact_match, f1
 from probebook.measures.intervals import rate
@@ -192,7 +192,8 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
         elif query is None:
             words = alike[row["kind"]]
         else:
-            words = query.values or VALUES[SCHEMAS[query.schema].roles[query.asks]]
+            role = schemas.all_schemas()[query.schema].roles[query.asks]
+            words = query.values or schemas.words()[role]
         rest = [word for word in words if word != gold]
         others = rng.sample(rest, min(len(rest), 200))
         near = [word for word in others if occurrence(story, (0, len(story)), word)]

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_curve
 
 from probebook.base import UserError
 from probebook.corpora import english, winogender
-from probebook.corpora.biographies import GUESTS, JOBS, TOLD
+from probebook.corpora.biographies import CLAUSES, GUESTS, JOBS
 from probebook.corpora.released_outputs import GENDERS, unspecified
 from probebook.measures.intervals import percentiles
 from probebook.measures.specification import (
@@ -84,7 +84,7 @@ def two_persons() -> pd.DataFrame:
     × 4 clauses that fit the occupation and 4 that fit the participant, in the words of
     `corpora.biographies`. Columns as in `winogender.extended`."""
     rows = []
-    for job, guest, (who, clauses) in product(JOBS, GUESTS, TOLD.items()):
+    for job, guest, (who, clauses) in product(JOBS, GUESTS, CLAUSES.items()):
         specified = who == "participant" and guest != "someone"
         rows += [(f"The {job} told {guest} that [MASK] {clause}.", job, guest.removeprefix("the "),
                   who, specified) for clause in clauses]

@@ -29,13 +29,13 @@ def prose(name: str, n: int = 3_000) -> dict[str, Any]:
 
     Parts that need data which this machine lacks (templates, natural sentences) are left out."""
     model = load(name)
-    table = agreement.generate(n, seed=2, contingency=CROSSED, nouns="test").to_pandas()
+    table = agreement.generate(n, seed=2, contingency=CROSSED, nouns="test")
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
     try:
-        templates = agreement.load("syneval", n=6_000, tokenizer=model.tokenizer).to_pandas()
+        templates = agreement.load("syneval", n=6_000, tokenizer=model.tokenizer)
         for kind, part in templates.groupby("animacy"):
             card[f"verb_choice_templates_{kind}"] = _verb_choice(model, part)
-        natural = agreement.load("linzen", tokenizer=model.tokenizer).to_pandas()
+        natural = agreement.load("linzen", tokenizer=model.tokenizer)
         card["verb_choice_linzen"] = _verb_choice(model, natural)
         zc, parts = natural.zc.to_numpy(), agreement.split(natural)
         card["probe_linzen"] = _probe(model, natural, zc, parts)
@@ -60,7 +60,7 @@ def _probes(model: Model) -> dict[str, dict[str, float]]:
     """Z_c on sentences of the paper's shares; Z_e, rare in those, on sentences with equal cells."""
     found = {}
     for name, cells in (("zc", None), ("ze", CROSSED)):
-        table = agreement.generate(6_000, seed=3, contingency=cells, nouns="test").to_pandas()
+        table = agreement.generate(6_000, seed=3, contingency=cells, nouns="test")
         found[name] = _probe(model, table, table[name].to_numpy(), agreement.split(table))
     return found
 

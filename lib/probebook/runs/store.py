@@ -182,9 +182,10 @@ def plan(page: Page, profile: str = "pocket", values: dict | None = None,
 
 
 def data_hashes() -> dict[str, str]:
-    """Hashes of data that any page may read: the registry, the published figures, the shipped
-    models."""
-    return {name: _tree_hash(DATA / name) for name in ("registry.yaml", "published", "models")}
+    """Hashes of data that any page may read: the registry, the words of the generators, the
+    published figures, the shipped models."""
+    names = "registry.yaml", "corpora", "published", "models"
+    return {name: _tree_hash(DATA / name) for name in names}
 
 
 def _tree_hash(path: Path) -> str:

@@ -1,4 +1,7 @@
-"""Versions of stories by intervention, and what each regime of training reads of them (Chaturvedi et al., § 5.1)."""
+"""Stories under interventions, and the versions that each regime of training reads.
+
+Chaturvedi et al., § 5.1.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,17 +19,24 @@ from probebook.corpora.stories.edits import (
 )
 
 VERSIONS = {
-    "OS": lambda table: table, "TS": truncate, "TS-R": lambda table: delete_rationale(truncate(table)),
-    "OS-R": delete_rationale, "TS-R+Aug": lambda table: augment(truncate(table)), "OS-R+Aug": augment,
-    "OS-R0": lambda table: delete_rationale(table, put=False), "OS-D": delete_other, "OS+answer": append_answer,
+    "OS": lambda table: table,
+    "TS": truncate,
+    "TS-R": lambda table: delete_rationale(truncate(table)),
+    "OS-R": delete_rationale,
+    "TS-R+Aug": lambda table: augment(truncate(table)),
+    "OS-R+Aug": augment,
+    "OS-R0": lambda table: delete_rationale(table, put=False),
+    "OS-D": delete_other,
+    "OS+answer": append_answer,
     "TS+answer": lambda table: append_answer(truncate(table))}
-NEGATED = ("negation", "value")                      # the kinds that "ibt-negated" reads; the others are held out
+NEGATED = ("negation", "value")         # the kinds that "ibt-negated" reads; others are held out
 REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-answered": ("OS",), "ot-unknown": ("OS",),
            "ibt": ("OS", "TS", "TS-R"), "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}
 
 
 def versions(table: pd.DataFrame, names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """The OS table under each intervention of `names`, keys of `VERSIONS`. UserError for another name."""
+    """The OS table under each intervention of `names`, keys of `VERSIONS`. UserError for another
+    one."""
     unknown = [name for name in names if name not in VERSIONS]
     if unknown:
         raise UserError(f"intervention {unknown[0]!r}: one of {', '.join(VERSIONS)}")
@@ -34,14 +44,23 @@ def versions(table: pd.DataFrame, names: Sequence[str]) -> dict[str, pd.DataFram
 
 
 def training(table: pd.DataFrame, regime: str, deleted: str = "TS-R") -> pd.DataFrame:
-    """The rows that a regime reads. "ot": the stories. The same: "ot-matched" (as often as it takes for as many updates
-    as IBT has), "ot-answered" and "ot-unknown" (the table should have no question without an answer, or many). "ibt":
-    and what the interventions leave; "ibt-negated": and stories negated in the ways of `NEGATED`.
+    """The rows that a regime of training reads. UserError for another regime.
 
-    `deleted`: "TS-R", as for CoQA, or "OS-R", as for HotpotQA, which has no TS. UserError for another regime."""
+    - "ot": the stories
+    - "ot-matched": the same, read as often as it takes for as many updates as IBT has
+    - "ot-answered", "ot-unknown": the same; the table should have no question without an answer, or
+      many
+    - "ibt": the stories, and what the interventions leave of them
+    - "ibt-negated": and the stories negated in the ways of `NEGATED`
+
+    `deleted`: "TS-R", as for CoQA, or "OS-R", as for HotpotQA, which has no TS.
+    """
     if regime not in REGIMES or deleted not in ("TS-R", "OS-R"):
-        raise UserError(f"regime {regime!r}, deleted {deleted!r}: one of {', '.join(REGIMES)}; TS-R or OS-R")
-    names = [deleted if name == "TS-R" else name for name in REGIMES[regime] if deleted == "TS-R" or name != "TS"]
+        raise UserError(f"regime {regime!r}, deleted {deleted!r}: one of {', '.join(REGIMES)}; "
+                        "TS-R or OS-R")
+    names = REGIMES[regime]
+    if deleted == "OS-R":
+        names = ["OS-R" if name == "TS-R" else name for name in names if name != "TS"]
     read = versions(table, [name for name in names if name not in NEGATED])
     changed = [negate(table, how) for how in names if how in NEGATED]
     return pd.concat([*read.values(), *changed], ignore_index=True)

@@ -1,0 +1,19 @@
+"""The words of the generated worlds: YAML files in `data/corpora` that anyone can read and edit."""
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from probebook.base import DATA, read_yaml
+
+
+@cache
+def word_table(name: str) -> dict[str, Any]:
+    """What `data/corpora/NAME.yaml` holds, read once. UserError: the file is missing or no YAML."""
+    return read_yaml(DATA / "corpora" / f"{name}.yaml")
+
+
+def phrases(text: str) -> list[str]:
+    """The phrases of an entry: one a line, or separated by semicolons."""
+    return [phrase.strip() for phrase in re.split("[;\n]", text) if phrase.strip()]

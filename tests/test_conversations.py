@@ -13,9 +13,10 @@ from probebook.corpora import answer_spans, conversations
 from probebook.corpora.answer_spans import sentences
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.fetch import entries
-from probebook.corpora.predicate_argument import COLOURS, SCHEMES, drawn, questions
+from probebook.corpora.predicate_argument import colours, drawn, questions, schemes
 from probebook.corpora.stories.edits import augment, delete_rationale, truncate
 
+COLOURS, SCHEMES = colours(), schemes()
 STORY = """Mrs. Gray kept three hens behind the mill.  Every morning her son Will fed them.
 
 "They are fat," said Mr. Hale at 8 a.m. He wanted to buy a hen or a duck. Mrs. Gray sold him the brown one."""

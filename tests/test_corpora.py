@@ -6,15 +6,17 @@ import os
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from probebook.base import UserError
 from probebook.corpora import agreement, english
 from probebook.corpora.agreement import files as agreement_files
-from probebook.corpora.agreement import lexicon
+from probebook.corpora.agreement.lexicon import load_lexicon
 
 real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA")
-NUMBER = {form: (noun.singular, number) for noun in lexicon.NOUNS
+LEXICON = load_lexicon()
+NUMBER = {form: (noun.singular, number) for noun in LEXICON.nouns
           for number, form in enumerate((noun.singular, noun.plural))}
 TEMPLATE_NOUNS = """guard chef architect skater dancer minister driver assistant executive parent author pilot surgeon
     farmer manager customer officer teacher senator consultant movie book game song picture painting novel poem show
@@ -30,8 +32,8 @@ def table():
 # the lexicon
 
 def test_lexicon_size_and_held_out_share():
-    nouns = lexicon.NOUNS
-    verbs = {(plural, singular) for cells in lexicon.PREDICATES.values() for plural, singular, _ in cells}
+    nouns = LEXICON.nouns
+    verbs = {(plural, singular) for cells in LEXICON.predicates.values() for plural, singular, _ in cells}
     assert len(nouns) >= 120 and len(verbs) >= 60
     assert len(NUMBER) == 2 * len(nouns), "a form belongs to two nouns"
     assert sum(noun.split == "test" for noun in nouns) >= len(nouns) / 4
@@ -39,16 +41,16 @@ def test_lexicon_size_and_held_out_share():
 
 
 def test_lexicon_avoids_the_crossed_templates():
-    verbs = {form for cells in lexicon.PREDICATES.values() for cell in cells for form in cell[:2]}
-    assert not {noun.singular for noun in lexicon.NOUNS} & set(TEMPLATE_NOUNS)
+    verbs = {form for cells in LEXICON.predicates.values() for cell in cells for form in cell[:2]}
+    assert not {noun.singular for noun in LEXICON.nouns} & set(TEMPLATE_NOUNS)
     assert not verbs & set(TEMPLATE_VERBS)
 
 
 def test_no_noun_hides_in_the_fixed_words():
     """Held-out nouns would otherwise be seen in training, as part of a continuation or a relative clause."""
-    fixed = [cell[2] for cells in lexicon.PREDICATES.values() for cell in cells] + lexicon.ADVERBS + lexicon.OPENINGS
-    for words in (lexicon.ADJECTIVES, lexicon.RELATIVES, lexicon.RELATIVES_OF_PERSON, lexicon.STANDING,
-                  lexicon.PREPOSITIONS):
+    fixed = [cell[2] for cells in LEXICON.predicates.values() for cell in cells] + LEXICON.adverbs + LEXICON.openings
+    for words in (LEXICON.adjectives, LEXICON.relatives, LEXICON.object_relatives,
+                  LEXICON.place_relatives, LEXICON.prepositions):
         fixed += [phrase for phrases in words.values() for phrase in phrases]
     assert not {word for phrase in fixed for word in phrase.split()} & NUMBER.keys()
 
@@ -69,8 +71,9 @@ def test_zero_cells_stay_empty():
 
 
 def test_the_seed_decides():
-    assert agreement.generate(50, seed=3).to_list() == agreement.generate(50, seed=3).to_list()
-    assert agreement.generate(50, seed=3)["text"][:] != agreement.generate(50, seed=4)["text"][:]
+    one = agreement.generate(50, seed=3)
+    pd.testing.assert_frame_equal(one, agreement.generate(50, seed=3))
+    assert not one.text.equals(agreement.generate(50, seed=4).text)
 
 
 def _differences(a: str, b: str) -> list[tuple[str, str]]:
@@ -80,7 +83,7 @@ def _differences(a: str, b: str) -> list[tuple[str, str]]:
 
 
 def test_minimal_pairs_differ_in_one_noun(table):
-    for row in table.select(range(2_000)):
+    for row in table[:2_000].to_dict("records"):
         words = row["text"].split()
         assert words.count("[MASK]") == 1
         [(here, there)] = _differences(row["text"], row["subject_flipped"])
@@ -94,24 +97,26 @@ def test_minimal_pairs_differ_in_one_noun(table):
 
 
 def test_verb_agrees_with_the_subject(table):
-    singular = {sg: pl for cells in lexicon.PREDICATES.values() for pl, sg, _ in cells}
-    for row in table:
+    singular = {sg: pl for cells in LEXICON.predicates.values() for pl, sg, _ in cells}
+    for row in table.to_dict("records"):
         sg, pl = (row["other_verb"], row["verb"]) if row["zc"] else (row["verb"], row["other_verb"])
         assert singular[sg] == pl
 
 
 def test_halves_of_the_lexicon_share_no_noun():
     for half in ("train", "test"):
-        own = {noun.singular for noun in lexicon.NOUNS if noun.split == half}
-        for row in agreement.generate(1_000, nouns=half):
-            words = row["text"].lower().strip(".").split()
+        own = {noun.singular for noun in LEXICON.nouns if noun.split == half}
+        for text in agreement.generate(1_000, nouns=half).text:
+            words = text.lower().strip(".").split()
             assert {NUMBER[word][0] for word in words if word in NUMBER} <= own
 
 
 def test_load_generated_takes_held_out_nouns():
     rows = agreement.load("generated", n=300, seed=2, tokenizer=_Tokenizer())
     everything = agreement.generate(300, seed=2, nouns="test")
-    assert rows.to_list() == [row for row in everything if {row["verb"], row["other_verb"]} == {"is", "are"}]
+    chosen = everything[everything.verb.isin(["is", "are"])].reset_index(drop=True)
+    assert 0 < len(chosen) < 300
+    pd.testing.assert_frame_equal(rows, chosen)
 
 
 @pytest.mark.parametrize("wrong, says", [
@@ -136,27 +141,26 @@ def test_split_of_generated_text_loses_nothing_and_shares_no_noun(table):
     sizes = {name: len(index) / len(table) for name, index in parts.items()}
     assert sizes == pytest.approx({"oracle": .38, "oracle_valid": .02, "intervention": .38, "intervention_valid": .02,
                                    "test": .2}, abs=2e-3)
-    oracle, intervention, test = (_nouns(table.select(parts[name])) for name in agreement.GROUPS)
+    oracle, intervention, test = (_nouns(table.iloc[parts[name]]) for name in agreement.GROUPS)
     assert not oracle & intervention and not oracle & test and not intervention & test
-    assert _nouns(table.select(parts["oracle_valid"])) <= oracle
-    test = table.select(parts["test"])      # the default contingency, roughly
+    assert _nouns(table.iloc[parts["oracle_valid"]]) <= oracle
+    test = table.iloc[parts["test"]]        # the default contingency, roughly
     assert np.mean(test["zc"]) == pytest.approx(92 / 304, abs=5e-3)
 
 
 def test_split_without_groups_drops_what_straddles(table):
-    bare = table.remove_columns("group").add_column("group", [""] * len(table))
+    bare = table.assign(group="")
     parts = agreement.split(bare, seed=1)
     index = np.concatenate(list(parts.values()))
     assert len(set(index)) == len(index) < len(table)
-    groups = [_nouns(bare.select(np.concatenate([parts[name], parts.get(f"{name}_valid", [])]).astype(int)))
+    groups = [_nouns(bare.iloc[np.concatenate([parts[name], parts.get(f"{name}_valid", [])]).astype(int)])
               for name in agreement.GROUPS]
     assert not groups[0] & groups[1] and not groups[0] & groups[2] and not groups[1] & groups[2]
 
 
 def test_split_of_natural_text_is_disjoint_by_sentence():
     text = [f"sentence {i // 2} [MASK]" for i in range(400)]       # each twice
-    from datasets import Dataset
-    natural = Dataset.from_dict({"text": text} | {name: [""] * 400 for name in ("subject", "attractor", "group")})
+    natural = pd.DataFrame({"text": text, "subject": "", "attractor": "", "group": ""})
     parts = {name: {text[i] for i in index} for name, index in agreement.split(natural).items()}
     assert sum(map(len, parts.values())) == 200 == len(set.union(*parts.values()))
     assert [len(parts[name]) for name in ("oracle", "oracle_valid", "test")] == [76, 4, 40]
@@ -241,7 +245,7 @@ def test_full_corpus_format(tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
     _lgd_file(tmp_path / "agreement")
-    rows = agreement.load("lgd").to_list()
+    rows = agreement.load("lgd").to_dict("records")
     assert [(row["verb"], row["other_verb"], row["zc"], row["ze"]) for row in rows] == [
         ("are", "is", 1, 0), ("is", "are", 0, 1), ("stand", "stands", 1, -1), ("stands", "stand", 0, -1)]
     assert rows[0]["text"] == "The keys to the cabinet [MASK] here ." and rows[0]["subject_flipped"] == ""
@@ -288,7 +292,7 @@ def test_masked_sentences_and_crossed_templates():
     parts = agreement.split(crossed)
     share = {name: len(index) / len(crossed) for name, index in parts.items()}
     assert .3 < sum(share.values()) < .4 and .04 < share["test"] < .1
-    oracle, intervention, test = (_nouns(crossed.select(parts[name])) for name in agreement.GROUPS)
+    oracle, intervention, test = (_nouns(crossed.iloc[parts[name]]) for name in agreement.GROUPS)
     assert not oracle & intervention and not oracle & test and not intervention & test
 
 

@@ -38,13 +38,13 @@ def test_plain_sentences_are_what_they_say(plain):
     for text in plain:
         assert re.fullmatch(r"[A-Z][A-Za-z]*(,? [A-Za-z]+)*\.", text), text
         assert not re.search(r"\ba [aeiou]|\ban [^aeiouh]|\b(\w+) \1\b", text.lower()), text
-    lemmas = {verb[0] for verb in plain_sentences.ACTS + plain_sentences.STATES + plain_sentences.MOVES}
+    lemmas = {verb[0] for verb in plain_sentences.phrasebook().verbs}
     assert len(lemmas) >= 60
     assert len({*plain_sentences.generate(41_000)}) == 41_000
 
 
 def test_the_rule_knows_every_verb_of_the_generator_in_its_three_forms():
-    for base, third, past, rest in plain_sentences.ACTS + plain_sentences.STATES + plain_sentences.MOVES:
+    for base, third, past, rest in plain_sentences.phrasebook().verbs:
         rest = rest[0].format(my="the")
         for subject, form, tense in (("He", third, "present"), ("They", base, "present"), ("I also", past, "past")):
             assert main_verbs.main_verb(f"{subject} {form} {rest}.") == (form, base, tense)
@@ -201,7 +201,7 @@ def test_lemmas_are_dealt_as_the_first_of_50_deals_with_most_room(tables, per_cl
     deals = [dict(zip(by_size, np.concatenate([rng.permutation(tasks._SIXTHS) for _ in by_size[::6]])))
              for _ in range(50)]
     rooms = [min(per_class, tasks._room(counts.groupby(deal).sum())) for deal in deals]
-    assert tasks._dealt(counts, per_class, np.random.default_rng(4)) == deals[int(np.argmax(rooms))]
+    assert tasks._lemma_splits(counts, per_class, np.random.default_rng(4)) == deals[int(np.argmax(rooms))]
 
 
 def test_all_items_can_be_used():

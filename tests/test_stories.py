@@ -13,15 +13,16 @@ from probebook.corpora.stories.facts import (
     UNKNOWN,
     Fact,
     Query,
+    answer_span,
     entails,
-    place,
     rationale,
     sentence,
     spans_of,
-    told,
+    statements,
 )
-from probebook.corpora.stories.questions import PRONOUNS
-from probebook.corpora.stories.schemas import NOUNS, SCHEMAS, VALUES
+from probebook.corpora.stories.schemas import all_schemas, articles, pronouns, words
+
+PRONOUNS, SCHEMAS, VALUES = pronouns(), all_schemas(), words()
 
 COLUMNS = ["story_id", "turn", "story", "question", "history", "answer", "gold", "kind", "start", "end", "rationale",
            "sentences", "edit", "facts", "query"]
@@ -48,17 +49,17 @@ def test_schemas_have_several_phrasings_and_questions_that_fit():
         assert any(not form.holds and not form.lexical for form in schema.forms), name
         for form in schema.forms:
             assert set(form.roles) <= {*schema.roles} and len(set(form.roles)) == len(form.roles), name
-        told_together = [set(form.roles) for form in schema.forms if form.holds]
+        stated_together = [set(form.roles) for form in schema.forms if form.holds]
         for questions in (schema.wh, schema.yes_no):
             for role, asked in questions.items():
                 for text in asked:
                     roles = {*re.findall(r"\{(\w+)\}", text)} - {"x"}
                     assert ("{x}" in text) == (questions is schema.yes_no) and role not in roles
-                    assert any(roles | {role} <= together for together in told_together), text
+                    assert any(roles | {role} <= together for together in stated_together), text
         assert set(schema.key) <= {*schema.roles} and {*schema.roles.values()} <= {*VALUES}
-        for of, roles in schema.implied:
+        for of, roles in schema.implications:
             assert {schema.roles[role] for role in roles.values()} >= {"colour"} and of == "colour"
-    assert all(len({*words}) == len(words) for words in VALUES.values()) and {*NOUNS} <= {*VALUES}
+    assert all(len({*words}) == len(words) for words in VALUES.values()) and {*articles()} <= {*VALUES}
 
 
 def test_a_sentence_says_its_words_where_it_says_it_does():
@@ -154,8 +155,8 @@ def test_yes_and_no_are_what_holds_and_fails_in_all_worlds():
     for name, (said, asks, worlds, true) in cases.items():
         forms = [[fact(name, holds, **values) for holds in (True, False) if any(
             form.holds == holds and set(form.roles) == {*values} for form in SCHEMAS[name].forms)] for values in said]
-        told_facts = [(f, values) for group, values in zip(forms, said) for f in group]
-        for facts in [*itertools.combinations(told_facts, 1), *itertools.combinations(told_facts, 2)]:
+        stated_facts = [(f, values) for group, values in zip(forms, said) for f in group]
+        for facts in [*itertools.combinations(stated_facts, 1), *itertools.combinations(stated_facts, 2)]:
             left = [world for world in worlds
                     if all(true(world, v) == SCHEMAS[name].forms[f.form].holds for f, v in facts)]
             if name == "older" and len({frozenset(v.values()) for _, v in facts}) > 1:
@@ -278,7 +279,7 @@ def test_facts_of_a_story_agree(table):
     for facts in table.drop_duplicates("story_id").facts:
         said: dict = {}
         for f in facts:
-            for name, values, holds, _ in told(f):
+            for name, values, holds, _ in statements(f):
                 if holds:
                     key = (name, *(values[role] for role in (("pair",) if SCHEMAS[name].pair else SCHEMAS[name].key)))
                     for role, word in values.items():
@@ -296,9 +297,9 @@ def test_place_is_that_of_the_first_telling():
              Fact("colour", 1, {"what": "hat", "colour": "red"})]
     texts = [sentence(f)[0] for f in facts]
     query = Query("colour", "colour", {"what": "hat"})
-    start, end = place(facts, spans_of(texts), query, "red")
+    start, end = answer_span(facts, spans_of(texts), query, "red")
     assert " ".join(texts)[start:end] == "red" and start == len("Tom had two sons. The hat was ")
-    assert place(facts, spans_of(texts), query._replace(values=("red",)), "yes") == (-1, -1)
+    assert answer_span(facts, spans_of(texts), query._replace(values=("red",)), "yes") == (-1, -1)
 
 
 @pytest.mark.parametrize("wrong, says", [

@@ -10,17 +10,17 @@ from probebook.corpora import stories
 from probebook.corpora.stories import changes as story_changes
 from probebook.corpora.stories.changes import negate, paraphrase
 from probebook.corpora.stories.edits import (
-    ABOUT,
-    WRITTEN,
     append_answer,
     augment,
     delete_other,
     delete_rationale,
+    mentions,
     truncate,
 )
 from probebook.corpora.stories.facts import UNKNOWN, entails, sentence
-from probebook.corpora.stories.schemas import SCHEMAS, VALUES
+from probebook.corpora.stories.schemas import all_schemas, words
 
+SCHEMAS, VALUES = all_schemas(), words()
 ALAN = "Alan works in an office.", "He goes to a nearby park after work.", "The park is small."
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_put_there_and_its_control_deletes_others_of_like_length():
 def test_augmented_stories_end_with_a_sentence_for_the_bare_answer():
     left = only(lambda table: augment(truncate(table)), row(ALAN, "park", [1]))
     assert left.edit == "TS-R+Aug" and left.answer == UNKNOWN
-    assert left.story in [f"{ALAN[0]} {text.format('park')}" for text in WRITTEN]
+    assert left.story in [f"{ALAN[0]} {text.format('park')}" for text in mentions()["word"]]
     same = only(lambda table: augment(truncate(table)), row(ALAN, "no", [1], "yes/no"))
     assert (same.story, same.edit) == (ALAN[0], "TS-R+Aug")
     assert only(augment, row(ALAN, "office", [0])).edit == "OS-R+Aug"
@@ -183,7 +183,7 @@ def test_deletion_in_the_world(table):
 def test_an_augmented_sentence_says_the_answer_and_nothing_of_it(table):
     ts = truncate(table)
     bare, fluent = delete_rationale(ts), augment(ts, seed=3)
-    frames = [re.escape(text).replace(re.escape("{}"), r"(?:the )?(\w+)") for text in ABOUT + WRITTEN]
+    frames = [re.escape(text).replace(re.escape("{}"), r"(?:the )?(\w+)") for texts in mentions().values() for text in texts]
     changed = 0
     for one, two in zip(bare.itertuples(), fluent.itertuples()):
         if one.story == two.story:
@@ -262,9 +262,11 @@ def test_the_control_of_a_deletion_leaves_the_answer_and_is_as_short(table):
     both = gone.merge(other, on=["story_id", "turn"])
     assert len(both) > .9 * len(gone) and (both.sentences_x.map(len) == both.sentences_y.map(len)).all()
     assert abs(both.story_x.str.len() - both.story_y.str.len()).mean() < 12
+
+
 @pytest.mark.parametrize("how", ["negation", "value"])
 def test_an_edit_elsewhere_leaves_the_answer_and_its_rationale(table, how):
-    edited = story_changes.elsewhere(table, how, seed=9)
+    edited = story_changes.negate_elsewhere(table, how, seed=9)
     _consistent(edited)
     before = table.set_index(["story_id", "turn"]).loc[list(zip(edited.story_id, edited.turn))].reset_index()
     assert (edited.answer == before.answer).all() and (edited.story != before.story).all()

@@ -56,7 +56,7 @@ def readme(name: str) -> str:
         values["row"] = _biography_row(name)
     else:
         recipe = READERS[name]
-        values |= {"row": _reader_row(name), "recipe": recipe, "schemas": len(stories.SCHEMAS),
+        values |= {"row": _reader_row(name), "recipe": recipe, "schemas": len(stories.all_schemas()),
                    "begins_from": recipe.start or recipe.encoder}
     return WORDS[kind]["readme"].format_map(values)
 

@@ -1,4 +1,5 @@
-"""Files of others: where they are found, what is verified, and what a failed download leaves behind."""
+"""Files of others: where they are found, what is verified, and what a failed download leaves
+behind."""
 import hashlib
 import shutil
 import ssl
@@ -59,8 +60,10 @@ def address(tmp_path_factory):
     """Of a server with TLS, whose certificate is the only one trusted here."""
     if not shutil.which("openssl"):
         pytest.skip("no openssl, which makes the server's certificate")
-    key, certificate = (tmp_path_factory.mktemp("tls") / name for name in ("key.pem", "certificate.pem"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2",
+    key, certificate = (tmp_path_factory.mktemp("tls") / name
+                        for name in ("key.pem", "certificate.pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test",
+                    "-days", "2",
                     "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
                    check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -72,14 +75,17 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def registry(tmp_path, monkeypatch):
-    """Write a registry of one entry, "text", in a world with an empty cache and no PROBEBOOK_DATA."""
+    """Write a registry of one entry, "text", in a world with an empty cache and no
+    PROBEBOOK_DATA."""
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PROBEBOOK_DATA", raising=False)
     monkeypatch.setattr(room, "REGISTRY", tmp_path / "registry.yaml")
 
     def write(**fields):
-        entry = {"file": "folder/text.txt", "url": None, "source": "https://example.org", "how": "ask for it",
-                 "sha256": hashlib.sha256(GOOD).hexdigest(), "licence": "CC BY 4.0", "citation": "Author (2020), Title",
+        entry = {"file": "folder/text.txt", "url": None, "source": "https://example.org",
+                 "how": "ask for it",
+                 "sha256": hashlib.sha256(GOOD).hexdigest(), "licence": "CC BY 4.0",
+                 "citation": "Author (2020), Title",
                  "description": "a text"} | fields
         room.REGISTRY.write_text(yaml.safe_dump({"text": entry}), encoding="utf-8")
     return write
@@ -99,7 +105,8 @@ def _files(folder) -> list[str]:
 def test_download_is_verified_kept_and_cited_once(registry, address, tmp_path, capsys):
     registry(url=f"{address}/good")
     path = room.fetch("text")
-    assert path == tmp_path / "cache" / "data" / "folder" / "text.txt" and path.read_bytes() == GOOD
+    assert path == tmp_path / "cache" / "data" / "folder" / "text.txt"
+    assert path.read_bytes() == GOOD
     assert "CC BY 4.0 · Author (2020), Title" in capsys.readouterr().err
     registry(url="https://127.0.0.1:9/gone")                    # now from the cache, and quietly
     assert room.fetch("text") == path
@@ -110,22 +117,27 @@ def test_download_is_verified_kept_and_cited_once(registry, address, tmp_path, c
 def test_a_bad_download_never_counts(registry, address, tmp_path, page):
     registry(url=f"{address}/{page}")
     message = _refused()
-    assert f"{address}/{page}" in message and "text: " in message and "folder/text.txt under PROBEBOOK_DATA" in message
+    assert f"{address}/{page}" in message
+    assert "text: " in message
+    assert "folder/text.txt under PROBEBOOK_DATA" in message
     assert _files(tmp_path / "cache") == []
 
 
 @pytest.mark.parametrize(("fields", "says"), [
     ({"url": "http://127.0.0.1:9/text"}, "url should begin with https://"),
     ({"url": "ftp://example.org/text"}, "url should begin with https://"),
-    ({"url": "https://example.org/text", "sha256": None}, "a download needs a sha256"), ({"how": None}, "needs `how`")])
+    ({"url": "https://example.org/text", "sha256": None}, "a download needs a sha256"),
+    ({"how": None}, "needs `how`")])
 def test_a_download_without_tls_or_checksum_is_no_entry(registry, fields, says):
     registry(**fields)
-    assert says in _refused() and _refused().startswith("registry.yaml: text: ")
+    assert says in _refused()
+    assert _refused().startswith("registry.yaml: text: ")
 
 
 def test_a_registry_that_is_no_yaml_is_one_line(registry):
     registry()
-    room.REGISTRY.write_text(room.REGISTRY.read_text() + "  citation: Author (2020): Title: again\n", encoding="utf-8")
+    room.REGISTRY.write_text(room.REGISTRY.read_text()
+                             + "  citation: Author (2020): Title: again\n", encoding="utf-8")
     last = len(room.REGISTRY.read_text().splitlines())
     assert f"registry.yaml, line {last}: mapping values are not allowed here" in _refused()
 
@@ -136,7 +148,8 @@ def test_a_redirect_is_followed_under_tls_only(registry, address, tmp_path, monk
         monkeypatch.setattr(_Server, "elsewhere", {"/moved": "/again", "/again": f"{plain}/good"})
         monkeypatch.setattr(_Server, "asked", [])
         assert "leads to an address that is not https" in _refused()
-        assert _Server.asked == ["/moved", "/again"] and _files(tmp_path / "cache") == []
+        assert _Server.asked == ["/moved", "/again"]
+        assert _files(tmp_path / "cache") == []
     monkeypatch.setattr(_Server, "elsewhere", {"/moved": "/again", "/again": f"{address}/good"})
     assert room.fetch("text").read_bytes() == GOOD
 
@@ -144,7 +157,8 @@ def test_a_redirect_is_followed_under_tls_only(registry, address, tmp_path, monk
 def test_an_unknown_certificate_is_refused(registry, address, tmp_path, monkeypatch):
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     registry(url=f"{address}/good")
-    assert "cannot be reached (SSLError)" in _refused() and _files(tmp_path / "cache") == []
+    assert "cannot be reached (SSLError)" in _refused()
+    assert _files(tmp_path / "cache") == []
 
 
 def test_unknown_checksum_of_a_file_at_hand_is_said(registry, tmp_path, capsys):
@@ -152,7 +166,8 @@ def test_unknown_checksum_of_a_file_at_hand_is_said(registry, tmp_path, capsys):
     path = tmp_path / "cache" / "data" / "folder" / "text.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(GOOD)
-    assert room.fetch("text") == path and "not verified" in capsys.readouterr().err
+    assert room.fetch("text") == path
+    assert "not verified" in capsys.readouterr().err
 
 
 def test_unreachable(registry):
@@ -171,7 +186,8 @@ def test_own_folder_comes_first_and_needs_no_cache(registry, tmp_path, monkeypat
     assert room.fetch("text") == own
     assert "CC BY 4.0" in capsys.readouterr().err
     own.write_bytes(GOOD[:-1])
-    assert "wrong checksum" in _refused() and str(own) in _refused()
+    assert "wrong checksum" in _refused()
+    assert str(own) in _refused()
 
 
 def test_no_file_and_no_address_says_how(registry):
@@ -208,7 +224,11 @@ def test_unknown_name_and_broken_registry(registry):
 
 def test_shipped_registry_names_source_licence_and_citation():
     for name, entry in room.entries().items():
-        assert entry.file.endswith(name) and (entry.url or entry.how), name
-        assert entry.source.startswith("https://") and entry.licence and entry.citation and entry.description, name
+        assert entry.file.endswith(name), name
+        assert entry.url or entry.how, name
+        assert entry.source.startswith("https://"), name
+        assert entry.licence, name
+        assert entry.citation, name
+        assert entry.description, name
         assert entry.sha256 is None or len(bytes.fromhex(entry.sha256)) == 32, name
         assert entry.sha256 or not entry.url, name

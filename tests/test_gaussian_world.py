@@ -1,4 +1,5 @@
-"""Two Gaussian encoders: closed forms against scipy, against drawn items, and in the cases that need no computer."""
+"""Two Gaussian encoders: closed forms against scipy, against drawn items, and in the cases that
+need no computer."""
 import numpy as np
 import pytest
 import torch
@@ -15,16 +16,19 @@ def test_both_below_is_scipys_and_has_its_closed_forms():
         points = rng.normal(0, 1.5, (10, 2))
         expected = [multivariate_normal.cdf(p, cov=[[1, r], [r, 1]]) for p in points]
         assert both(*points.T, np.full(10, r)) == pytest.approx(expected, abs=1e-6)
-        assert float(both(0, 0, r)) == pytest.approx(.25 + np.arcsin(r) / (2 * np.pi), abs=1e-12)      # Sheppard 1899
+        # Sheppard 1899
+        assert float(both(0, 0, r)) == pytest.approx(.25 + np.arcsin(r) / (2 * np.pi), abs=1e-12)
     assert float(both(.7, -.2, 0)) == pytest.approx(norm.cdf(.7) * norm.cdf(-.2))
     assert float(both(1, 9, .5)) == pytest.approx(norm.cdf(1))
 
 
-@pytest.mark.parametrize("acc_a, acc_b, differ", [(.85, .8, .2), (.8, .8, .2), (.9, .6, .4), (.7, .75, .1)])
+@pytest.mark.parametrize("acc_a, acc_b, differ",
+                         [(.85, .8, .2), (.8, .8, .2), (.9, .6, .4), (.7, .75, .1)])
 def test_a_world_has_the_rates_that_were_asked_for(acc_a, acc_b, differ):
     world = World.of(acc_a, acc_b, differ)
     only_a, only_b = world.best()
-    assert only_a - only_b == pytest.approx(acc_a - acc_b) and only_a + only_b == pytest.approx(differ)
+    assert only_a - only_b == pytest.approx(acc_a - acc_b)
+    assert only_a + only_b == pytest.approx(differ)
     assert norm.cdf([world.margin_a, world.margin_b]) == pytest.approx([acc_a, acc_b])
 
 
@@ -36,7 +40,7 @@ def test_swapping_the_encoders_swaps_the_rates():
 def trained():
     world = World.of(.85, .75, .25)
     a, b, z = world.draw(300, 12, 5, seed=1)
-    z[:40] = 1                                                   # wrong labels: a bias that is not 0
+    z[:40] = 1  # wrong labels: a bias that is not 0
     return world, LinearProbe().fit(a, z), LinearProbe().fit(b, z)
 
 
@@ -58,7 +62,8 @@ def test_the_probe_along_the_first_coordinate_is_the_best_one(trained):
         best.weight[1, 0] = 3.
         first.append(best)
     assert world.rates(*first) == pytest.approx(world.best())
-    for learnt, other in ((probes[0], first[1]), (first[0], probes[1])):             # one of the two gets worse
+    # one of the two gets worse
+    for learnt, other in ((probes[0], first[1]), (first[0], probes[1])):
         only_a, only_b = world.rates(learnt, other)
         assert (only_a - only_b < .1) == (learnt is probes[0])
 
@@ -66,16 +71,20 @@ def test_the_probe_along_the_first_coordinate_is_the_best_one(trained):
 def test_draws_are_balanced_shared_as_said_and_repeat():
     world = World.of(.8, .8, .2)
     a, b, z = world.draw(40_000, 4, 6, seed=3)
-    assert a.shape == (40_000, 4) and b.shape == (40_000, 6) and int(z.sum()) == 20_000
+    assert a.shape == (40_000, 4)
+    assert b.shape == (40_000, 6)
+    assert int(z.sum()) == 20_000
     between = np.corrcoef(a.T, b.T)[:4, 4:]
     assert between[1:4, 1:4] == pytest.approx(np.eye(3) * world.shared, abs=.03)
     assert between[:, 4:] == pytest.approx(0, abs=.03)
     assert a.var(0)[1:].tolist() + b.var(0)[1:].tolist() == pytest.approx([1] * 8, abs=.05)
-    assert (a == world.draw(40_000, 4, 6, seed=3)[0]).all() and (a != world.draw(40_000, 4, 6, seed=4)[0]).any()
+    torch.testing.assert_close(world.draw(40_000, 4, 6, seed=3)[0], a, rtol=0, atol=0)
+    assert (a != world.draw(40_000, 4, 6, seed=4)[0]).any()
 
 
-@pytest.mark.parametrize("given, match", [((.85, .8, .01), "differ on 0.05"), ((.85, .8, .5), "to 0.3"),
-                                          ((1, .8, .2), "below 1"), ((.4, .8, .4), "at least .5")])
+@pytest.mark.parametrize("given, match", [
+    ((.85, .8, .01), "differ on 0.05"), ((.85, .8, .5), "to 0.3"), ((1, .8, .2), "below 1"),
+    ((.4, .8, .4), "at least .5")])
 def test_errors_are_one_line_that_says_what_would_be_right(given, match):
     with pytest.raises(UserError, match=match) as error:
         World.of(*given)

@@ -1,4 +1,5 @@
-"""The paper's raw outputs: what is read of made files of their form, and of the real ones; what is said of none."""
+"""The paper's raw outputs: what is read of made files of their form, and of the real ones; what is
+said of none."""
 import itertools
 import os
 
@@ -20,40 +21,51 @@ def folder(tmp_path, monkeypatch):
     texts = itertools.product(models, ["man", "client"], [0, 1], "fmn", [1901, 2016])
     rows = [(model, "P3" if model == "davinci" else None, "clerk", who, answer, g, year, i)
             for i, (model, who, answer, g, year) in enumerate(texts)]
-    columns = ["model", "prompt", "occupation", "participant_or_gender", "template_answer", "gender", "year"]
+    columns = ["model", "prompt", "occupation", "participant_or_gender", "template_answer",
+               "gender", "year"]
     table = pd.DataFrame(rows, columns=[*columns, "prob_pct_normalised"])
-    table.sample(frac=1, random_state=0).to_csv(tmp_path / "raw" / "winogender_long.csv.gz", index=False)
+    shuffled = table.sample(frac=1, random_state=0)
+    shuffled.to_csv(tmp_path / "raw" / "winogender_long.csv.gz", index=False)
     mgc = [("google_ul2", None, "time", w, g, p)
            for g in ("female", "male", "neutral") for w, p in (("1801", 1), ("1808", 2))]
-    mgc = pd.DataFrame(mgc, columns=["model", "prompt", "injected", "value", "gender", "mean_prob_pct"])
+    mgc = pd.DataFrame(mgc,
+                       columns=["model", "prompt", "injected", "value", "gender", "mean_prob_pct"])
     mgc.to_csv(tmp_path / "raw" / "mgc_long.csv", index=False)
     return tmp_path / "raw"
 
 
 def test_shares_one_row_a_text(folder):
     wide = released.shares("raw", "winogender")
-    assert wide.shape == (8, 6) and list(wide.index.unique("model")) == ["BERT-base", "GPT-3"]
-    assert wide.loc[("BERT-base", "", "clerk", "man", 0)].tolist() == [0, 1, 2, 3, 4, 5]         # f, m, n × 1901, 2016
+    assert wide.shape == (8, 6)
+    assert list(wide.index.unique("model")) == ["BERT-base", "GPT-3"]
+    # f, m, n × 1901, 2016
+    assert wide.loc[("BERT-base", "", "clerk", "man", 0)].tolist() == [0, 1, 2, 3, 4, 5]
     assert wide.loc[("GPT-3", "P3", "clerk", "other", 1), ("neutral", 2016)] == 47
-    told = dict(zip(wide.loc["BERT-base"].index, released.unspecified(wide.loc["BERT-base"].index)))
-    assert [told["", "clerk", who, t] for who in ("man", "other") for t in (0, 1)] == [True, False, True, True]
+    index = wide.loc["BERT-base"].index
+    unspecified = dict(zip(index, released.unspecified(index)))
+    found = [unspecified["", "clerk", who, t] for who in ("man", "other") for t in (0, 1)]
+    assert found == [True, False, True, True]
 
 
 def test_masses_are_in_the_files_order(folder):
     rows = released.masses("raw")
-    assert rows.w_index.tolist() == [0, 1] and rows.female.tolist() == rows.neutral.tolist() == [1, 2]
+    assert rows.w_index.tolist() == [0, 1]
+    assert rows.female.tolist() == rows.neutral.tolist() == [1, 2]
     assert rows.model.unique() == ["UL2-20B-gen"]
 
 
 def test_the_papers_own_metric_if_there(folder):
     assert released.processed("raw").empty
-    (folder / "processed" / "BERT-base_delta_stats.csv").write_text(",other_1,man_0\nclerk,4.35,0.0\n")
+    path = folder / "processed" / "BERT-base_delta_stats.csv"
+    path.write_text(",other_1,man_0\nclerk,4.35,0.0\n")
     found = released.processed("raw")
-    assert found.to_dict() == {("BERT-base", "clerk", "other", 1): 4.35, ("BERT-base", "clerk", "man", 0): 0}
+    assert found.to_dict() == {("BERT-base", "clerk", "other", 1): 4.35,
+                               ("BERT-base", "clerk", "man", 0): 0}
 
 
 def test_simplified_texts_that_say_a_gender_are_specified():
-    index = pd.MultiIndex.from_product([["female", "male", "unspecified"], [0]], names=["participant", "template"])
+    index = pd.MultiIndex.from_product([["female", "male", "unspecified"], [0]],
+                                       names=["participant", "template"])
     assert released.unspecified(index).tolist() == [False, False, True]
 
 
@@ -73,10 +85,12 @@ def test_a_missing_column_is_named(folder):
         released.shares("raw", "simplified")
 
 
-@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA")
+@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ,
+                    reason="needs real data: set PROBEBOOK_DATA")
 def test_accuracies_by_the_female_share_to_three_digits():
-    """From plain floats, rates rounded before their mean, as the paper rounds; and from exact decimals, not rounded:
-    the two BERTs differ, of which a metric of just .5 comes out above it by rounding noise."""
+    """From plain floats, rates rounded before their mean, as the paper rounds; and from exact
+    decimals, not rounded: the two BERTs differ, of which a metric of just .5 comes out above it by
+    rounding noise."""
     wide = released.shares("underspecification_raw", "winogender")
     plain = (wide["female", 2016] - wide["female", 1901]).abs()
     exact = audit.metrics(wide)["female"]
@@ -86,9 +100,13 @@ def test_accuracies_by_the_female_share_to_three_digits():
             tpr, tnr, balanced = scores(one, released.unspecified(one.index), .5)
             rounded = (np.floor(1000 * tpr + .5) + np.floor(1000 * tnr + .5)) / 2000
             found.setdefault(model, {})[name] = rounded if name == "plain" else balanced
-    assert {model: np.floor(1000 * f["plain"] + .5 + 1e-9) / 1000 for model, f in found.items()} == {
-        "BERT-base": .673, "BERT-large": .728, "RoBERTa-base": .824, "RoBERTa-large": .904, "BART-base": .679,
-        "BART-large": .671, "UL2-20B-gen": .679, "Flan-UL2-20B": .846, "GPT-3": .559, "GPT-3.5-SFT": .906,
+    assert {model: np.floor(1000 * f["plain"] + .5
+                            + 1e-9) / 1000 for model, f in found.items()} == {
+        "BERT-base": .673, "BERT-large": .728, "RoBERTa-base": .824, "RoBERTa-large": .904,
+        "BART-base": .679,
+        "BART-large": .671, "UL2-20B-gen": .679, "Flan-UL2-20B": .846, "GPT-3": .559,
+        "GPT-3.5-SFT": .906,
         "GPT-3.5-RLHF": .732}
-    assert {model: round(f["exact"], 4) for model, f in found.items() if abs(f["exact"] - f["plain"]) > 6e-4} == {
+    assert {model: round(f["exact"], 4) for model, f in found.items()
+            if abs(f["exact"] - f["plain"]) > 6e-4} == {
         "BERT-base": .6708, "BERT-large": .7264}

@@ -22,9 +22,11 @@ def test_the_challenge_has_3000_texts_60_for_each_time_and_place():
     times, places = mgc.texts("time"), mgc.texts("place")
     assert (len(times), len(places)) == (1800, 1200)
     both = pd.concat([times, places])
-    assert both.text.is_unique and (both.groupby("w").size() == 60).all()
+    assert both.text.is_unique
+    assert (both.groupby("w").size() == 60).all()
     assert times.w.unique()[[0, 1, 13, 14, -1]].tolist() == ["1801", "1808", "1897", "1904", "2016"]
-    assert times.text.iloc[0] == "In 1801, [MASK] was a child." and places.w_index.max() == 19
+    assert times.text.iloc[0] == "In 1801, [MASK] was a child."
+    assert places.w_index.max() == 19
     with pytest.raises(UserError, match="time or place"):
         mgc.texts("space")
 
@@ -32,20 +34,26 @@ def test_the_challenge_has_3000_texts_60_for_each_time_and_place():
 @pytest.mark.skipif(not data_at_hand(), reason="no Winogender at hand")
 def test_480_texts_of_which_120_are_well_specified():
     texts = winogender.extended()
-    assert len(texts) == 480 and texts.text.is_unique and texts.well_specified.sum() == 120
-    assert (texts.text.str.count(r"\[MASK\]") == 1).all() and not texts.text.str.contains(r"\$").any()
+    assert len(texts) == 480
+    assert texts.text.is_unique
+    assert texts.well_specified.sum() == 120
+    assert (texts.text.str.count(r"\[MASK\]") == 1).all()
+    assert not texts.text.str.contains(r"\$").any()
     doctor = texts[texts.occupation == "doctor"].set_index(["participant", "coreferent"]).text
-    assert doctor["someone", "occupation"] == "The doctor told someone that [MASK] would be on vacation next week."
+    someone = "The doctor told someone that [MASK] would be on vacation next week."
+    assert doctor["someone", "occupation"] == someone
     told = "The doctor told the woman that [MASK] would be at risk without the vaccination."
     assert doctor["woman", "participant"] == told
 
 
-@pytest.mark.skipif(not data_at_hand("winogender/all_sentences.tsv"), reason="no Winogender at hand")
+@pytest.mark.skipif(not data_at_hand("winogender/all_sentences.tsv"),
+                    reason="no Winogender at hand")
 def test_texts_with_someone_and_with_the_other_are_winogenders_own():
     """Their male versions: the pronoun is he, his or him, which changes no other word."""
     import os
 
-    own = pd.read_csv(os.path.join(os.environ["PROBEBOOK_DATA"], "winogender/all_sentences.tsv"), sep="\t", index_col=0)
+    own = pd.read_csv(os.path.join(os.environ["PROBEBOOK_DATA"], "winogender/all_sentences.tsv"),
+                      sep="\t", index_col=0)
     found = winogender.extended().query("participant not in ('man', 'woman')")
     for text, occupation, participant, coreferent, _ in found.itertuples(index=False):
         answer = winogender.COREFERENT.index(coreferent)
@@ -59,7 +67,9 @@ def test_the_registry_knows_the_schemas():
 
 def test_simplified_texts_have_one_person_and_three_versions():
     texts = winogender.simplified()
-    assert texts.occupation.nunique() >= 48 and len(texts) == 3 * texts.occupation.nunique() and texts.text.is_unique
+    assert texts.occupation.nunique() >= 48
+    assert len(texts) == 3 * texts.occupation.nunique()
+    assert texts.text.is_unique
     assert texts.well_specified.mean() == pytest.approx(2 / 3)
     plain = texts.text.str.replace(r"\b(female|male) ", "", regex=True)
     assert plain.nunique() == texts.occupation.nunique()
@@ -76,13 +86,15 @@ def test_the_corpus_has_the_share_that_its_selection_gives(s):
                 here = part.t.between(low, low + .25).to_numpy()
                 error = 4 * np.sqrt(expected[here].mean() / here.sum())
                 assert abs(hit[here].mean() - expected[here].mean()) < error, (kind, gender, low)
-    assert np.allclose(sum(biographies.share(table.t, s, gender) for gender in biographies.GENDERS), 1)
-    assert biographies.share(np.array([0, 1]), s).tolist() == pytest.approx([.45 - .45 * s, .45 + .45 * s])
+    shares = sum(biographies.share(table.t, s, gender) for gender in biographies.GENDERS)
+    np.testing.assert_allclose(shares, 1, rtol=1e-5)
+    assert biographies.share(np.array([0, 1]),
+                             s).tolist() == pytest.approx([.45 - .45 * s, .45 + .45 * s])
 
 
 def test_ranks_are_the_t_of_the_texts():
     table = biographies.generate(500, .5, seed=4)
-    assert np.array_equal(biographies.ranks(table.w), table.t)
+    np.testing.assert_array_equal(biographies.ranks(table.w), table.t)
     assert biographies.ranks(["1801", "2016", "Afghanistan", "Iceland"]).tolist() == [0, 1, 0, 1]
     with pytest.raises(UserError, match="'1800': a year from 1801 to 2016"):
         biographies.ranks(["1900", "1800"])
@@ -112,9 +124,10 @@ def test_only_specified_texts_name_the_gender_elsewhere():
         here = table[table.gender == gender]
         rest = here.masked.str.lower()
         assert rest[here.specified].str.contains(rf"\b(?:{own})\b").all()
-        assert not rest.str.contains(r"\b(?:she|he|her|his|their|they)\b")[here.form == "alone"].any()
-        assert not rest.str.contains(rf"\b(?:{'|'.join(nouns.values())})\b")[here.form == "alone"].any()
-    job = table[table.form == "occupation"]                              # the other person's gender says nothing
+        alone = rest[here.form == "alone"]
+        assert not alone.str.contains(r"\b(?:she|he|her|his|their|they)\b").any()
+        assert not alone.str.contains(rf"\b(?:{'|'.join(nouns.values())})\b").any()
+    job = table[table.form == "occupation"]  # the other person's gender says nothing
     told = job.masked.str.extract(r"told the (woman|man)")[0].dropna()
     female = (job.gender[told.index] == "female")
     assert abs(female[told == "woman"].mean() - female[told == "man"].mean()) < .15

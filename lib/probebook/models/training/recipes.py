@@ -96,7 +96,7 @@ def told(regime: str, n: int = 3_000) -> pd.DataFrame:
 
 
 def by_regime(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R") -> tuple[Reader, pd.DataFrame]:
-    """The recipe and the rows with which a regime trains on a table of whole stories (`story_versions.training`).
+    """The recipe and the rows with which a regime trains on a table of whole stories (`stories.versions.training`).
 
     "ot-matched" sees the stories of OT as often as it takes for as many updates as IBT has."""
     if regime == "ot-matched":

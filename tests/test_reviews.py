@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.corpora.cebab import ASPECTS, VALUES
+from probebook.corpora.words import phrase_table
 
-PHRASES = reviews.phrasebook()
+PHRASES = phrase_table("reviews")
 POLAR = [*itertools.product(ASPECTS, ["Positive", "Negative"])]
 
 
@@ -26,9 +27,9 @@ def table():
 
 
 def _patterns(aspect: str, value: str) -> list[str]:
-    predicates = {words.format(was=was) for words in PHRASES.predicates[aspect][value]
+    predicates = {words.format(was=was) for words in PHRASES["predicates"][aspect][value]
                   for was in ("was", "were")}
-    return [*predicates, *PHRASES.clauses[aspect][value]]
+    return [*predicates, *PHRASES["clauses"][aspect][value]]
 
 
 def _texts(table: pd.DataFrame) -> pd.DataFrame:
@@ -41,18 +42,19 @@ def _texts(table: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize("aspect, value", POLAR)
 def test_phrasings(aspect, value):
     """Forty different ways besides the choice of a subject, none of them in two lists."""
-    own = [*PHRASES.predicates[aspect][value], *PHRASES.clauses[aspect][value]]
+    own = [*PHRASES["predicates"][aspect][value], *PHRASES["clauses"][aspect][value]]
     assert len(set(own)) == len(own) >= 40
     for other in POLAR:
         if other != (aspect, value):
-            assert not set(own) & {*PHRASES.predicates[other[0]][other[1]],
-                                   *PHRASES.clauses[other[0]][other[1]]}
-    openers = {words.split()[0] for words in PHRASES.clauses[aspect][value]}
+            assert not set(own) & {*PHRASES["predicates"][other[0]][other[1]],
+                                   *PHRASES["clauses"][other[0]][other[1]]}
+    openers = {words.split()[0] for words in PHRASES["clauses"][aspect][value]}
     assert len(openers) >= 9, "the whole clauses begin alike"
 
 
 def test_phrases_are_clauses():
-    everything = [*PHRASES.openings, *PHRASES.fillers, *PHRASES.remarks[1], *PHRASES.remarks[-1]]
+    everything = [*PHRASES["openings"], *PHRASES["fillers"]]
+    everything += PHRASES["remarks"]["good"] + PHRASES["remarks"]["bad"]
     for aspect, value in POLAR:
         everything += _patterns(aspect, value)
     for words in everything:
@@ -64,8 +66,8 @@ def test_phrases_are_clauses():
 def test_readable_sentences(table):
     """Capitals and full stops, agreement of subject and verb, no clause twice in a text, no empty
     text."""
-    plural = {noun for _, nouns in PHRASES.subjects.values() for noun in nouns}
-    singular = {noun for nouns, _ in PHRASES.subjects.values() for noun in nouns}
+    singular, plural = ({noun for row in PHRASES["subjects"].values() for noun in row[number]}
+                        for number in ("singular", "plural"))
     for text in _texts(table).description:
         assert re.fullmatch(r"([A-Z][^.]+\.)( [A-Z][^.]+\.)*", text), text
         clauses = re.split(r"\. |, (?:and also|and besides,|and|but|yet|while|although) ",
@@ -111,14 +113,15 @@ def test_rewritten_clauses_stay_in_place_and_often_keep_their_subject(table):
     %."""
     texts = _texts(table).set_index("id")
     whole = "; ".join(clause for aspect, value in POLAR
-                      for clause in PHRASES.clauses[aspect][value])
+                      for clause in PHRASES["clauses"][aspect][value])
     kept = []
     for row in texts[texts.edit_type.notna()].itertuples():
         original = texts.loc[f"{row.original_id}_000000"]
         values = {original[f"{row.edit_type}_aspect_majority"], row.edit_goal}
         if values == {"Positive", "Negative"}:
             assert row.description.count(".") == original.description.count(".")
-            nouns = [rf"\b{noun} " for pack in PHRASES.subjects[row.edit_type] for noun in pack
+            subjects = PHRASES["subjects"][row.edit_type]
+            nouns = [rf"\b{noun} " for noun in subjects["singular"] + subjects["plural"]
                      if noun not in whole]
             before, after = (Counter(noun for noun in nouns for _ in re.findall(noun, text.lower()))
                              for text in (original.description, row.description))

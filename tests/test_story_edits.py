@@ -15,13 +15,14 @@ from probebook.corpora.stories.edits import (
     augment,
     delete_other,
     delete_rationale,
-    mentions,
     truncate,
 )
 from probebook.corpora.stories.facts import UNKNOWN, entails, sentence
 from probebook.corpora.stories.schemas import all_schemas, words
+from probebook.corpora.words import phrases, word_table
 
 SCHEMAS, VALUES = all_schemas(), words()
+MENTIONS = {kind: phrases(text) for kind, text in word_table("stories")["mentions"].items()}
 ALAN = "Alan works in an office.", "He goes to a nearby park after work.", "The park is small."
 
 
@@ -130,7 +131,7 @@ def test_augmented_stories_end_with_a_sentence_for_the_bare_answer():
     left = only(lambda table: augment(truncate(table)), row(ALAN, "park", [1]))
     assert left.edit == "TS-R+Aug"
     assert left.answer == UNKNOWN
-    assert left.story in [f"{ALAN[0]} {text.format('park')}" for text in mentions()["word"]]
+    assert left.story in [f"{ALAN[0]} {text.format('park')}" for text in MENTIONS["word"]]
     same = only(lambda table: augment(truncate(table)), row(ALAN, "no", [1], "yes/no"))
     assert (same.story, same.edit) == (ALAN[0], "TS-R+Aug")
     assert only(augment, row(ALAN, "office", [0])).edit == "OS-R+Aug"
@@ -215,7 +216,7 @@ def test_deletion_in_the_world(table):
 def test_an_augmented_sentence_says_the_answer_and_nothing_of_it(table):
     ts = truncate(table)
     bare, fluent = delete_rationale(ts), augment(ts, seed=3)
-    sentences = [text for texts in mentions().values() for text in texts]
+    sentences = [text for texts in MENTIONS.values() for text in texts]
     frames = [re.escape(text).replace(re.escape("{}"), r"(?:the )?(\w+)") for text in sentences]
     changed = 0
     for one, two in zip(bare.itertuples(), fluent.itertuples()):

@@ -38,10 +38,7 @@ _UP_TO = np.cumsum([*FORMS.values()]) / sum(FORMS.values())
 
 
 def keep(gender: ArrayLike, t: ArrayLike, s: float) -> np.ndarray:
-    """P(S = 1 | G, W) for gender 0, 1, 2 (its place in GENDERS), t and strength s in [0, 1].
-
-    UserError for another strength.
-    """
+    """P(S = 1 | G, W) for gender 0, 1, 2 (its place in GENDERS), t and strength s in [0, 1]."""
     if not 0 <= s <= 1:
         raise UserError(f"s = {s}: a strength of selection between 0 and 1")
     return .5 + s * np.array([1, -1, 0])[np.asarray(gender)] * (np.asarray(t) - .5)

@@ -1,7 +1,4 @@
-"""Two Gaussian encoders of which everything is known.
-
-That is: the accuracies of linear probes, and the shares of items on which two of them differ.
-"""
+"""Two Gaussian encoders, for which accuracies of linear probes and their differences are known."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""The Masked Gender Challenge: texts about nobody in particular, at a time or place.
-
-McMilin, § 4.1 and appendix D.
-"""
+"""The Masked Gender Challenge: texts on nobody at a time or place (McMilin, § 4.1, appendix D)."""
 from __future__ import annotations
 
 from itertools import product

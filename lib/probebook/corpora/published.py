@@ -7,10 +7,7 @@ from probebook.base import DATA, UserError
 
 
 def published(name: str) -> pd.DataFrame:
-    """A table of published figures, e.g. "causal_probing_table3". UserError for an unknown name.
-
-    Its column `source` cites paper and table.
-    """
+    """A table of published figures, e.g. "causal_probing_table3"; `source` cites the table."""
     path = DATA / "published" / f"{name}.csv"
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv")))

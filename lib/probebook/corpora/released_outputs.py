@@ -75,10 +75,7 @@ def shares(folder: str, texts: str) -> pd.DataFrame:
 
 
 def unspecified(index: pd.MultiIndex) -> np.ndarray:
-    """Whether each text of `shares` is unspecified, bool [n].
-
-    It is specified if a man or a woman is meant, or if it says female or male.
-    """
+    """Whether a text of `shares` neither means a man or woman nor says male or female, bool [n]."""
     participant, template = (index.get_level_values(name) for name in ("participant", "template"))
     meant = participant.isin(["man", "woman"]) & (template == 1)
     return ~np.asarray(meant | participant.isin(["female", "male"]))

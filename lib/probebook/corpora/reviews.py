@@ -3,14 +3,14 @@
 A visit has a quality q ~ N(0, 1). It is the common cause of what is said of the four aspects and of
 a remark on the whole visit (its mood). Labels and mood alone decide the rating: a score is the sum
 of their effects and of interactions, and the stars follow an ordered logit, P(stars ≤ j) = σ((j + ½
-− score)/SCALE). Everything that decides stands in the text.
+− score)/SCALE). Everything that decides
+stands in the text. The phrases are in `data/corpora/reviews.yaml`.
 """
 from __future__ import annotations
 
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, SPLITS, VALUES
-from probebook.corpora.words import phrases, word_table
+from probebook.corpora.words import phrase_table
 
 BASE, SCALE = 3.2, .3                           # in stars, as are the effects of each of VALUES:
 EFFECTS = {"food": [-1.0, .9, 0], "service": [-.7, .5, 0], "ambiance": [-.5, .5, 0],
@@ -34,41 +34,6 @@ CONFOUNDING = 1.2                               # log-odds of Positive per unit 
 EDITED = .71                                    # share of an original's eight possible edits
 HELD_OUT = .118                                 # share of the originals in dev, and in test
 TRAIN, EXCLUSIVE, OBSERVATIONAL, DEV, TEST = SPLITS
-
-
-@dataclass(frozen=True)
-class Phrasebook:
-    """What guests say (`data/corpora/reviews.yaml`).
-
-    subjects: aspect → singular ones, plural ones
-    predicates, clauses: aspect → value → phrases; {was} in a predicate agrees with the subject
-    remarks: mood (1, −1) → clauses on the whole visit
-    alike, unlike: words between two clauses of the same value, and of different values
-    """
-    subjects: dict[str, tuple[list[str], list[str]]]
-    predicates: dict[str, dict[str, list[str]]]
-    clauses: dict[str, dict[str, list[str]]]
-    remarks: dict[int, list[str]]
-    openings: list[str]
-    fillers: list[str]
-    alike: list[str]
-    unlike: list[str]
-
-
-@cache
-def phrasebook() -> Phrasebook:
-    """All phrases of the generator."""
-    table = word_table("reviews")
-
-    def by_value(name: str) -> dict[str, dict[str, list[str]]]:
-        return {aspect: {value: phrases(text) for value, text in row.items()}
-                for aspect, row in table[name].items()}
-
-    subjects = {aspect: (phrases(row["singular"]), phrases(row["plural"]))
-                for aspect, row in table["subjects"].items()}
-    remarks = {mood: phrases(table["remarks"][name]) for mood, name in ((1, "good"), (-1, "bad"))}
-    others = [phrases(table[name]) for name in ("openings", "fillers", "alike", "unlike")]
-    return Phrasebook(subjects, by_value("predicates"), by_value("clauses"), remarks, *others)
 
 
 @dataclass(frozen=True)
@@ -201,11 +166,11 @@ def _original(rng: random.Random, quality: float, mood: int) -> _Review:
         values[aspect] = value if rng.random() < MENTIONED[aspect] else "unknown"
     clauses = {aspect: _statement(rng, aspect, value) for aspect, value in values.items()}
     few = sum(map(bool, clauses.values())) < 2      # an edit may drop a clause, not the whole text
-    book = phrasebook()
-    before = [rng.choice(book.openings)] if few or rng.random() < .4 else []
-    after = [rng.choice(book.remarks[mood])] if mood else []
+    book = phrase_table("reviews")
+    before = [rng.choice(book["openings"])] if few or rng.random() < .4 else []
+    after = [rng.choice(book["remarks"]["good" if mood > 0 else "bad"])] if mood else []
     if rng.random() < .3:
-        rng.choice([before, after]).append(rng.choice(book.fillers))
+        rng.choice([before, after]).append(rng.choice(book["fillers"]))
     return _Review(values, clauses, tuple(before), tuple(after))
 
 
@@ -222,19 +187,20 @@ def _statement(rng: random.Random, aspect: str, value: str) -> tuple[_Clause, ..
 def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None = None,
             subject: str = "") -> _Clause:
     """A clause with `subject`, else with any or none; other words and subject than in `first`."""
-    book = phrasebook()
+    book = phrase_table("reviews")
     first_subject, first_words = (first.subject, first.words) if first else ("", "")
-    singular, plural = book.subjects[aspect]
+    singular, plural = (book["subjects"][aspect][number] for number in ("singular", "plural"))
     if subject or rng.random() < .5:
         others = [noun for noun in singular + plural if noun != first_subject]
         subject = subject or rng.choice(others)
         was = "were" if subject in plural else "was"
-        choices = [words.format(was=was) for words in book.predicates[aspect][value]]
+        choices = [words.format(was=was) for words in book["predicates"][aspect][value]]
     else:
-        choices = book.clauses[aspect][value]
+        choices = book["clauses"][aspect][value]
     words = rng.choice([choice for choice in choices if choice != first_words])
     joins = rng.random() < .45
-    return _Clause(subject, words, joins, rng.choice(book.alike), rng.choice(book.unlike))
+    like, unlike = rng.choice(book["alike"]), rng.choice(book["unlike"])
+    return _Clause(subject, words, joins, like, unlike)
 
 
 def _edit(rng: random.Random, review: _Review, aspect: str, value: str) -> _Review:

@@ -5,14 +5,8 @@ row is selected, S = 1, if T := W + G + τ N > θ α. In the paper α = 10, θ =
 well-specified task, γ = 0 the unspecified one. Everything is linear in normals, so the covariances
 after selection are those of a truncated normal: they can be simulated, and computed exactly.
 
-The functions share these settings:
-
-- `alpha`: α, above 0
-- `gamma`: γ
-- `threshold`: θ, in units of alpha
-- `noise`: τ, at least 0
-
-UserError for others.
+Settings: `alpha` is α, above 0; `gamma` is γ; `threshold` is θ, in units of alpha; `noise` is τ, at
+least 0. UserError for others.
 """
 from __future__ import annotations
 
@@ -53,11 +47,7 @@ def simulate(n: int, alpha: float = 10, gamma: float = 1, threshold: float = 2, 
 
 
 class World(NamedTuple):
-    """The exact world.
-
-    `kept` = P(S = 1); `before` and `after` selection: covariances [4, 4] of w, g, x, y.
-    """
-
+    """P(S = 1), and the covariances [4, 4] of w, g, x, y before and after selection."""
     kept: float
     before: np.ndarray
     after: np.ndarray

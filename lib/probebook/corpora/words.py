@@ -14,6 +14,17 @@ def word_table(name: str) -> dict[str, Any]:
     return read_yaml(DATA / "corpora" / f"{name}.yaml")
 
 
+@cache
+def phrase_table(name: str) -> dict[str, Any]:
+    """The word table with every text split into its phrases."""
+    def split(entry: str | dict[str, Any]) -> Any:
+        if isinstance(entry, str):
+            return phrases(entry)
+        return {key: split(value) for key, value in entry.items()}
+
+    return split(word_table(name))
+
+
 def phrases(text: str) -> list[str]:
     """The phrases of an entry: one a line, or separated by semicolons."""
     return [phrase.strip() for phrase in re.split("[;\n]", text) if phrase.strip()]

@@ -20,6 +20,7 @@ from probebook.corpora.words import phrases, word_table
 SHORTEST, LONGEST = 5, 28                               # words
 _PAIR = re.compile(r"\[(\w+)\|(\w+)\]")
 _PARTS = {"m": "manners", "p": "places", "t": "times", "u": "purposes", "s": "circumstances"}
+_SLOTS = {"acts": "mptu", "states": "t", "moves": "mtu"}            # parts that may follow a verb
 
 
 class Verb(NamedTuple):
@@ -36,6 +37,7 @@ class Phrasebook:
 
     pronouns: subject → role ("he", "him", "my") → form
     persons: pronoun → nouns
+    verbs: letters of the parts that may follow, verb of a person
     things: subjects ("+" marks a plural), verbs
     parts: letter of `_PARTS` → phrases
     reactions: second clauses about the subject of the first
@@ -44,18 +46,11 @@ class Phrasebook:
     persons: dict[str, list[str]]
     adjectives: list[str]
     adverbs: list[str]
-    acts: list[Verb]
-    states: list[Verb]
-    moves: list[Verb]
+    verbs: list[tuple[str, Verb]]
     things: list[tuple[list[str], list[Verb]]]
     parts: dict[str, list[str]]
     reactions: list[str]
     openings: list[str]
-
-    @property
-    def verbs(self) -> list[Verb]:
-        """The verbs of persons."""
-        return self.acts + self.states + self.moves
 
 
 @cache
@@ -66,9 +61,9 @@ def phrasebook() -> Phrasebook:
                 for name, forms in table["pronouns"].items()}
     persons = {pronoun: nouns.split() for pronoun, nouns in table["persons"].items()}
     parts = {letter: phrases(table[name]) for letter, name in _PARTS.items()}
+    verbs = [(slots, verb) for name, slots in _SLOTS.items() for verb in _verbs(table[name])]
     return Phrasebook(pronouns, persons, table["adjectives"].split(), table["adverbs"].split(),
-                      *(_verbs(table[name]) for name in ("acts", "states", "moves")),
-                      _things(table["things"]), parts, phrases(table["reactions"]),
+                      verbs, _things(table["things"]), parts, phrases(table["reactions"]),
                       phrases(table["openings"]))
 
 
@@ -86,14 +81,6 @@ def _things(text: str) -> list[tuple[list[str], list[Verb]]]:
         verbs = [phrase.split(maxsplit=3) for phrase in phrases(predicates)]
         things.append((phrases(subjects), [Verb(*forms[:3], forms[3:]) for forms in verbs]))
     return things
-
-
-@cache
-def _verbs_with_parts() -> list[tuple[str, Verb]]:
-    """The letters of the parts that may follow a verb of a person, and the verb."""
-    book = phrasebook()
-    slots = (("mptu", book.acts), ("t", book.states), ("mtu", book.moves))
-    return [(letters, verb) for letters, verbs in slots for verb in verbs]
 
 
 def generate(n: int, seed: int = 0) -> list[str]:
@@ -143,7 +130,7 @@ def _clause(rng: random.Random, past: bool, length: int, pronoun: str | None,
         text = " ".join([subject.lstrip("+"), verb.past if past else present, *verb.complements])
         return _extend(rng, text, past, length, None, "t" + last), None
     subject, pronoun = (pronoun, pronoun) if pronoun else _subject(rng)
-    slots, verb = rng.choice(_verbs_with_parts())
+    slots, verb = rng.choice(book.verbs)
     present = verb.third if pronoun in ("he", "she") else verb.base
     form = verb.past if past else present
     if rng.random() < .06:

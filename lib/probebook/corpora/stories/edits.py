@@ -21,12 +21,6 @@ from probebook.corpora.words import phrases, word_table
 NEEDED = ("story", "answer", "start", "end", "rationale", "sentences", "edit")
 
 
-def mentions() -> dict[str, list[str]]:
-    """Sentences that contain an answer and state nothing: as a "noun phrase", or as a "word"."""
-    table = word_table("stories")["mentions"]
-    return {kind: phrases(text) for kind, text in table.items()}
-
-
 def truncate(table: pd.DataFrame) -> pd.DataFrame:
     """TS of an OS table: the story up to the last sentence of the rationale, or all of it without
     one."""
@@ -94,7 +88,8 @@ def augment(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
             if "query" in row:
                 kind = all_schemas()[row["query"].schema].roles[row["query"].asks]
             is_noun_phrase = kind in articles()
-            text = rng.choice(mentions()["noun phrase" if is_noun_phrase else "word"])
+            mentions = word_table("stories")["mentions"]
+            text = rng.choice(phrases(mentions["noun phrase" if is_noun_phrase else "word"]))
             row = _append(row, text.format(articles().get(kind, "") + answer))
         rows.append(row | {"edit": row["edit"] + "+Aug"})
     return pd.DataFrame(rows, columns=table.columns)

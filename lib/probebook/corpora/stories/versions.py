@@ -1,7 +1,4 @@
-"""Stories under interventions, and the versions that each regime of training reads.
-
-Chaturvedi et al., § 5.1.
-"""
+"""Stories under interventions, and the rows of each training regime (Chaturvedi et al., § 5.1)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,26 +6,20 @@ from collections.abc import Sequence
 import pandas as pd
 
 from probebook.base import UserError
+from probebook.corpora.stories import edits
 from probebook.corpora.stories.changes import negate
-from probebook.corpora.stories.edits import (
-    append_answer,
-    augment,
-    delete_other,
-    delete_rationale,
-    truncate,
-)
 
 VERSIONS = {
     "OS": lambda table: table,
-    "TS": truncate,
-    "TS-R": lambda table: delete_rationale(truncate(table)),
-    "OS-R": delete_rationale,
-    "TS-R+Aug": lambda table: augment(truncate(table)),
-    "OS-R+Aug": augment,
-    "OS-R0": lambda table: delete_rationale(table, put=False),
-    "OS-D": delete_other,
-    "OS+answer": append_answer,
-    "TS+answer": lambda table: append_answer(truncate(table))}
+    "TS": edits.truncate,
+    "TS-R": lambda table: edits.delete_rationale(edits.truncate(table)),
+    "OS-R": edits.delete_rationale,
+    "TS-R+Aug": lambda table: edits.augment(edits.truncate(table)),
+    "OS-R+Aug": edits.augment,
+    "OS-R0": lambda table: edits.delete_rationale(table, put=False),
+    "OS-D": edits.delete_other,
+    "OS+answer": edits.append_answer,
+    "TS+answer": lambda table: edits.append_answer(edits.truncate(table))}
 NEGATED = ("negation", "value")         # the kinds that "ibt-negated" reads; others are held out
 REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-answered": ("OS",), "ot-unknown": ("OS",),
            "ibt": ("OS", "TS", "TS-R"), "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}

@@ -22,7 +22,6 @@ from torch.nn import functional as F
 
 from probebook.base import DATA
 from probebook.corpora import stories
-from probebook.models import readers as qa
 from probebook.models.readers import Network, Reader, windows
 
 TABLE = DATA / "records" / "benchmarks" / "readers.csv"
@@ -36,7 +35,7 @@ def held_out_loss(net: Network, asked: Any, want: Any) -> float:
     with torch.inference_mode():
         for rows in asked.batches(4_096):
             batch = net.batch(asked, rows)
-            loss = net.heads.loss(net(batch)[1], batch, qa._rows(want, rows, batch))
+            loss = net.heads.loss(net(batch)[1], batch, windows.batch_targets(want, rows, batch))
             total, count = total + len(rows) * float(loss), count + len(rows)
     return total / count
 
@@ -66,7 +65,7 @@ def plain(net: Network, asked: Any, want: Any, size: int, width: int) -> None:
                     batch[key] = F.pad(value, missing, value=asked.pad if key == "ids" else 0)
         with mock.patch("torch.autocast", lambda *a, **k: nullcontext()):
             out = net(batch)[1]
-        net.heads.loss(out, batch, qa._rows(want, rows, batch)).backward()
+        net.heads.loss(out, batch, windows.batch_targets(want, rows, batch)).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -83,10 +82,10 @@ def main(n: int = 600) -> None:
                                     RECIPE.stride) for examples in (table, held))
         want, wanted = windows.targets(table, asked), windows.targets(held, other)
         tokens = sum(len(ids) for ids in asked.ids)
-        sizes = sizes or -(-len(asked.ids) // len(RECIPE.order(asked)))
+        sizes = sizes or -(-len(asked.ids) // len(RECIPE.batches(asked)))
         start = time.process_time()
         if way == "token budget":
-            RECIPE._train(net, asked, want, f"benchmark {time.time()}", 10**9)
+            RECIPE._train(net, asked, want, ["benchmark", time.time()], 10**9)
         else:
             plain(net, asked, want, sizes, RECIPE.max_length if way.endswith("window") else 0)
         seconds = time.process_time() - start

@@ -12,7 +12,7 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.models import classifier
 from probebook.models.classifier import Classifier, labels, shorten
-from probebook.models.training.finetune import LSTM, Head, Trainer, seeded, train_head
+from probebook.models.training.finetune import LSTM, Head, Trainer, torch_seed, train_head
 from probebook.models.training.text import SPECIAL
 
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}
@@ -114,10 +114,10 @@ def test_a_text_is_embedded_once_whatever_it_is_asked_with(encoders, monkeypatch
 
 
 def test_the_head_is_differentiable_in_the_state():
-    head, h = Head.drawn(6, 3, 0), torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+    head, h = Head.initial(6, 3, 0), torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda h: Head(*(20 * t for t in head.tensors().values()))(h), h)
     net = head.net(.5).eval()
-    assert torch.allclose(net(h.float()), head(h.float())) and torch.equal(Head.of(net).dense, head.dense)
+    assert torch.allclose(net(h.float()), head(h.float())) and torch.equal(Head.from_module(net).dense, head.dense)
 
 
 def test_the_same_fit_gives_the_same_numbers_and_another_seed_others(encoders, monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_long_texts_are_cut_and_short_ones_are_left(encoders):
     cut = shorten([long, short], body, 16)
     assert cut[1] == short and long.startswith(cut[0]) and len(body.tokenizer(cut[0])["input_ids"]) == 16
     recipe = Classifier("aspect", encoders["bert"], max_length=16)
-    asked = recipe.asked([long], body)
+    asked = recipe.aspect_texts([long], body)
     assert all(len(body.tokenizer(text)["input_ids"]) <= 16 and text.endswith(a) for text, a in zip(asked, ASPECTS))
 
 
@@ -209,7 +209,7 @@ def test_a_head_trained_alone_fits_what_a_head_can_and_zero_epochs_are_no_traini
     g = torch.Generator().manual_seed(0)
     z = torch.randint(3, (300,), generator=g)
     h = torch.randn(3, 8, generator=g)[z] + .3 * torch.randn(300, 8, generator=g)
-    start = Head.drawn(8, 3, 0)
+    start = Head.initial(8, 3, 0)
     assert train_head(h, z, start, 0, 32, 1e-2, 0) is start
     trained = train_head(h, z, start, 20, 32, 1e-2, 0)
     assert (trained(h).argmax(1) == z).double().mean() > .95 > (start(h).argmax(1) == z).double().mean()
@@ -219,7 +219,7 @@ def test_seeded_numbers_do_not_disturb_others():
     torch.manual_seed(5)
     want = torch.rand(3)
     torch.manual_seed(5)
-    with seeded(1):
+    with torch_seed(1):
         torch.rand(7)
     assert torch.equal(torch.rand(3), want)
 

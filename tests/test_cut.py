@@ -4,8 +4,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from probebook.models import embed, load
-from probebook.models.cut import Below, cut, upper
-from probebook.models.training.finetune import Trainer, learnt, restored
+from probebook.models.cut import Below, cut, upper_parameters
+from probebook.models.training.finetune import Trainer, trained_weights, with_weights
 from tiny_encoders import save
 
 TEXTS = ["the food was good", "food", "the soup was cold and the waiters were kind", "good food"]
@@ -31,7 +31,7 @@ def test_states_are_those_of_the_whole_network_and_so_are_the_gradients_above_th
     assert (part.depth, model.depth) == (1, 2)
     grads = []
     for body in (part, cut(model, 2)):                              # the second has the whole network above it
-        trained = upper(body, body.base)
+        trained = upper_parameters(body, body.base)
         for p in trained.values():
             p.requires_grad_(True)
         batch = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
@@ -50,15 +50,15 @@ def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_tra
     texts = [f"{text} was kind" for text in TEXTS]
     one, other = cut(model, 1), cut(model, 1)
     before = {key: p.clone() for key, p in one.base.named_parameters()}
-    trainer = Trainer(one, texts, "mean", upper(one, one.base).values(), 3, 2, 1e-2, 0)
+    trainer = Trainer(one, texts, "mean", upper_parameters(one, one.base).values(), 3, 2, 1e-2, 0)
     for _, h, _ in trainer:
         trainer.step(h.square().sum())
     embed(texts, other, at="mean", cache=False)
     assert len(read) == len(texts)
     moved = {key for key, p in one.base.named_parameters() if not torch.equal(p, before[key])}
-    assert moved and moved <= upper(one, one.base).keys()
-    assert not any("embeddings" in key for key in upper(one, one.base))
-    again = restored(cut(model, 1), learnt(one))
+    assert moved and moved <= upper_parameters(one, one.base).keys()
+    assert not any("embeddings" in key for key in upper_parameters(one, one.base))
+    again = with_weights(cut(model, 1), trained_weights(one))
     found, kept = (embed(texts, m, at="mean", cache=False) for m in (again, one))
     assert torch.allclose(found, kept)
     assert len({model.fingerprint, other.fingerprint, one.fingerprint}) == 3

@@ -312,7 +312,7 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(re
     g = torch.Generator().manual_seed(0)
     x = torch.randn(90, 4, generator=g, dtype=torch.float64)
     z = torch.randint(3, (90,), generator=g)
-    head = Head.drawn(6, 3, 0)
+    head = Head.initial(6, 3, 0)
     start = Coalitions.random(4, 10, 6, 0, released)
     together = start.train(x, z, head, 3, 32, 1e-2, 0)(x)
     assert together.shape == (16, 90, 6)

@@ -24,7 +24,7 @@ from probebook.models import (
 from probebook.models.batches import batches
 from probebook.models.embedding import embed_poolings
 from probebook.models.training.text import train_vocabulary
-from probebook.models.twins import corrupted
+from probebook.models.twins import corrupted_twin
 
 TEXTS = ["the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
          "a very old cat that saw the tall dogs often [MASK] the mat here .",
@@ -217,7 +217,7 @@ def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders,
 def test_a_twin_goes_on_with_shuffled_words_and_leaves_the_model_as_it_was(folders, cache):
     texts = [t.replace("[MASK]", "sees") for t in TEXTS]
     before = load.__wrapped__(folders["bert"], "cpu").fingerprint
-    twins = {steps: corrupted(folders["bert"], texts, steps, batch=2, lr=1e-2) for steps in (1, 40)}
+    twins = {steps: corrupted_twin(folders["bert"], texts, steps, batch=2, lr=1e-2) for steps in (1, 40)}
     assert load(folders["bert"], "cpu").fingerprint == before != twins[1].fingerprint != twins[40].fingerprint
     shuffled = [" ".join(reversed(t.split())) for t in texts]
 
@@ -229,13 +229,13 @@ def test_a_twin_goes_on_with_shuffled_words_and_leaves_the_model_as_it_was(folde
                                                  tokens.input_ids[tokens.attention_mask == 1]).item()
     assert surprise(twins[40]) < surprise(load(folders["bert"], "cpu")) - .5
     (file, other) = sorted((cache / "corrupted").glob("*.safetensors"))
-    assert corrupted(folders["bert"], texts, 40, batch=2, lr=1e-2).fingerprint == twins[40].fingerprint
+    assert corrupted_twin(folders["bert"], texts, 40, batch=2, lr=1e-2).fingerprint == twins[40].fingerprint
     for path in (file, other):
         path.unlink()
-    assert corrupted(folders["bert"], texts, 40, batch=2, lr=1e-2).fingerprint == twins[40].fingerprint
+    assert corrupted_twin(folders["bert"], texts, 40, batch=2, lr=1e-2).fingerprint == twins[40].fingerprint
     for name, steps in (("gpt2", 5), ("bert", 0)):
         with pytest.raises(UserError, match="a masked language model, 1 step or more"):
-            corrupted(folders[name], texts, steps)
+            corrupted_twin(folders[name], texts, steps)
 
 
 def test_word_logits_are_the_heads(folders):

@@ -6,7 +6,6 @@ import torch
 
 import tiny_encoders
 from probebook.base import UserError
-from probebook.models import readers as qa
 from probebook.models.loading import load
 from probebook.models.readers import FittedReader, Network, Reader, load_reader, windows
 from probebook.models.readers import heads as qa_heads
@@ -27,7 +26,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def row(story, question, answer, rationale=None, history=(), kind="span"):
-    start = -1 if answer in windows.OTHERS else story.index(answer)
+    start = -1 if answer in windows.WORD_ANSWERS else story.index(answer)
     return {"story_id": 0, "story": story, "question": question, "answer": answer, "history": list(history),
             "kind": kind, "start": start, "end": start + len(answer) if start >= 0 else -1,
             "rationale": [] if rationale is None else [(a := story.index(rationale), a + len(rationale))]}
@@ -163,9 +162,9 @@ def test_the_typed_head_reads_the_first_token_and_the_weighted_story():
     table = pd.DataFrame([row("the hat was red .", "was the hat red or blue ?", "red", kind="option"),
                           row("the two was red .", "what ?", "two", kind="number"),
                           row("the hat was red .", "what ?", "hat"), row("the hat .", "the ?", "no", kind="yes/no")])
-    want = qa_heads.typed(table, torch.tensor([-1, -1, -1, 1, 2]), np.array([0, 1, 2, 3, 3]))
+    want = qa_heads.typed_targets(table, torch.tensor([-1, -1, -1, 1, 2]), np.array([0, 1, 2, 3, 3]))
     assert want["kind"].tolist() == [4, 3, 5, 1, 2] and want["value"].tolist() == [0, 2, 0, 0, 0]
-    assert [qa_heads.named(f, np.array([2, 1]), "was it red, or the blue ?") for f in ("number", "option", "no")] == [
+    assert [qa_heads.answer_words(f, np.array([2, 1]), "was it red, or the blue ?") for f in ("number", "option", "no")] == [
         "two", "blue", "no"]
 
 
@@ -237,21 +236,21 @@ def test_a_row_is_read_once_and_says_what_it_says_alone(folders, monkeypatch):
 def test_a_killed_training_goes_on_to_the_same_weights(folders, cache, monkeypatch):
     recipe = Reader(folders["bert"], updates=12, tokens=200, context=16, max_length=48, stride=8)
     table = stories(30)
-    whole = {k: v.clone() for k, v in recipe.fit(table).net.trained().items()}
+    whole = {k: v.clone() for k, v in recipe.fit(table).net.trained_parameters().items()}
     for file in (cache / "readers").glob("*"):
         file.unlink()
-    calls, plain = [], qa.nn.utils.clip_grad_norm_
+    calls, plain = [], torch.nn.utils.clip_grad_norm_
 
     def dying(*a):
         calls.append(1)
         if len(calls) == 8:
             raise KeyboardInterrupt
         return plain(*a)
-    monkeypatch.setattr(qa.nn.utils, "clip_grad_norm_", dying)
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", dying)
     with pytest.raises(KeyboardInterrupt):
         recipe.fit(table, every=5)
     calls.clear()
-    again = recipe.fit(table, every=5).net.trained()
+    again = recipe.fit(table, every=5).net.trained_parameters()
     assert len(calls) == 7 and not list((cache / "training").glob("*"))              # from the fifth update on
     assert whole.keys() == again.keys() and all(torch.equal(whole[k], again[k]) for k in whole)
 
@@ -259,8 +258,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(folders, cache, monkeypat
 def test_updates_take_the_place_of_epochs():
     ten = np.arange(10)
     asked = windows.Windows(ten, [[1] * 10] * 10, [[0] * 10] * 10, np.zeros((10, 2), int), [], ten, 0)
-    assert sorted(np.concatenate(Reader(tokens=30, epochs=2).order(asked)).tolist()) == sorted([*range(10)] * 2)
-    order = Reader(tokens=30, updates=11).order(asked)
+    assert sorted(np.concatenate(Reader(tokens=30, epochs=2).batches(asked)).tolist()) == sorted([*range(10)] * 2)
+    order = Reader(tokens=30, updates=11).batches(asked)
     assert len(order) == 11 and sorted(np.concatenate(order[:4]).tolist()) == list(range(10))
 
 
@@ -268,7 +267,7 @@ def test_updates_are_counted_without_training(folders):
     recipe = Reader(folders["bert"], tokens=200, context=16, max_length=48, stride=8, epochs=2)
     size = np.sort([len(load(folders["bert"], "cpu").tokenizer(q, s)["input_ids"]) for q, s in
                     zip(stories(30).question, stories(30).story)])
-    assert len(set(size)) == 1 and recipe.count(stories(30)) == 2 * -(-30 // (200 // size[0]))
+    assert len(set(size)) == 1 and recipe.count_updates(stories(30)) == 2 * -(-30 // (200 // size[0]))
 
 
 def test_a_saved_reader_says_the_same(folders, tmp_path):
@@ -281,4 +280,4 @@ def test_a_saved_reader_says_the_same(folders, tmp_path):
     with pytest.raises(UserError, match="no reader 'nowhere'"):
         load_reader("nowhere")
     assert sum(f.stat().st_size for f in (tmp_path / "reader").iterdir()) < 2.2 * sum(
-        p.numel() for p in reader.net.trained().values()) + 5_000
+        p.numel() for p in reader.net.trained_parameters().values()) + 5_000

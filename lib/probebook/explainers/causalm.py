@@ -15,10 +15,10 @@ from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, check_variant, labelled_rows
 from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
-from probebook.models.cut import upper
+from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model
 from probebook.models.training.cloze import Cloze
-from probebook.models.training.finetune import Head, Trainer, learnt, restored, seeded, train_head
+from probebook.models.training.finetune import Head, Trainer, torch_seed, train_head, trained_weights, with_weights
 
 
 class CausaLM(Explainer):
@@ -70,7 +70,7 @@ class CausaLM(Explainer):
 
     def _classifier(self, body: Model, train: pd.DataFrame, z: Tensor) -> FittedClassifier:
         """The body with a head trained on its states."""
-        start = Head.drawn(body.width, self.k, self.seed)
+        start = Head.initial(body.width, self.k, self.seed)
         model = FittedClassifier(self.model.recipe, body, start)
         h = model.phi(train.text[(z >= 0).numpy()])
         return replace(model, head=train_head(h, z[z >= 0], start, self.head_epochs,
@@ -85,14 +85,14 @@ class CausaLM(Explainer):
         settings = [self.variant, self.epochs, self.batch, self.lr, self.adversary, self.seed]
         key = [body.fingerprint, recipe.position(body), settings, texts, targets.tolist()]
         weights = cached("causalm", key, lambda: self._unlearn(body, texts, targets))
-        return restored(recipe.body(), weights)
+        return with_weights(recipe.body(), weights)
 
     def _unlearn(self, body: Model, texts: list[str], targets: Tensor) -> dict[str, Tensor]:
-        with seeded(self.seed):
+        with torch_seed(self.seed):
             treated, control = (nn.Linear(body.width, len(VALUES)).to(body.device)
                                 for _ in range(2))
         cloze = Cloze(body)
-        parameters = [*upper(body, body.net).values(), *treated.parameters(),
+        parameters = [*upper_parameters(body, body.net).values(), *treated.parameters(),
                       *control.parameters()]
         trainer = Trainer(body, texts, self.model.recipe.position(body), parameters, self.epochs,
                           self.batch, self.lr, self.seed, cloze.change)
@@ -100,7 +100,7 @@ class CausaLM(Explainer):
             labels, control_labels = targets[rows].to(h.device).unbind(1)
             trainer.step(cloze.loss(hidden) + _loss(control(h), control_labels)
                          + self._against(treated, h, labels))
-        return learnt(body)
+        return trained_weights(body)
 
     def _against(self, treated: nn.Linear, h: Tensor, labels: Tensor) -> Tensor:
         """The treated concept's loss: the encoder unlearns from it, the paper's head learns."""

@@ -1,8 +1,14 @@
-"""Language models: load by name, embed texts at a layer and position, fill blanks, read and patch predictions."""
+"""Language models: load them by name, embed texts, fill blanks, and patch their predictions.
+
+`readers/` answer questions about stories, `training/` trains small models, `twins` makes random
+and corrupted copies, and `cache` stores whatever was fitted or computed.
+
+    h = embed(texts, load("pocket-english"), layer=-1, at="[MASK]")
+"""
 from probebook.models.embedding import carry, embed, embed_layers, head_logits, patch, word_logits
 from probebook.models.fill import PROMPTS, Filled, Prompt, fill, pieces
 from probebook.models.loading import Model, depth, load
 from probebook.models.server import Server
 
-__all__ = ["PROMPTS", "Filled", "Model", "Prompt", "Server", "carry", "depth", "embed", "embed_layers", "fill",
-           "head_logits", "load", "patch", "pieces", "word_logits"]
+__all__ = ["PROMPTS", "Filled", "Model", "Prompt", "Server", "carry", "depth", "embed",
+           "embed_layers", "fill", "head_logits", "load", "patch", "pieces", "word_logits"]

@@ -1,10 +1,11 @@
-"""Texts to padded batches: tokenize, find the wanted position in each text, group texts of like length."""
+"""Texts to padded batches: tokenize, find the wanted position, group texts of similar length."""
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad as pad_right
 
 from probebook.base import UserError
@@ -15,81 +16,86 @@ WORD_RULES = ("first", "last", "mean")
 
 
 class Batch:
-    """Rows of the caller's list, their padded ids [b, t], and position weights [b, t] (rows sum to 1).
+    """Some rows of the caller's list, padded: `ids`, `mask`, `weights` [b, t].
 
-    `others`: the weights of further rules."""
+    `weights` are those of positions (rows sum to 1); `others`: the weights of further rules."""
 
-    def __init__(self, rows, ids, weights, pad, others=()):
+    def __init__(self, rows: list[int], ids: Sequence[list[int]], weights: Sequence[Tensor],
+                 pad: int, others: Sequence[Sequence[Tensor]] = ()):
         self.rows = rows
         width = max(len(ids[r]) for r in rows)
         self.ids = torch.tensor([ids[r] + [pad] * (width - len(ids[r])) for r in rows])
-        self.mask = torch.tensor([[1] * len(ids[r]) + [0] * (width - len(ids[r])) for r in rows])
-        self.weights, *self.others = (stack([of[r] for r in rows], width) for of in (weights, *others))
+        lengths = torch.tensor([len(ids[r]) for r in rows])
+        self.mask = (torch.arange(width) < lengths[:, None]).long()
+        self.weights = stack([weights[r] for r in rows], width)
+        self.others = [stack([other[r] for r in rows], width) for other in others]
 
 
-def stack(weights, width):
+def stack(weights: Sequence[Tensor], width: int) -> Tensor:
+    """Weights [t] of several texts, padded with 0: [b, width]."""
     return torch.stack([pad_right(w, (0, width - len(w))) for w in weights])
 
 
 def longest(model: Model) -> int:
-    """Most tokens that the model reads."""
+    """The largest number of tokens that the model reads."""
     limit = getattr(model.net.config, "max_position_embeddings", None) or 10**9
     return min(limit, model.tokenizer.model_max_length or limit)
 
 
-def tokenized(texts, model: Model, room: int = 0):
-    """Texts with the model's own mask token, and their encoding; UserError where one and `room` more tokens are too
-    many for the model."""
+def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequence[str], dict]:
+    """Texts with the model's own mask token, and their encoding.
+
+    Raises UserError if a text and `room` more tokens are too many for the model."""
     tokenizer = model.tokenizer
     if tokenizer.mask_token and tokenizer.mask_token != "[MASK]":
         texts = [t.replace("[MASK]", tokenizer.mask_token) for t in texts]
     encoding = tokenizer(texts, return_offsets_mapping=True)
     limit = longest(model) - room
-    long = [i for i, e in enumerate(encoding["input_ids"]) if len(e) > limit]
-    if long:
-        raise UserError(f"{len(encoding['input_ids'][long[0]])} tokens, {model.name} reads at most {limit}"
-                        f"{f' when {room} are to follow' if room else ''}: "
-                        f"shorten {texts[long[0]][:60]!r}…")
+    for text, ids in zip(texts, encoding["input_ids"]):
+        if len(ids) > limit:
+            follow = f" when {room} are to follow" if room else ""
+            raise UserError(f"{len(ids)} tokens, {model.name} reads at most {limit}{follow}: "
+                            f"shorten {text[:60]!r}…")
     return texts, encoding
 
 
-def position_weights(texts, model: Model, at: At) -> list[torch.Tensor]:
-    """Position weights of each text."""
-    return _weights(*tokenized(texts, model), model, at)
+def position_weights(texts: Sequence[str], model: Model, at: At) -> list[Tensor]:
+    """The weight [t] of each text's tokens under a position rule (`embed`)."""
+    return _weights(*tokenize(texts, model), model, at)
 
 
-def _weights(texts, encoding, model, at):
-    ids, offsets, out = encoding["input_ids"], encoding["offset_mapping"], []
-    mask = model.tokenizer.mask_token_id                                 # looked up by name, slower than it looks
-    special = set(model.tokenizer.all_special_ids) - {mask, model.tokenizer.unk_token_id}
+def _weights(texts: Sequence[str], encoding: dict, model: Model, at: At) -> list[Tensor]:
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
         raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
                         "give ('first'|'last'|'mean', one word per text)")
-    for i, text in enumerate(texts):
+    mask = model.tokenizer.mask_token_id          # looked up once: the attribute is slow
+    special = set(model.tokenizer.all_special_ids) - {mask, model.tokenizer.unk_token_id}
+    back = int(model.kind == "causal")            # a decoder predicts [MASK] from the token before
+    out = []
+    for i, ids in enumerate(encoding["input_ids"]):
         if at == "[MASK]":
-            back = int(model.kind == "causal")                         # where a decoder predicts what comes there
-            places = [j - back for j, t in enumerate(ids[i]) if t == mask and j >= back][:1]
+            places = [j - back for j, t in enumerate(ids) if t == mask and j >= back][:1]
         elif at == "[CLS]":
             places = [0]
-        elif at == "last":
-            places = [j for j, t in enumerate(ids[i]) if t not in special][-1:]
-        elif at in ("mean", "max"):
-            places = [j for j, t in enumerate(ids[i]) if t not in special]
+        elif at in ("last", "mean", "max"):
+            places = [j for j, t in enumerate(ids) if t not in special]
+            places = places[-1:] if at == "last" else places
         elif isinstance(at, tuple):
-            places = _word_places(text, at[1][i], offsets[i])
+            places = _word_places(texts[i], at[1][i], encoding["offset_mapping"][i])
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
         else:
-            raise UserError(f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max' or ('last', words)")
+            raise UserError(f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max' "
+                            "or ('last', words)")
         if not places:
-            what = at if isinstance(at, str) else repr(at[1][i])
-            raise UserError(f"{what} is not in the text {text[:100]!r} (text {i})")
-        w = torch.zeros(len(ids[i]))
+            wanted = at if isinstance(at, str) else repr(at[1][i])
+            raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")
+        w = torch.zeros(len(ids))
         w[places] = 1 / len(places)
         out.append(w)
     return out
 
 
-def _word_places(text, word, offsets):
+def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[int]:
     found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
     if not found:
         return []
@@ -97,18 +103,18 @@ def _word_places(text, word, offsets):
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
-def batches(texts, model, *rules: At) -> list[Batch]:
-    """Texts of like length together; weights of the first rule, and of the others, from one tokenization."""
-    texts, encoding = tokenized(texts, model)
+def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
+    """Batches of texts of similar length, with the weights of each position rule."""
+    texts, encoding = tokenize(texts, model)
     ids = encoding["input_ids"]
     weights, *others = (_weights(texts, encoding, model, at) for at in rules)
-    cpu = model.device.type == "cpu"                                  # there padding costs more than a small batch
-    most, enough = (2_048, 256) if cpu else (65_536, 65_536)          # tokens of a batch
+    cpu = model.device.type == "cpu"                # there padding costs more than a small batch
+    most, enough = (2_048, 256) if cpu else (65_536, 65_536)           # tokens of a batch
     groups, rows = [], []
-    for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # a batch's last row is its longest
+    for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # the last row is the longest
         size, longer = len(ids[r]) * (len(rows) + 1), rows and len(ids[r]) > len(ids[rows[-1]])
         if rows and (size > most or longer and size > enough):
-            groups, rows = groups + [rows], []
+            groups, rows = [*groups, rows], []
         rows.append(r)
     pad = model.tokenizer.pad_token_id
-    return [Batch(rows, ids, weights, pad, others) for rows in groups + [rows]]
+    return [Batch(rows, ids, weights, pad, others) for rows in [*groups, rows]]

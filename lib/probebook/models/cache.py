@@ -1,62 +1,83 @@
-"""Tensors that are computed once: files in the cache folder, named by what they were computed from."""
+"""A cache of tensors: files named by a hash of everything from which they were computed."""
 from __future__ import annotations
 
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor, uint8
 
 from probebook.base import cache_dir, cache_path, written_whole
 
 T = TypeVar("T")
 
 
-def cached(room: str, key: list, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The tensors that `make` gives, on the CPU, kept in a folder of the cache under a hash of `key` (plain values).
+def cached(room: str, key: list, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors that `make` returns, on the CPU, stored in the cache folder `room`.
 
-    Of several processes that ask for the same at the same time one makes it, the others wait. A damaged file is made
-    again, with a warning. What finds no room on the disk is not kept, with a warning; what lies in a folder that cannot
-    be written is read. UserError: it does not lie there."""
-    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
-    path = cache_path() / room / f"{name}.safetensors"
+    `key` (plain values) names the file. If several processes ask for it at the same time, one
+    computes it and the others wait. A damaged file is computed again, with a warning. If the disk
+    is full the result is returned but not stored, with a warning. A cache folder that cannot be
+    written is still read. Raises UserError if the file is not there either."""
+    path = cache_path() / room / f"{key_name(key)}.safetensors"
 
-    def anew():
+    def compute() -> dict[str, Tensor]:
         if path.exists():
             warnings.warn(f"cached {room} {path.name} are corrupt; computed again", stacklevel=5)
         return {k: v.detach().cpu().contiguous().clone() for k, v in make().items()}
 
-    return once(path, _read, anew, _write)
+    return read_or_make(path, _read, compute, _write)
 
 
-def once(path: Path, read: Callable[[Path], T | None], make: Callable[[], T], write: Callable[[T, Path], None]) -> T:
-    """What `read` finds at a path of the cache folder; if that is None, what `make` gives, kept by `write`.
+def read_or_make(path: Path, read: Callable[[Path], T | None], make: Callable[[], T],
+                 write: Callable[[T, Path], None]) -> T:
+    """What `read` finds at a path of the cache folder or, if it finds None, what `make` returns.
 
-    Of several processes one makes it. What cannot be kept is given all the same, with a warning."""
+    One of several processes makes it, and `write` stores it. A result that cannot be stored is
+    returned all the same, with a warning."""
     if (found := read(path)) is not None:
         return found
     cache_dir()
-    with _alone(path):
+    with _lock(path):
         if (found := read(path)) is not None:
             return found
         made = make()
         try:
             write(made, path)
         except (SafetensorError, OSError) as e:
-            warnings.warn(f"{path.parent.name} cannot be kept in the cache, the next run computes them again: {e}",
-                          stacklevel=4)
+            warnings.warn(f"{path.parent.name} cannot be kept in the cache, so the next run "
+                          f"computes them again: {e}", stacklevel=4)
     return made
 
 
-def _read(path: Path) -> dict[str, torch.Tensor] | None:
-    """The tensors of a file; None if it is not there, or damaged."""
+def key_name(key: list) -> str:
+    """The file name of a key of plain values: 40 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
+
+
+def digest(tensors: dict[str, Tensor]) -> str:
+    """sha256 of the names and bytes of tensors, whatever their order."""
+    return digest_in_order(sorted(tensors.items()))
+
+
+def digest_in_order(named: Iterable[tuple[str, Tensor]], prefix: str = "") -> str:
+    """sha256 of `prefix`, then of the name and bytes of each tensor in turn."""
+    found = hashlib.sha256(prefix.encode())
+    for name, tensor in named:
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        found.update(name.encode() + flat.view(uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def _read(path: Path) -> dict[str, Tensor] | None:
+    """The tensors of a file, or None if it is missing or damaged."""
     try:
         with safe_open(path, "pt") as f:
             tensors, meta = {k: f.get_tensor(k) for k in f.keys()}, f.metadata() or {}
@@ -65,15 +86,16 @@ def _read(path: Path) -> dict[str, torch.Tensor] | None:
     return tensors if meta.get("sha256") == digest(tensors) else None
 
 
-def _write(tensors, path):
+def _write(tensors: dict[str, Tensor], path: Path) -> None:
     with written_whole(path) as part:
         save_file(tensors, part, metadata={"sha256": digest(tensors)})
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While it holds, no other process or thread makes the file; the operating system frees the lock with its holder.
-    Where no lock can be had (a full disk) each makes its own."""
+def _lock(path: Path) -> Iterator[None]:
+    """Keep other processes and threads from making the file; the lock ends with its holder.
+
+    Where no lock can be had (on a full disk) each process makes its own."""
     lock = FileLock(path.with_suffix(".lock"))
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,11 +104,3 @@ def _alone(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def digest(tensors: dict[str, torch.Tensor]) -> str:
-    """sha256 over names and bytes of tensors on the CPU."""
-    found = hashlib.sha256()
-    for name in sorted(tensors):
-        found.update(name.encode() + tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()

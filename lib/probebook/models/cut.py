@@ -1,4 +1,4 @@
-"""A network cut in two: lower blocks, which read a text once and for all, and upper blocks, to be trained."""
+"""A network cut in two: lower blocks, which read each text once, and upper blocks to be trained."""
 from __future__ import annotations
 
 import copy
@@ -7,25 +7,26 @@ from dataclasses import replace
 from functools import lru_cache
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from probebook.models.embedding import Stop
 from probebook.models.loading import Model
 
 
 def cut(model: Model, layers: int) -> Model:
-    """The model with its topmost `layers` blocks alone; what they read is computed once for each sequence of tokens.
+    """The model's topmost `layers` blocks, whose inputs are computed once per token sequence.
 
-    Same outputs as the model's, as long as nothing below the cut is trained; all that begin with one loaded model
-    share what lies below. A copy of the network that can be trained: see `upper`."""
+    The network is a copy that can be trained (`upper_parameters`). Its outputs equal the model's
+    as long as nothing below the cut is trained. All cuts of one loaded model at one place share
+    the states below it."""
     below, net = _below(model, model.depth - layers), copy.deepcopy(model.net)
     upper, current = replace(model, net=net, below=below.fingerprint), threading.local()
     del upper.blocks[:-layers]
 
-    def read(module, args, kwargs):
+    def read(module: nn.Module, args: tuple, kwargs: dict) -> None:
         current.h = below(kwargs["input_ids"], kwargs.get("attention_mask"))
 
-    def put(module, args, kwargs):
+    def put(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         h = current.h.to(next(module.parameters()))
         return ((h, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": h})
 
@@ -34,10 +35,11 @@ def cut(model: Model, layers: int) -> Model:
     return upper
 
 
-def upper(model: Model, net: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of `net` (the model's network or its base) that are trained: of a cut model those above the cut.
+def upper_parameters(model: Model, net: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters to train of `net` (the model's network or its base): those above the cut.
 
-    Above is what the architecture names from the first remaining block on; its embeddings come before."""
+    These are the parameters from the first remaining block on, in the order of the architecture;
+    its embeddings come before. If the model is not cut, these are all parameters."""
     found = dict(net.named_parameters())
     if not model.below:
         return found
@@ -47,18 +49,18 @@ def upper(model: Model, net: nn.Module) -> dict[str, nn.Parameter]:
 
 
 class Below:
-    """The states [t, d] that the first `blocks` blocks of a model give for sequences of token ids, kept in memory."""
+    """The states [t, d] after the first `blocks` blocks of a model, kept in memory by token ids."""
 
     def __init__(self, model: Model, blocks: int):
-        def stop(module, args, kwargs):
+        def stop(module: nn.Module, args: tuple, kwargs: dict) -> None:
             raise Stop(args[0] if args else kwargs["hidden_states"])
 
         self.model = replace(model, net=copy.deepcopy(model.net).requires_grad_(False).eval())
         self.model.blocks[blocks].register_forward_pre_hook(stop, with_kwargs=True)
         self.fingerprint, self.known = f"{model.fingerprint} from block {blocks}", {}
 
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """States [b, t, d] of ids [b, t]; where the mask [b, t] is 0 they are 0."""
+    def __call__(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """States [b, t, d] of ids [b, t]; they are 0 where the mask [b, t] is 0."""
         sizes = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
         keys = [tuple(row[:size]) for row, size in zip(ids.tolist(), sizes)]
         new = [i for i, key in enumerate(keys) if key not in self.known]
@@ -69,7 +71,7 @@ class Below:
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _read(self, ids, mask):
+    def _read(self, ids: Tensor, mask: Tensor | None) -> Tensor:
         try:
             self.model.base(input_ids=ids, attention_mask=mask)
         except Stop as stop:
@@ -77,5 +79,5 @@ class Below:
 
 
 @lru_cache(maxsize=2)
-def _below(model, blocks):
+def _below(model: Model, blocks: int) -> Below:
     return Below(model, blocks)

@@ -1,76 +1,98 @@
-"""Hidden states of texts at one layer and position, cached; and the way back: an edited state fed on.
+"""Hidden states of texts at one layer and position, cached; and predictions from edited states.
 
-Only what is asked for is computed and kept: a hook stops the forward pass at the wanted layer, and the
-wanted position is picked out on the device. Batches hold a budget of tokens and texts of (nearly) one length.
+A hook stops the forward pass at the wanted layer, and the wanted position is selected on the
+device, so nothing else is computed or stored. A batch holds a number of tokens, in texts of
+(nearly) one length.
 """
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from probebook.base import UserError
-from probebook.models.batches import At, batches, position_weights, stack
+from probebook.models.batches import At, Batch, batches, position_weights, stack
 from probebook.models.cache import cached
 from probebook.models.loading import Model, as_model
 
 if TYPE_CHECKING:
     from dask.distributed import Client
 
-
-SHARD = 4_096       # texts, at most, that a worker of a cluster embeds in one piece
+Edit = Callable[[Tensor], Tensor] | Tensor | None
+SHARD = 4_096       # the largest number of texts that a worker of a cluster embeds at once
 
 
 class Stop(Exception):
-    """Raised by the hook once the wanted layer is reached; carries its hidden states."""
+    """Raised by a hook when the wanted layer is reached; its argument is the hidden states."""
 
 
 def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[MASK]",
-          cache: bool = True, client: Client | None = None) -> torch.Tensor:
-    """Hidden states `h` of `texts` at one layer and position: float32 [n, d] on the CPU, in the order of `texts`.
+          cache: bool = True, client: Client | None = None) -> Tensor:
+    """Hidden states `h` of texts at one layer and position: float32 [n, d] on the CPU.
 
-    `layer`: 0 = embeddings, k = after block k, −1 = what the head reads (after a final norm, where there is one).
-    `at`: "[MASK]" (of a decoder the token before it, from which the head predicts what stands there), "[CLS]" (the
-    first token), "last" (the last one), "mean" or "max" (of each coordinate, over all real tokens), or a pair (rule,
-    words) with rule "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
-    `cache`: keep the result under the cache folder, keyed by weights, layer, rule, dtype and texts.
-    `client`: of a Dask cluster, whose workers embed the texts in shards of whole batches, so that on the same kind of
-    machine not a bit differs; each shard is kept in the worker's cache once it is done, and not computed again.
-    Raises UserError for an empty list or text, a layer beyond the model, a position that a text lacks, a `client` with
-    a model that has no name to load it by on the workers, or without a cache."""
+    `layer`: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
+    `at`: "[MASK]" (for a decoder the token before it, from which the head predicts it), "[CLS]"
+    (the first token), "last" (the last one), "mean" or "max" (of each coordinate, over all real
+    tokens), or a pair (rule, words) with rule "first", "last" or "mean" over the pieces of one
+    word per text, e.g. ("last", subjects).
+    `cache`: store the result in the cache folder, under weights, layer, rule, dtype and texts.
+    `client`: of a Dask cluster, whose workers embed shards of whole batches. On one kind of
+    machine not a bit differs. Each worker stores its finished shards and never repeats them.
+    Raises UserError for an empty list or text, a layer beyond the model, a position that a text
+    lacks, or a `client` without a cache or without a name by which workers can load the model."""
     if client is not None and (isinstance(model, Model) or not cache):
-        raise UserError("client: give the model by its name or folder, which workers load, and keep cache=True")
+        raise UserError("client: give the model by its name or folder, which workers load, and "
+                        "keep cache=True")
     name, model, texts = model, as_model(model), _words(texts)
     layer = model.layer(layer)
     if client is not None:
         return _sharded(texts, name, model, layer, at, client)
     if not cache:
         return _embed(texts, model, layer, at)
-    return cached("embeddings", _key(texts, model, layer, at), lambda: {"h": _embed(texts, model, layer, at)})["h"]
+    key = _key(texts, model, layer, at)
+    return cached("embeddings", key, lambda: {"h": _embed(texts, model, layer, at)})["h"]
 
 
-def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int], at: At = "[MASK]",
-                 ) -> dict[int, torch.Tensor]:
-    """`embed` at several layers: layer (0 … depth) → h [n, d]. One forward pass serves all that are not in the cache.
+def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int],
+                 at: At = "[MASK]") -> dict[int, Tensor]:
+    """`embed` at several layers: layer (0 … depth) → h [n, d], in one forward pass.
 
-    Each layer is kept by itself, where `embed` finds it."""
+    Each layer is cached by itself, where `embed` finds it; cached ones are not computed."""
     model, texts = as_model(model), _words(texts)
     layers = sorted({model.layer(layer) for layer in layers})
     keys = {k: _key(texts, model, k, at) for k in layers}
-    return _together(keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()})
+    return _cached_together(
+        keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()})
 
 
-def _together(keys, make):
-    """name → h from the cache, by name → key; of what is not there, `make` gives all from the first such name on."""
+def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
+                   rules: Sequence[str] = ("mean", "[CLS]", "max", "last")) -> dict[str, Tensor]:
+    """`embed` by several position rules: rule → h [n, d], in one forward pass.
+
+    Each rule's states are cached by themselves, where `embed` finds them, and equal its states to
+    the bit. Raises UserError as `embed` does."""
+    model, texts = as_model(model), _words(texts)
+    layer = model.layer(layer)
+    keys = {at: _key(texts, model, layer, at) for at in rules}
+    return _cached_together(
+        keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer])))
+
+
+def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
+    """name → h from the cache, given name → key.
+
+    The first name that is missing makes `make` compute it and all names after it."""
     names, made = [*keys], {}
 
-    def one(name):
+    def one(name) -> dict[str, Tensor]:
         if not made:
             made.update(make(names[names.index(name):]))
         return {"h": made.pop(name)}
@@ -78,24 +100,25 @@ def _together(keys, make):
     return {name: cached("embeddings", key, lambda: one(name))["h"] for name, key in keys.items()}
 
 
-def _words(texts):
+def _words(texts: Sequence[str]) -> list[str]:
     texts = list(texts)
     if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise UserError("nothing to embed: every text must be a string with at least one word")
     return texts
 
 
-def _key(texts, model, layer, at):
+def _key(texts: list[str], model: Model, layer: int, at: At) -> list:
     return [model.fingerprint, layer, at, str(next(model.net.parameters()).dtype), texts]
 
 
-def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
-          edit: Callable[[torch.Tensor], torch.Tensor] | torch.Tensor | None, read: At = "[MASK]") -> torch.Tensor:
-    """Last-layer states at `read` after the states at (`layer`, `at`) were replaced: float32 [n, d].
+def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
+          read: At = "[MASK]") -> Tensor:
+    """Last-layer states at `read` once the states at (`layer`, `at`) are replaced: float32 [n, d].
 
-    `edit` maps the states [n, d] of all texts to new ones, or is the new states [n, d] itself, or None
-    (no change). The rest of the network runs on the edited states. `at` must name one token a text.
-    New states [m, n, d] are m edits, each as if alone: then [m, n, d], and the blocks below run once for all."""
+    `edit` maps the states [n, d] of all texts to new ones, or is the new states, or None (no
+    change). The rest of the network runs on the edited states. `at` must name one token per text.
+    New states [m, n, d] are m separate edits; the result is [m, n, d], and the blocks below the
+    edit run only once."""
     model, texts = as_model(model), list(texts)
     layer = model.layer(layer)
     if callable(edit):
@@ -103,41 +126,45 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At,
     edit = edit if edit is None else torch.as_tensor(edit)
     reads = None if read == at else position_weights(texts, model, read)
     groups, current = batches(texts, model, at), threading.local()
-    if edit is not None and any((b.weights.sum(1) != 1).any() | (b.weights.max(1).values != 1).any() for b in groups):
-        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)")
-    if edit is not None and layer == model.depth and reads is None:          # nothing comes after it
+    if edit is not None and any((b.weights.max(1).values != 1).any() for b in groups):
+        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or "
+                        "('last', words)")
+    if edit is not None and layer == model.depth and reads is None:        # no block comes after it
         return edit.to(next(model.net.parameters()).dtype).float().cpu()
     edits = edit if edit is None or edit.ndim == 3 else edit[None]
     m = 1 if edit is None else len(edits)
     out = torch.empty(m, len(texts), model.width)
 
-    def put(hidden):
+    def put(hidden: Tensor) -> Tensor:
         where = current.batch.weights.argmax(1)
         hidden = hidden.repeat(m, 1, 1, 1)
         hidden[:, torch.arange(len(where)), where] = edits[:, current.batch.rows].to(hidden)
         return hidden.flatten(0, 1)
 
-    def one(batch):
+    def one(batch: Batch) -> None:
         current.batch = batch
         hidden = _forward(model, batch)
         if edit is not None and layer == model.depth:
             hidden = put(hidden)
-        weights = batch.weights if reads is None else stack([reads[r] for r in batch.rows], hidden.shape[1])
+        weights = batch.weights
+        if reads is not None:
+            weights = stack([reads[r] for r in batch.rows], hidden.shape[1])
         picked = _pick(hidden, weights.repeat(m, 1), read).float().cpu()
         out[:, batch.rows] = picked.view(m, len(batch.rows), -1)
 
-    with _at_layer(model, model.depth if edit is None else layer, put), _threads(model.device) as pool:
+    stop = model.depth if edit is None else layer
+    with _at_layer(model, stop, put), _threads(model.device) as pool:
         list(pool.map(one, groups))
     return out[0] if edit is None or edit.ndim == 2 else out
 
 
-def patch(texts: Sequence[str], model: str | Model, layer: int, at: At,
-          edit: Callable[[torch.Tensor], torch.Tensor] | torch.Tensor | None, read: At = "[MASK]") -> torch.Tensor:
-    """Token logits at `read` after the states at (`layer`, `at`) were replaced, as `carry` does: [n, vocabulary]."""
+def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
+          read: At = "[MASK]") -> Tensor:
+    """Token logits [n, vocabulary] at `read` once `carry` has replaced states at another place."""
     return head_logits(carry(texts, model, layer, at, edit, read), model)
 
 
-def head_logits(h: torch.Tensor, model: str | Model) -> torch.Tensor:
+def head_logits(h: Tensor, model: str | Model) -> Tensor:
     """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary] on the CPU."""
     model = as_model(model)
     p = next(model.head.parameters())
@@ -146,62 +173,56 @@ def head_logits(h: torch.Tensor, model: str | Model) -> torch.Tensor:
 
 
 def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],
-                h: torch.Tensor | None = None) -> torch.Tensor:
-    """Logits at [MASK] of candidate words, one row of candidates a text: float32 [n, m].
+                h: Tensor | None = None) -> Tensor:
+    """Logits at [MASK] of candidate words, one row of candidates per text: float32 [n, m].
 
-    `h` replaces the last-layer states (edited ones, say). Every word must be one token of the model."""
+    `h` replaces the last-layer states, for example by edited ones. Raises UserError if a word is
+    not a single token of the model."""
     model = as_model(model)
     h = embed(texts, model, -1, "[MASK]") if h is None else torch.as_tensor(h)
     flat = {w for row in words for w in row}
     ids = {w: model.tokenizer.encode(_spaced(w, model), add_special_tokens=False) for w in flat}
     long = sorted(w for w, i in ids.items() if len(i) != 1 or i[0] == model.tokenizer.unk_token_id)
     if long:
-        raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words that are")
+        raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words "
+                        "that are")
     columns = torch.tensor([[ids[w][0] for w in row] for row in words])
-    parts = [head_logits(h[i:i + 4096], model).gather(1, columns[i:i + 4096]) for i in range(0, len(h), 4096)]
-    return torch.cat(parts)
+    parts = zip(h.split(4096), columns.split(4096))
+    return torch.cat([head_logits(part, model).gather(1, ids) for part, ids in parts])
 
 
 def _spaced(word: str, model: Model) -> str:
     """Byte-level vocabularies hold a word with the space before it."""
-    return f" {word}" if len(model.tokenizer.tokenize("a b")) == 2 and "Ġb" in model.tokenizer.tokenize("a b") else word
+    pieces = model.tokenizer.tokenize("a b")
+    return f" {word}" if len(pieces) == 2 and "Ġb" in pieces else word
 
 
-def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
-                   rules: Sequence[str] = ("mean", "[CLS]", "max", "last")) -> dict[str, torch.Tensor]:
-    """`embed` at several positions of a layer: rule → h [n, d]. One forward pass serves all that are not in the cache.
-
-    Each rule's states are kept by themselves, where `embed` finds them, and are the same to the bit. Raises UserError
-    as `embed` does."""
-    model, texts = as_model(model), _words(texts)
-    layer = model.layer(layer)
-    keys = {at: _key(texts, model, layer, at) for at in rules}
-    return _together(keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer])))
-
-
-# --- forward -----------------------------------------------------------------------------------------------
+# --- forward --------------------------------------------------------------------------------------
 
 @contextmanager
-def _at_layer(model, layer, put=None):
-    """While it holds, a forward pass stops at `layer` with a Stop, or goes on with the states changed by `put`.
+def _at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None = None
+              ) -> Iterator[None]:
+    """Inside, a forward pass raises Stop at `layer` or, given `put`, goes on with its states.
 
-    `put` may give m states [m · b, t, d] for b texts: what else the blocks read of each text is repeated m times."""
+    `put` may return m states [m · b, t, d] for b texts; the blocks' other inputs are then repeated
+    m times."""
     rows = threading.local()
 
-    def hook(module, args, kwargs):
+    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         hidden, *others = args or [kwargs["hidden_states"]]
         if put is None:
             raise Stop(hidden)
         if module is model.blocks[layer]:
             rows.before, hidden = len(hidden), put(hidden)
-        others, named = ([_repeated(x, rows.before, len(hidden)) for x in part] for part in (others, kwargs.values()))
-        named = dict(zip(kwargs, named))
+        others = [_repeated(x, rows.before, len(hidden)) for x in others]
+        named = {name: _repeated(x, rows.before, len(hidden)) for name, x in kwargs.items()}
         return ((hidden, *others), named) if args else (args, named | {"hidden_states": hidden})
 
     if layer == model.depth:
         yield
         return
-    handles = [block.register_forward_pre_hook(hook, with_kwargs=True) for block in model.blocks[layer:]]
+    handles = [block.register_forward_pre_hook(hook, with_kwargs=True)
+               for block in model.blocks[layer:]]
     try:
         yield
     finally:
@@ -209,8 +230,8 @@ def _at_layer(model, layer, put=None):
             handle.remove()
 
 
-def _repeated(x, before, after):
-    """Tensors of `before` rows, or tuples of such, repeated to `after` rows; anything else as it is."""
+def _repeated(x: object, before: int, after: int) -> object:
+    """Tensors of `before` rows, or tuples of such, repeated to `after` rows; others unchanged."""
     if isinstance(x, tuple):
         return tuple(_repeated(part, before, after) for part in x)
     several = isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after
@@ -218,38 +239,40 @@ def _repeated(x, before, after):
 
 
 @torch.inference_mode()
-def _forward(model, batch):
-    """Last hidden states [b, t, d], or those of the layer at which the pass is stopped."""
+def _forward(model: Model, batch: Batch) -> Tensor:
+    """Last hidden states [b, t, d], or those of the layer at which the pass stops."""
     try:
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
-        mask = None if mask.all() else mask                                   # no padding: attention is quicker
+        mask = None if mask.all() else mask                    # without padding attention is faster
         return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
     except Stop as stop:
         return stop.args[0]
 
 
-def _pick(hidden, weights, at):
+def _pick(hidden: Tensor, weights: Tensor, at: At) -> Tensor:
+    """States [b, d] from [b, t, d] by the position weights [b, t]."""
     if at == "max":
         return hidden.masked_fill(weights.to(hidden)[:, :, None] == 0, -torch.inf).amax(1)
     return (weights.to(hidden).unsqueeze(1) @ hidden).squeeze(1)
 
 
-def _embed(texts, model, layer, at):
+def _embed(texts: list[str], model: Model, layer: int, at: At) -> Tensor:
     return _states(texts, model, [layer], [at])[layer][0]
 
 
-def _states(texts, model, layers, rules):
-    """layer → states by each of the rules, from one pass that stops at the highest layer."""
+def _states(texts: list[str], model: Model, layers: Sequence[int], rules: Sequence[At]
+            ) -> dict[int, list[Tensor]]:
+    """layer → states by each rule, from one pass that stops at the highest layer."""
     out = {k: [torch.empty(len(texts), model.width) for _ in rules] for k in layers}
     current, top = threading.local(), max(layers)
 
-    def keep(layer, hidden):
+    def keep(layer: int, hidden: Tensor) -> Tensor:
         batch = current.batch
         for h, at, weights in zip(out[layer], rules, (batch.weights, *batch.others)):
             h[batch.rows] = _pick(hidden, weights, at).float().cpu()
         return hidden
 
-    def one(batch):
+    def one(batch: Batch) -> None:
         current.batch = batch
         keep(top, _forward(model, batch))
 
@@ -260,8 +283,9 @@ def _states(texts, model, layers, rules):
     return out
 
 
-def _sharded(texts, name, model, layer, at, client):
-    """As `_embed`. A shard's texts stand in the order of their batches, so the worker forms the same batches."""
+def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, client: Client
+             ) -> Tensor:
+    """`_embed` on a cluster. Shards follow the order of batches, so workers form the same ones."""
     from dask.distributed import as_completed
 
     shards, out = [[]], torch.empty(len(texts), model.width)
@@ -273,19 +297,21 @@ def _sharded(texts, name, model, layer, at, client):
     futures = {}
     for rows in shards:
         words = at if isinstance(at, str) else (at[0], [at[1][r] for r in rows])
-        futures[client.submit(_shard, [texts[r] for r in rows], name, layer, words, pure=False)] = rows
+        part = [texts[r] for r in rows]
+        futures[client.submit(_shard, part, name, layer, words, pure=False)] = rows
     for future in as_completed(list(futures)):
         out[futures.pop(future)] = torch.tensor(future.result())
         future.release()
     return out
 
 
-def _shard(texts, name, layer, at):
+def _shard(texts: list[str], name: str, layer: int, at: At) -> np.ndarray:
     return embed(texts, name, layer, at).numpy()
 
 
-def _threads(device):
-    """On a CPU each core runs batches of its own: products of this size are too small to share. On a GPU one thread."""
-    cpu = device.type == "cpu"
-    return ThreadPoolExecutor(torch.get_num_threads() if cpu else 1, initializer=torch.set_num_threads if cpu else None,
-                              initargs=(1,) if cpu else ())
+def _threads(device: torch.device) -> ThreadPoolExecutor:
+    """One thread per CPU core, since products of this size are too small to share; one on a GPU."""
+    if device.type != "cpu":
+        return ThreadPoolExecutor(1)
+    return ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
+                              initargs=(1,))

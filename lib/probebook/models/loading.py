@@ -1,36 +1,46 @@
-"""Load any Hugging Face encoder or decoder, or one of the project's pocket models, by name or folder."""
+"""Load a Hugging Face encoder or decoder, or one of the book's pocket models, by name or folder."""
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor, nn
 
 from probebook import hub
 from probebook.base import UserError
 from probebook.hub import POCKET as POCKET
+from probebook.models.cache import digest_in_order
 
-NO_CODE = {"trust_remote_code": False}                    # neither that of a model's author
-NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor what a pickle may hold
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+
+NO_CODE = {"trust_remote_code": False}                    # never run code from a model's author,
+NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor code hidden in a pickle
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network, its tokenizer and what the library must know of its architecture."""
+    """A network, its tokenizer and what the library must know of its architecture.
+
+    `kind`: "masked", "causal", "seq2seq", or "encoder" (without a language-model head).
+    `source`: the folder or hub name from which it was read.
+    `below`: the fingerprint of the blocks that `cut` removed, if any."""
 
     name: str
-    net: torch.nn.Module
-    tokenizer: object
-    kind: str                        # "masked", "causal", "seq2seq", or "encoder" (no language-model head)
-    source: str = ""                 # the folder or hub name that it was read from
-    below: str = ""                  # where blocks are cut off (`cut`): which ones
+    net: nn.Module
+    tokenizer: PreTrainedTokenizerBase
+    kind: str
+    source: str = ""
+    below: str = ""
 
     @property
     def device(self) -> torch.device:
+        """The device of the weights."""
         return next(self.net.parameters()).device
 
     @property
@@ -40,47 +50,53 @@ class Model:
 
     @property
     def width(self) -> int:
+        """Number of dimensions of a hidden state."""
         return self.net.config.hidden_size
 
     @cached_property
-    def base(self) -> torch.nn.Module:
+    def base(self) -> nn.Module:
         """The network without its head (for an encoder–decoder: the encoder)."""
         return self.net.get_encoder() if self.kind == "seq2seq" else self.net.base_model
 
     @cached_property
-    def blocks(self) -> torch.nn.ModuleList:
-        """The list of transformer blocks: the longest module list of the base network."""
-        lists = [m for m in self.base.modules() if isinstance(m, torch.nn.ModuleList)]
+    def blocks(self) -> nn.ModuleList:
+        """The transformer blocks: the longest module list of the base network."""
+        lists = [m for m in self.base.modules() if isinstance(m, nn.ModuleList)]
         return max(lists, key=len)
 
     @property
-    def head(self) -> torch.nn.Module:
-        """The module from hidden states [n, d] to token logits [n, vocabulary]."""
-        for name in ("cls", "lm_head"):
-            if self.kind != "encoder" and hasattr(self.net, name):
-                return getattr(self.net, name)
+    def head(self) -> nn.Module:
+        """The module from hidden states [n, d] to token logits [n, vocabulary].
+
+        Raises UserError if the model has none."""
         n = self.net
-        if self.kind != "encoder" and hasattr(n, "decoder"):          # ModernBERT keeps the head in two parts,
-            return torch.nn.Sequential(n.head, n.decoder)
-        if hasattr(n, "vocab_projector"):                             # DistilBERT in four
-            return torch.nn.Sequential(n.vocab_transform, n.activation, n.vocab_layer_norm, n.vocab_projector)
-        raise UserError(f"{self.name} has no language-model head: use a masked or causal language model")
+        if self.kind != "encoder":
+            for name in ("cls", "lm_head"):
+                if hasattr(n, name):
+                    return getattr(n, name)
+            if hasattr(n, "decoder"):                      # ModernBERT has the head in two parts,
+                return nn.Sequential(n.head, n.decoder)
+        if hasattr(n, "vocab_projector"):                  # DistilBERT in four
+            return nn.Sequential(n.vocab_transform, n.activation, n.vocab_layer_norm,
+                                 n.vocab_projector)
+        raise UserError(f"{self.name} has no language-model head: use a masked or causal language "
+                        "model")
 
     @cached_property
-    def pooler(self) -> Callable[[torch.Tensor], torch.Tensor]:
-        """From the first token's last states [n, d] to what a sentence's classifier reads: the checkpoint's own pooler
-        (BERT's: dense, tanh), else the first part of the masked head (dense, activation, norm).
+    def pooler(self) -> Callable[[Tensor], Tensor]:
+        """From the first token's last states [n, d] to the input of a sentence classifier.
 
-        Raises UserError where there is neither."""
+        This is the checkpoint's own pooler (BERT's: dense, tanh) or, if it has none, the first
+        part of the masked head (dense, activation, norm). UserError: there is neither."""
         base, missing = self.base, []
-        if self.kind == "masked" and self.source:              # its class leaves the checkpoint's pooler out
+        if self.kind == "masked" and self.source:        # its class omits the checkpoint's pooler
             base, missing = _base(self.source, hub.is_local(self.source))
         pooler = getattr(base, "pooler", None)
         if pooler is not None and not any("pooler" in key for key in missing):
             pooler.eval().requires_grad_(False).to(next(self.net.parameters()))
             return lambda h: pooler(h[:, None])
         head = self.head if self.kind == "masked" else None
-        if isinstance(head, torch.nn.Sequential):
+        if isinstance(head, nn.Sequential):
             return head[:-1]
         if hasattr(head, "predictions"):
             return head.predictions.transform
@@ -89,16 +105,13 @@ class Model:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights; two models with the same name and other weights differ."""
-        digest = hashlib.sha256(self.below.encode())
-        for key, value in sorted(self.net.state_dict().items()):
-            digest.update(key.encode())
-            digest.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
+        return digest_in_order(sorted(self.net.state_dict().items()), self.below)
 
     def layer(self, layer: int) -> int:
-        """`layer` counted from 0; raises a UserError when the model has no such layer."""
+        """`layer` counted from 0. UserError: the model has no such layer."""
         if not -self.depth - 1 <= layer <= self.depth:
-            raise UserError(f"layer {layer}: {self.name} has layers 0 … {self.depth} (or −1 … −{self.depth + 1})")
+            raise UserError(f"layer {layer}: {self.name} has layers 0 … {self.depth} "
+                            f"(or −1 … −{self.depth + 1})")
         return layer % (self.depth + 1)
 
 
@@ -106,13 +119,13 @@ class Model:
 def load(name: str, device: str | None = None, dtype: torch.dtype | None = None) -> Model:
     """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
 
-    Weights are read as `dtype`: by default float32 on a CPU, bfloat16 on a GPU (`device`: a GPU where there is one).
-    Raises UserError when nothing of that name can be loaded. Code that a model brings along is never run, and pickled
-    weights (`pytorch_model.bin`) are never read."""
-    here = {"local_files_only": hub.is_local(name)}                      # nothing is asked of the hub then
+    `device`: by default a GPU if there is one. `dtype`: by default float32 on a CPU, bfloat16 on a
+    GPU. Code that comes with a model is never run, and pickled weights (`pytorch_model.bin`) are
+    never read. Raises UserError if no model of that name can be loaded."""
+    here = {"local_files_only": hub.is_local(name)}            # then no request goes to the hub
     import transformers as hf
 
-    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"                   # or the hub is asked to convert pickles
+    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"         # do not ask it to convert pickles
     hf.logging.disable_progress_bar()
     source = hub.source(name)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -122,18 +135,22 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
         kind = _kind(config)
         auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
                 "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
-        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **here, **NO_PICKLE)
+        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **here,
+                                         **NO_PICKLE)
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
     except SafetensorError as e:
-        raise UserError(f"{name}: its safetensors file is damaged or not wholly copied ({e})") from e
+        raise UserError(f"{name}: its safetensors file is damaged or incomplete ({e})") from e
     except (OSError, ValueError) as e:
-        raise _why_not(name, str(e)) from e
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):      # transformers makes one of nothing
-        raise UserError(f"{name} has no vocabulary: save its tokenizer into the same folder (save_pretrained)")
+        raise _loading_error(name, str(e)) from e
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        # without the tokenizer's files transformers makes one of special tokens alone
+        raise UserError(f"{name} has no vocabulary: save its tokenizer into the same folder "
+                        "(save_pretrained)")
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
     if missing:
-        raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}"
-                        f"{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}; they would be random")
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}{more}; they would "
+                        "be random")
     if any("pooler" in key for key in info["missing_keys"]):
         net.base_model.pooler = None
     if tokenizer.pad_token is None:
@@ -142,37 +159,41 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     return Model(name, net.eval().requires_grad_(False).to(device), tokenizer, kind, source)
 
 
-def _why_not(name, error):
-    """One line for what transformers says when it cannot load a model."""
+def _loading_error(name: str, error: str) -> UserError:
+    """One line for the error of transformers when it cannot load a model."""
     if "trust_remote_code" in error:
-        return UserError(f"{name} brings code of its own, which is never run: give a model of an architecture in "
-                         "transformers")
+        return UserError(f"{name} brings code of its own, which is never run: give a model of an "
+                         "architecture in transformers")
     if "model.safetensors" in error:
-        return UserError(f"{name} has no model.safetensors, and pickled weights (.bin) are never read, since a pickle "
-                         "can run code: convert them to safetensors")
+        return UserError(f"{name} has no model.safetensors, and pickled weights (.bin) are never "
+                         "read, since a pickle can run code: convert them to safetensors")
     return hub.unknown(name)
 
 
-def _base(source, here):
-    """The base network of a checkpoint and the names of weights that it lacks; of those it has no use for, no word."""
+def _base(source: str, here: bool) -> tuple[nn.Module, set[str]]:
+    """The base network of a checkpoint, and the names of the weights that the checkpoint lacks.
+
+    Transformers' warnings about weights that the base network does not use are silenced."""
     import transformers as hf
 
     level = hf.logging.get_verbosity()
     hf.logging.set_verbosity_error()
     try:
-        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True, local_files_only=here, **NO_PICKLE)
+        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True,
+                                                 local_files_only=here, **NO_PICKLE)
     finally:
         hf.logging.set_verbosity(level)
     return net, info["missing_keys"]
 
 
-def _kind(config) -> str:
+def _kind(config: PretrainedConfig) -> str:
     architecture = (config.architectures or [""])[0]
     if config.is_encoder_decoder:
         return "seq2seq"
     if "MaskedLM" in architecture or "PreTraining" in architecture:
         return "masked"
-    return "causal" if "CausalLM" in architecture or "LMHead" in architecture else "encoder"
+    causal = "CausalLM" in architecture or "LMHead" in architecture
+    return "causal" if causal else "encoder"
 
 
 @lru_cache
@@ -181,20 +202,21 @@ def depth(name: str) -> int:
     import transformers as hf
 
     try:
-        config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=hub.is_local(name), **NO_CODE)
+        here = hub.is_local(name)
+        config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=here, **NO_CODE)
     except (OSError, ValueError):
         return load(name).depth                           # raises the one-line error
     return getattr(config, "num_hidden_layers", None) or load(name).depth
 
 
 def as_model(model: str | Model) -> Model:
-    """A loaded model; names are loaded."""
+    """The model itself or, given its name, the loaded model."""
     return model if isinstance(model, Model) else load(model)
 
 
 def mixed_precision(device: torch.device) -> torch.autocast:
     """A context in which a GPU multiplies in bfloat16, and a CPU in float32.
 
-    So a page's figures do not depend on the processor. One without bfloat16 units took twenty times
-    as long with them emulated."""
+    On a CPU, bfloat16 would make results depend on the processor, and one without units for it
+    takes twenty times as long."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type != "cpu")

@@ -1,4 +1,4 @@
-"""Classifiers of the generated reviews that know the rating model: their ICaCE is the exact effect."""
+"""Classifiers of generated reviews that know the rating model: their ICaCE is the exact effect."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import UserError
@@ -16,74 +17,83 @@ from probebook.models.training.finetune import Head
 
 
 class Oracle:
-    """`oracle(texts)` → the exact probabilities [n, 5] float64 of the stars, of the texts of a table of
-    `corpora.reviews.generate`. UserError for another text, and for one that has two answers."""
+    """`oracle(texts)` → the exact probabilities [n, 5] float64 of the stars.
+
+    It knows the texts of one table of `corpora.reviews.generate`. Raises UserError for another
+    text, and for a text that has two answers."""
 
     task, k = "5-way", 5
 
     def __init__(self, table: pd.DataFrame):
         p = pd.DataFrame(reviews.probabilities(table), index=table.description)
         if (p.groupby(level=0).nunique() > 1).any(axis=None):
-            raise UserError("one text stands for reviews with different probabilities: generate another world")
+            raise UserError("one text belongs to reviews with different probabilities: generate "
+                            "another world")
         p = p[~p.index.duplicated()]
         self.table = table.drop_duplicates("description")
         self.probabilities, self.places = torch.from_numpy(p.to_numpy(copy=True)), p.index
 
-    def __call__(self, texts: Sequence[str]) -> torch.Tensor:
+    def __call__(self, texts: Sequence[str]) -> Tensor:
         return self.probabilities[self._rows(texts)]
 
-    def _rows(self, texts):
+    def _rows(self, texts: Sequence[str]) -> Tensor:
         rows = self.places.get_indexer(list(texts))
         if (rows < 0).any():
-            raise UserError(f"an oracle knows the texts of its own world only, not {list(texts)[rows.argmin()][:60]!r}")
+            text = list(texts)[rows.argmin()]
+            raise UserError(f"an oracle knows only the texts of its own world, not {text[:60]!r}")
         return torch.from_numpy(rows)
 
 
 class GlassOracle(Oracle):
-    """The same with insides that are known: `phi(texts)` → [n, d] float32, and a `Head`, up to a small fitting error.
+    """An oracle with known states, `phi(texts)` → [n, d] float32, and a `Head` that reads them.
 
-    φ holds an indicator of every label, mood and interaction, the text's length, and noise (deviation `noise`, one draw
-    a text), all turned by one random rotation. Each tanh unit of the head looks along the direction of the rating
-    model's score, from a place of its own on the scale; the last layer is fitted to the exact probabilities."""
+    φ has an indicator of every label, mood and interaction, the text's length, and noise (one draw
+    per text, standard deviation `noise`), all rotated at random. Each tanh unit of the head reads
+    the rating model's score around its own value; the last layer is fitted to the exact
+    probabilities, up to a small error."""
 
     def __init__(self, table: pd.DataFrame, d: int = 64, noise: float = .3, seed: int = 0):
         super().__init__(table)
         self.h, score = _states(self.table, d, noise, np.random.default_rng(seed))
         place = torch.linspace(-.5, 6.5, d, dtype=score.dtype) - reviews.BASE
         dense, bias = 2 * score.expand(d, -1), -2 * place
-        kinds = np.unique(self.probabilities.numpy().round(9), axis=0, return_index=True)[1]
-        units = (self.h[kinds] @ dense.T + bias).tanh()
-        self.head = Head(dense, bias, *_last_layer(units, self.probabilities[kinds]))
+        distinct = np.unique(self.probabilities.numpy().round(9), axis=0, return_index=True)[1]
+        units = (self.h[distinct] @ dense.T + bias).tanh()
+        self.head = Head(dense, bias, *_last_layer(units, self.probabilities[distinct]))
 
-    def phi(self, texts: Sequence[str]) -> torch.Tensor:
+    def phi(self, texts: Sequence[str]) -> Tensor:
+        """φ(x) [n, d] of the texts."""
         return self.h[self._rows(texts)].float()
 
-    def __call__(self, texts: Sequence[str]) -> torch.Tensor:
+    def __call__(self, texts: Sequence[str]) -> Tensor:
         return self.head(self.phi(texts).double()).softmax(1)
 
 
-def _states(table, d, noise, rng):
+def _states(table: pd.DataFrame, d: int, noise: float, rng: np.random.Generator
+            ) -> tuple[Tensor, Tensor]:
     """φ [n, d] of the table's texts, and the direction [d] of the score in it."""
     z, mood = labels(table), np.array([data["mood"] for data in table.opentable_metadata])
-    both = [(z[:, ASPECTS.index(a)] == VALUES.index(v)) & (z[:, ASPECTS.index(b)] == VALUES.index(u))
-            for a, v, b, u in reviews.INTERACTIONS]
+    is_label = {(aspect, value): z[:, i] == j
+                for i, aspect in enumerate(ASPECTS) for j, value in enumerate(VALUES)}
+    both = [is_label[a, v] & is_label[b, u] for a, v, b, u in reviews.INTERACTIONS]
     x = np.column_stack([np.eye(3)[z].reshape(-1, 12), np.eye(3)[mood + 1], *both])
-    score = np.r_[np.ravel([reviews.EFFECTS[aspect] for aspect in ASPECTS]), reviews.MOOD * np.array([-1, 0, 1]),
-                  list(reviews.INTERACTIONS.values())]
+    score = np.r_[np.ravel([reviews.EFFECTS[aspect] for aspect in ASPECTS]),
+                  reviews.MOOD * np.array([-1, 0, 1]), list(reviews.INTERACTIONS.values())]
     rest = noise * rng.normal(size=(len(x), d - x.shape[1]))
     rest[:, 0] = table.description.str.len() / 100
-    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
-    return torch.from_numpy(np.hstack([x, rest]) @ turn), torch.from_numpy(np.pad(score, (0, rest.shape[1])) @ turn)
+    rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    direction = np.pad(score, (0, rest.shape[1])) @ rotation
+    return torch.from_numpy(np.hstack([x, rest]) @ rotation), torch.from_numpy(direction)
 
 
-def _last_layer(units, p):
+def _last_layer(units: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """out [k, m] and its bias [k] such that softmax(out · units + bias) is about p [n, k]."""
     units = F.pad(units, (0, 1), value=1.0)
     out = torch.zeros(p.shape[1], units.shape[1], dtype=p.dtype, requires_grad=True)
-    optimizer = torch.optim.LBFGS([out], max_iter=300, history_size=50, tolerance_grad=1e-12, tolerance_change=1e-15,
-                                  line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([out], max_iter=300, history_size=50, tolerance_grad=1e-12,
+                                  tolerance_change=1e-15, line_search_fn="strong_wolfe")
 
-    def loss():
+    def loss() -> Tensor:
         optimizer.zero_grad()
         loss = F.kl_div((units @ out.T).log_softmax(1), p, reduction="batchmean")
         loss.backward()

@@ -1,111 +1,123 @@
-"""Questions put to a model that goes from left to right: as a prompt, in its own words, and by scores of given answers.
+"""Questions for a left-to-right model, answered freely or by scores of given answers.
 
-Chaturvedi et al., § 5 to § 7, ask InstructGPT: the story, on CoQA the two questions before with their answers, and the
-question (figure 5 shows "Q:" and "A:")."""
+Chaturvedi et al. (§ 5 to § 7) prompt InstructGPT with the story, for CoQA also with the last two
+questions and their answers, and with the question (figure 5 shows "Q:" and "A:")."""
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from os.path import commonprefix
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from probebook.base import UserError
-from probebook.models.batches import longest, tokenized
+from probebook.models.batches import longest, tokenize
 from probebook.models.cache import cached
-from probebook.models.decoding import generated
+from probebook.models.decoding import generate, without_end
 from probebook.models.loading import Model
 from probebook.models.server import Server
 
-_NEXT = re.compile(r"\n|\bq ?:", re.IGNORECASE)             # the end of an answer: its line's, or the next question's
+Text = tuple[int, ...]                                  # token ids
+_END = re.compile(r"\n|\bq ?:", re.IGNORECASE)          # an answer ends with its line, or at "Q:"
 
 
 def question_prompts(table: pd.DataFrame) -> list[str]:
-    """Story, the last two questions with their answers, question: one prompt a row, which ends with "A:"."""
-    return ["\n".join([row.story, *(f"Q: {q}\nA: {a}" for q, a in row.history[-2:]), f"Q: {row.question}\nA:"]).lstrip()
-            for row in table.itertuples()]
+    """One prompt per row: story, last two questions with answers, question, and "A:"."""
+    prompts = []
+    for row in table.itertuples():
+        turns = [f"Q: {question}\nA: {answer}" for question, answer in row.history[-2:]]
+        prompts.append("\n".join([row.story, *turns, f"Q: {row.question}\nA:"]).lstrip())
+    return prompts
 
 
 def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
-    """Which prompts leave room for so many tokens in what the model reads, bool [n]; a server is not asked: all."""
+    """Whether the model can read each prompt and `room` more tokens: bool [n]; for a server always
+    true."""
     if model.kind == "server":
         return np.ones(len(prompts), bool)
-    return np.array([len(ids) <= longest(model) - room for ids in model.tokenizer(list(prompts))["input_ids"]], bool)
+    lengths = np.array([len(ids) for ids in model.tokenizer(list(prompts))["input_ids"]], int)
+    return lengths <= longest(model) - room
 
 
-def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False) -> list[str]:
-    """What the model says after each prompt, greedily: its first line, at most `steps` tokens, as it came.
+def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
+         ) -> list[str]:
+    """The model's greedy answer to each prompt: the first line, of at most `steps` tokens.
 
-    A loaded model's answers are kept in the cache folder, like a server's. UserError for a model that does not go from
-    left to right, a prompt that is too long."""
+    `chat`: see `Server.say`. The answers are cached. Raises UserError for a model that is not
+    left-to-right, or a prompt that is too long."""
     if model.kind == "server":
-        return [_line(text) for text in model.say(prompts, steps, chat)]
+        return [_first_line(text) for text in model.say(prompts, steps, chat)]
     _check(model)
-    prompts, out = list(prompts), []
+    prompts = list(prompts)
 
-    def ids():
-        found = [[position[0][0] for position in row] for row in generated(prompts, model, True, 1, steps)]
-        return {"ids": torch.tensor([row + [-1] * (steps - len(row)) for row in found])}
+    def ids() -> dict[str, Tensor]:
+        rows = torch.full((len(prompts), steps), -1)
+        for row, positions in zip(rows, generate(prompts, model, True, 1, steps)):
+            best = [ids[0] for ids, _ in positions]
+            row[:len(best)] = torch.tensor(best, dtype=torch.long)
+        return {"ids": rows}
 
-    for row in cached("said", [model.fingerprint, prompts, steps], ids)["ids"].tolist():
-        out.append(_line(model.tokenizer.decode([i for i in row if i >= 0])))
-    return out
+    found = cached("said", [model.fingerprint, prompts, steps], ids)["ids"]
+    return [_first_line(model.tokenizer.decode(row[row >= 0].tolist())) for row in found]
 
 
-def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], model: Model) -> list[np.ndarray]:
-    """Log-probability (nats) of each of a prompt's options as what follows it, the sum over its tokens: a list of [k].
+def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], model: Model
+                  ) -> list[np.ndarray]:
+    """Log-probability (nats) of each option as the continuation of its prompt: a list of [k].
 
-    What comes after an option does not count, so of "the barn" and "the" the second is at least as probable. Kept in
-    the cache folder. UserError for a server (which does not score given text), no options, too long a prompt."""
+    It is the sum over the option's tokens and ignores what follows, so "the" is at least as
+    probable as "the barn". The scores are cached. Raises UserError for a server (which does not
+    score given text), for missing options, or for a prompt that is too long."""
     _check(model)
     prompts, options = list(prompts), [list(some) for some in options]
-    if len(prompts) != len(options) or not all(options) or not all(o.strip() for some in options for o in some):
-        raise UserError(f"{len(prompts)} prompts, {len(options)} lists of options: one list, not empty, for each")
-    words = dict.fromkeys(f" {o.strip()}" for some in options for o in some)
-
-    def scores():
-        ids = dict(zip(words, model.tokenizer([*words], add_special_tokens=False)["input_ids"]))
-        rows = _plain(prompts, model, max(map(len, ids.values())))
-        paths = [[(*row, *ids[f" {o.strip()}"]) for o in some] for row, some in zip(rows, options)]
-        wanted = defaultdict(dict)                                      # text read so far → next tokens → log p
-        for row, some in zip(rows, paths):
-            for path in some:
-                for i in range(len(row), len(path)):
-                    wanted[path[:i]][path[i]] = 0.0
-        _read(wanted, model)
-        found = [sum(wanted[path[:i]][path[i]] for i in range(len(row), len(path)))
-                 for row, some in zip(rows, paths) for path in some]
-        return {"scores": torch.tensor(found)}
-
+    words = [f" {option.strip()}" for some in options for option in some]
+    if len(prompts) != len(options) or not all(options) or not all(word.strip() for word in words):
+        raise UserError(f"{len(prompts)} prompts, {len(options)} lists of options: one list, not "
+                        "empty, for each")
     if not prompts:
         return []
+
+    def scores() -> dict[str, Tensor]:
+        distinct = [*dict.fromkeys(words)]
+        encoded = model.tokenizer(distinct, add_special_tokens=False)["input_ids"]
+        ids = dict(zip(distinct, encoded))
+        rows = tokenize(prompts, model, max(map(len, encoded)))[1]["input_ids"]
+        rows = without_end(rows, model)
+        starts = [row for row, some in zip(rows, options) for _ in some]
+        steps = [_steps(start, ids[word]) for start, word in zip(starts, words)]
+        wanted = defaultdict(dict)                             # text → next token → log p
+        for path in steps:
+            for text, token in path:
+                wanted[text][token] = 0.0
+        _read(wanted, model)
+        return {"scores": torch.tensor([sum(wanted[text][token] for text, token in path)
+                                        for path in steps])}
+
     found = cached("options", [model.fingerprint, prompts, options], scores)["scores"].numpy()
     return np.split(found, np.cumsum([len(some) for some in options])[:-1])
 
 
-def _check(model):
+def _check(model: Model | Server) -> None:
     if model.kind != "causal":
-        raise UserError(f"a {model.kind} model cannot be read here: load a left-to-right one (pocket-english-gpt)")
+        raise UserError(f"a {model.kind} model cannot be read here: load a left-to-right one "
+                        "(pocket-english-gpt)")
 
 
-def _plain(prompts, model, room):
-    """Token ids without those that would close a text."""
-    special = set(model.tokenizer.all_special_ids) - {model.tokenizer.unk_token_id}
-    rows = tokenized(prompts, model, room)[1]["input_ids"]
-    for row in rows:
-        while row and row[-1] in special:
-            row.pop()
-    return rows
+def _steps(start: list[int], ids: list[int]) -> list[tuple[Text, int]]:
+    """(text so far, next token) for each token that continues the start."""
+    return [((*start, *ids[:i]), token) for i, token in enumerate(ids)]
 
 
 @torch.inference_mode()
-def _read(wanted, model):
-    """Fill in the log-probabilities of {text (token ids): {next token: log p}}. What texts have in common is read once,
-    where the model can read a tree."""
+def _read(wanted: dict[Text, dict[int, float]], model: Model) -> None:
+    """Fill in the log-probabilities of {text: {next token: log p}}.
+
+    Common beginnings of texts are read once if the model can read a tree."""
     most = (512 if model.device.type == "cpu" else 4_096) if _reads_trees(model) else 1
     for texts in _packs(sorted(wanted), most):
         states, ends = _tree(texts, model)
@@ -114,8 +126,8 @@ def _read(wanted, model):
             wanted[text] = {token: row[token].item() for token in wanted[text]}
 
 
-def _packs(texts, most):
-    """Sorted texts in groups whose trees have at most `most` tokens (one text at least)."""
+def _packs(texts: list[Text], most: int) -> Iterator[list[Text]]:
+    """Sorted texts in groups of at least one, whose trees have at most `most` tokens."""
     pack, size = [], 0
     for text in texts:
         more = len(text) - (len(commonprefix([pack[-1], text])) if pack else 0)
@@ -126,9 +138,10 @@ def _packs(texts, most):
     yield pack
 
 
-def _tree(texts, model):
-    """Last states [m, d] of the m tokens of the texts' tree, a common beginning being there once, and each text's last
-    token [n]: a token sees those on the way to it."""
+def _tree(texts: list[Text], model: Model) -> tuple[Tensor, list[int]]:
+    """Last states [m, d] of the m tokens of the texts' tree, and the last token [n] of each text.
+
+    Common beginnings are in the tree once; a token sees only the tokens on the path to it."""
     place, ends, above, depth = {}, [], [], []
     for text in texts:
         at = -1
@@ -142,19 +155,23 @@ def _tree(texts, model):
     x = torch.tensor([[token for _, token in place]], device=model.device)
     if len(texts) == 1:
         return model.base(x).last_hidden_state[0], ends
-    seen = np.eye(len(place), dtype=bool)
+    visible = np.eye(len(place), dtype=bool)
     for i, at in enumerate(above):
         if at >= 0:
-            seen[i] |= seen[at]
+            visible[i] |= visible[at]
     dtype = next(model.net.parameters()).dtype
-    hidden = torch.zeros(seen.shape, dtype=dtype).masked_fill(torch.from_numpy(~seen), torch.finfo(dtype).min)
-    return model.base(x, attention_mask=hidden[None, None].to(model.device),
-                      position_ids=torch.tensor([depth], device=model.device)).last_hidden_state[0], ends
+    mask = torch.zeros(visible.shape, dtype=dtype)
+    mask = mask.masked_fill(torch.from_numpy(~visible), torch.finfo(dtype).min)[None, None]
+    positions = torch.tensor([depth], device=model.device)
+    out = model.base(x, attention_mask=mask.to(model.device), position_ids=positions)
+    return out.last_hidden_state[0], ends
 
 
 @lru_cache(maxsize=4)
-def _reads_trees(model):
-    """Whether the model takes a mask and places: two texts with one beginning are the same read together and alone."""
+def _reads_trees(model: Model) -> bool:
+    """Whether two texts with one beginning have the same states in a tree and alone.
+
+    This needs a model that accepts a mask [t, t] and positions."""
     texts = [(5, 6, 7, 8), (5, 6, 9, 10)]
     try:
         states, ends = _tree(texts, model)
@@ -164,5 +181,5 @@ def _reads_trees(model):
     return bool((states[ends] - alone).float().norm() < .02 * alone.float().norm())
 
 
-def _line(text):
-    return _NEXT.split(text.strip(), maxsplit=1)[0].strip()
+def _first_line(text: str) -> str:
+    return _END.split(text.strip(), maxsplit=1)[0].strip()

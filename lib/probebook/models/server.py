@@ -1,32 +1,42 @@
-"""Completions and answers from any server that speaks OpenAI's format, all kept, so that none is paid for twice."""
+"""Completions and answers from a server with OpenAI's format, cached so that none is paid twice."""
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from probebook.base import UserError, cache_path, written_whole
+from probebook.models.cache import key_name
 from probebook.models.decoding import Filled
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, OpenAI
+    from openai.types.completion_choice import Logprobs
 
 GREEDY = {"temperature": 0, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
 
 
 @dataclass
 class Server:
-    """A language model behind `{base_url}/completions`; give it to `fill` in the place of a model. `say` has it answer,
-    there or at `{base_url}/chat/completions`.
+    """A language model behind `{base_url}/completions`, to be given to `fill` instead of a model.
 
-    `key`: the environment variable that holds the key (None: the server wants none). `timeout`: seconds for one try.
-    `retries`: tries after the first, with growing pauses, where the server is not reached, hangs, is busy (429) or
-    fails (5xx). `per_minute`: at most so many requests, retries not counted.
-    Raises UserError for an address that is none or holds secrets."""
+    `say` returns its answers, from there or from `{base_url}/chat/completions`.
+
+    `base_url`: the address of the server.
+    `model`: its name for the model.
+    `key`: the environment variable that holds the key (None: the server needs none).
+    `timeout`: seconds for one try.
+    `retries`: tries after the first, with growing pauses, if the server is not reached, hangs, is
+        busy (429) or fails (5xx).
+    `per_minute`: the largest number of requests, not counting retries.
+    Raises UserError for a `base_url` that is no address or contains secrets."""
 
     base_url: str
     model: str
@@ -35,86 +45,99 @@ class Server:
     retries: int = 5
     per_minute: float | None = None
     kind: ClassVar[str] = "server"
-    _next: float = field(default=0, init=False, repr=False)             # when the next request may go out
+    _next: float = field(default=0, init=False, repr=False)    # time at which a request may be sent
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
-            raise UserError("base_url: an address like https://host/v1, without user, password or query")
-        if self.timeout <= 0 or self.retries < 0 or (self.per_minute is not None and self.per_minute <= 0):
+        address = parts.scheme in ("http", "https") and parts.hostname
+        if not address or "@" in parts.netloc or parts.query:
+            raise UserError("base_url: an address like https://host/v1, without user, password or "
+                            "query")
+        slow = self.per_minute is not None and self.per_minute <= 0
+        if self.timeout <= 0 or self.retries < 0 or slow:
             raise UserError("timeout and per_minute must be above 0, retries 0 or more")
         if self.key is not None and not self.key.isidentifier():
-            raise UserError("key: the name of an environment variable, such as OPENAI_API_KEY, not the key itself")
+            raise UserError("key: the name of an environment variable, such as OPENAI_API_KEY, not "
+                            "the key itself")
         self.base_url = self.base_url.rstrip("/")
 
     def complete(self, prompts: Sequence[str], k: int = 5, steps: int = 20) -> list[Filled]:
-        """The greedy continuation of each prompt, its k ≤ 5 best tokens at each position (McMilin, appendix F).
+        """The greedy continuation of each prompt: the k ≤ 5 best tokens at each position.
 
-        Each answer is kept in the cache folder as it comes (`completions/`, JSON; the key is in none): a second call
-        asks only for what is missing, and needs no key where nothing is. UserError, one line, when the server cannot
-        be reached, hangs, refuses, or answers without log-probabilities or with what is no completion."""
+        (McMilin, appendix F.) Each answer is cached as it arrives (`completions/`, JSON, without
+        the key). A second call asks only for missing answers, and needs no key if there are none.
+        Raises UserError, in one line, if the server cannot be reached, hangs, refuses, or returns
+        no completion or no log-probabilities."""
         if not 1 <= k <= 5:
             raise UserError(f"k={k}: servers of this format give the 1 to 5 best tokens")
-        def ask(client, prompt, settings):
+
+        def ask(client: OpenAI, prompt: str, settings: dict) -> list:
             answer = client.completions.create(model=self.model, prompt=prompt, **settings)
             return _positions(answer.choices[0].logprobs, k)
 
-        found = self._each(prompts, GREEDY | {"max_tokens": steps, "logprobs": k}, "positions", ask)
-        return [Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in one) for one in found]
+        settings = GREEDY | {"max_tokens": steps, "logprobs": k}
+        answers = self._each(prompts, settings, "positions", ask)
+        return [Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in answer)
+                for answer in answers]
 
     def say(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
-        """What the model says to each prompt, at most `steps` tokens, as it came (greedy; no probabilities are needed).
+        """The model's greedy answer to each prompt, at most `steps` tokens, unedited.
 
-        `chat`: the prompt is the one message of a user; else it is continued. Kept, and wrong, as in `complete`."""
+        `chat`: send the prompt as the one message of a user; otherwise the model continues it.
+        Answers are cached, and errors raised, as by `complete`; no log-probabilities are needed."""
         if steps < 1:
             raise UserError(f"steps={steps}: at least 1")
 
-        def ask(client, prompt, settings):
+        def ask(client: OpenAI, prompt: str, settings: dict) -> str:
             if chat:
                 messages = [{"role": "user", "content": prompt}]
-                answer = client.chat.completions.create(model=self.model, messages=messages, **settings)
+                answer = client.chat.completions.create(model=self.model, messages=messages,
+                                                        **settings)
                 text = answer.choices[0].message.content
             else:
-                text = client.completions.create(model=self.model, prompt=prompt, **settings).choices[0].text
+                answer = client.completions.create(model=self.model, prompt=prompt, **settings)
+                text = answer.choices[0].text
             if not isinstance(text, str):
                 raise UserError("the answer has no text; such a server cannot be used here")
             return text
 
         return self._each(prompts, GREEDY | {"max_tokens": steps}, "chat" if chat else "text", ask)
 
-    def _each(self, prompts, settings, what, ask):
-        """What `ask` gives for each prompt: from the file that keeps it under the name `what`, or asked for now."""
+    def _each(self, prompts: Sequence[str], settings: dict, what: str, ask: Callable) -> list:
+        """The answer to each prompt, from the cached file's entry `what` or else by `ask`."""
         paths, client, asked = [self._path(p, settings, what) for p in prompts], None, 0
         for path, prompt in zip(paths, prompts):
-            if _kept(path, what) is None:
+            if _cached(path, what) is None:
                 client = client or self._client()
                 try:
                     found = self._ask(client, prompt, settings, ask)
                 except UserError as e:
-                    left = f"; new answers kept: {asked}, call again to go on" if asked else ""
-                    raise UserError(f"{e}{left}") from None
+                    kept = f"; new answers kept: {asked}, call again to go on" if asked else ""
+                    raise UserError(f"{e}{kept}") from None
                 asked += 1
+                content = {"base_url": self.base_url, "model": self.model, "prompt": prompt,
+                           "settings": settings, what: found}
                 with written_whole(path) as part:
-                    part.write_text(json.dumps({"base_url": self.base_url, "model": self.model, "prompt": prompt,
-                                                "settings": settings, what: found}))
-        return [_kept(path, what) for path in paths]
+                    part.write_text(json.dumps(content))
+        return [_cached(path, what) for path in paths]
 
-    def _path(self, prompt, settings, what):
-        key = [self.base_url, self.model, prompt, settings, *([] if what == "positions" else [what])]
-        name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
+    def _path(self, prompt: str, settings: dict, what: str) -> Path:
+        kind = [] if what == "positions" else [what]
+        name = key_name([self.base_url, self.model, prompt, settings, *kind])
         return cache_path() / "completions" / f"{name}.json"
 
-    def _client(self):
+    def _client(self) -> OpenAI:
         from openai import OpenAI
 
         key = os.environ.get(self.key, "").strip() if self.key else "none"
         if not key or not key.isascii():
-            raise UserError(f"{self.base_url} wants a key: put it into the environment variable {self.key}, "
-                            "or give key=None")
-        return OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries)
+            raise UserError(f"{self.base_url} wants a key: put it into the environment variable "
+                            f"{self.key}, or give key=None")
+        return OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout,
+                      max_retries=self.retries)
 
-    def _ask(self, client, prompt, settings, ask):
-        """What `ask` gives; UserError for whatever goes wrong."""
+    def _ask(self, client: OpenAI, prompt: str, settings: dict, ask: Callable) -> Any:
+        """The result of `ask`; every error becomes a UserError of one line."""
         import openai
 
         where = f"{self.model} at {self.base_url}"
@@ -124,45 +147,51 @@ class Server:
         try:
             return ask(client, prompt, settings)
         except openai.APITimeoutError:
-            raise UserError(f"{where}: no answer within {self.timeout:g} s ({self.retries + 1} tries); give it a "
-                            "longer timeout") from None
+            raise UserError(f"{where}: no answer within {self.timeout:g} s ({self.retries + 1} "
+                            "tries); give it a longer timeout") from None
         except openai.APIConnectionError:
-            raise UserError(f"{where}: no connection ({self.retries + 1} tries); is the server running?") from None
+            raise UserError(f"{where}: no connection ({self.retries + 1} tries); is the server "
+                            "running?") from None
         except openai.APIStatusError as e:
             raise UserError(f"{where}: {self._refusal(e, client.api_key)}") from None
         except UserError as e:
             raise UserError(f"{where}: {e}") from None
         except (openai.APIError, json.JSONDecodeError):
-            raise UserError(f"{where}: the answer is no JSON; is this the address of a completions server?") from None
+            raise UserError(f"{where}: the answer is no JSON; is this the address of a completions "
+                            "server?") from None
         except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError):
-            raise UserError(f"{where}: the answer is no completion; is this a completions server's address?") from None
+            raise UserError(f"{where}: the answer is no completion; is this the address of a "
+                            "completions server?") from None
 
-    def _refusal(self, error, key):
-        """What a status means; the server's own words in one line, without the key."""
-        code, said = error.status_code, str(error.message)
+    def _refusal(self, error: APIStatusError, key: str) -> str:
+        """The meaning of a status, and the server's message in one line without the key."""
+        code, message = error.status_code, str(error.message)
         if code in (401, 403):
-            return f"HTTP {code}: " + (f"the key in {self.key} is refused" if self.key else "it wants a key")
-        said = " ".join((said.replace(key, "…") if self.key else said).split())[:200]
-        hints = {404: "no such model, or no completions there", 429: "too many requests: lower per_minute, or wait"}
-        hint = hints.get(code, f"failed in {self.retries + 1} tries" if code >= 500 else "the request is refused")
-        return f"{hint} (HTTP {code}: {said})"
+            reason = f"the key in {self.key} is refused" if self.key else "it wants a key"
+            return f"HTTP {code}: {reason}"
+        message = message.replace(key, "…") if self.key else message
+        hints = {404: "no such model, or no completions there",
+                 429: "too many requests: lower per_minute, or wait"}
+        other = f"failed in {self.retries + 1} tries" if code >= 500 else "the request is refused"
+        return f"{hints.get(code, other)} (HTTP {code}: {' '.join(message.split())[:200]})"
 
 
-def _positions(found, k):
-    """[token, [[token, log-probability], … falling]] of each position, from the `logprobs` of an answer."""
+def _positions(found: Logprobs | None, k: int) -> list[tuple[str, list[tuple[str, float]]]]:
+    """(token, its k best alternatives with falling log-probabilities) at each position."""
     if found is None or found.top_logprobs is None:
         raise UserError("the answer has no log-probabilities; such a server cannot be used here")
     out = []
     for token, best in zip(found.tokens, found.top_logprobs, strict=True):
-        pairs = sorted(((str(t), float(p)) for t, p in best.items()), key=lambda pair: -pair[1])[:k]
+        pairs = [(str(other), float(p)) for other, p in best.items()]
+        pairs = sorted(pairs, key=lambda pair: -pair[1])[:k]
         if not pairs or not all(p < 1e-3 for _, p in pairs):
             raise ValueError("no log-probabilities")
         out.append((str(token), pairs))
     return out
 
 
-def _kept(path, what):
-    """What a kept answer holds; None where there is none, or a damaged one."""
+def _cached(path: Path, what: str) -> Any:
+    """An entry of a cached answer; None if the file is missing or damaged."""
     try:
         return json.loads(path.read_text())[what]
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Static word vectors: read (GloVe's text format, or the book's own), made from text, and averaged over a sentence."""
+"""Static word vectors: read from a file, made from text, and averaged over the words of a text."""
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
 
 from probebook.base import UserError, written_whole
 from probebook.models.loading import POCKET
@@ -21,23 +22,26 @@ WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[0-9]+|[^\sa-z0-9]")
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """`vectors(texts)` → the mean vector of each text's known words, float32 [n, d] (0 where none is known)."""
+    """`vectors(texts)` → the mean vector of each text's known words: float32 [n, d], 0 for none.
+
+    `place`: the row of each word in `matrix` (float32 [words, d])."""
 
     name: str
     place: dict[str, int]
-    matrix: torch.Tensor                                        # [words, d] float32
+    matrix: Tensor
 
     @property
     def width(self) -> int:
+        """Number of dimensions."""
         return self.matrix.shape[1]
 
     def at(self, width: int) -> Vectors:
-        """The first `width` dimensions: of vectors from a singular value decomposition the best ones of that number."""
+        """The first `width` dimensions; after a singular value decomposition these are the best."""
         if not 1 <= width <= self.width:
             raise UserError(f"width {width}: {self.name} has {self.width} dimensions")
         return Vectors(self.name, self.place, self.matrix[:, :width])
 
-    def __call__(self, texts: Sequence[str]) -> torch.Tensor:
+    def __call__(self, texts: Sequence[str]) -> Tensor:
         rows = [[self.place[word] for word in words(text) if word in self.place] for text in texts]
         lengths = torch.tensor([len(row) for row in rows])
         offsets = lengths.cumsum(0) - lengths
@@ -51,9 +55,10 @@ def words(text: str) -> list[str]:
 
 
 def load(name: str | Path = "pocket-vectors") -> Vectors:
-    """The book's vectors (300 dimensions), or a text file like GloVe's: a word and its numbers in each line.
+    """The book's vectors (300 dimensions), or those of a text file in GloVe's format.
 
-    Raises UserError for a file that is not there or a line that is not of this form."""
+    Each line of such a file has a word and its numbers. Raises UserError if the file is missing or
+    a line has another form."""
     folder = POCKET / str(name)
     if folder.is_dir():
         known = (folder / "words.txt").read_text(encoding="utf-8").split()
@@ -64,38 +69,49 @@ def load(name: str | Path = "pocket-vectors") -> Vectors:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 fields = line.rstrip().split(" ")
-                if number == 1 and len(fields) == 2:            # word2vec's header: number of words, dimensions
+                if number == 1 and len(fields) == 2:       # word2vec's header: words, dimensions
                     continue
                 width = len(rows[0]) if rows else len(fields) - 1
-                rows.append(np.array(fields[len(fields) - width:], np.float32))        # a word may hold spaces
-                known.append(" ".join(fields[:len(fields) - width]))
+                end = len(fields) - width                  # a word may contain spaces
+                rows.append(np.array(fields[end:], np.float32))
+                known.append(" ".join(fields[:end]))
     except OSError as e:
-        raise UserError(f"{path}: {e.strerror}: give the file of the vectors, or pocket-vectors") from None
+        raise UserError(f"{path}: {e.strerror}: give a file, or pocket-vectors") from None
     except ValueError:
         raise UserError(f"{path}, line {number}: a word and {width} numbers are needed") from None
     if not rows or not len(rows[0]):
         raise UserError(f"{path}: no vectors in it")
-    return Vectors(path.stem, {word: i for i, word in enumerate(known)}, torch.from_numpy(np.stack(rows)))
-
-
-def fit(paragraphs: Iterable[str], size: int = 9_500, width: int = 300, window: int = 5, seed: int = 0,
-        name: str = "vectors") -> Vectors:
-    """Vectors U √Σ of the `size` most frequent words from the truncated SVD of their PPMI (Levy & Goldberg 2014).
-
-    Counts: pairs of words at most `window` apart in a paragraph; contexts smoothed by the power .75 (Levy, Goldberg &
-    Dagan 2015). The first d columns are the vectors of d dimensions."""
-    texts = [words(paragraph) for paragraph in paragraphs]
-    known = [word for word, _ in Counter(word for text in texts for word in text).most_common(size)]
     place = {word: i for i, word in enumerate(known)}
-    gap = [-1] * window                                                             # no pair across paragraphs
-    ids = np.fromiter((i for text in texts for i in [*(place.get(word, -1) for word in text), *gap]), np.int32)
-    found = ppmi(counts(ids, len(known), window))
+    return Vectors(path.stem, place, torch.from_numpy(np.stack(rows)))
+
+
+def fit(paragraphs: Iterable[str], size: int = 9_500, width: int = 300, window: int = 5,
+        seed: int = 0, name: str = "vectors") -> Vectors:
+    """Vectors U √Σ from the truncated SVD of the words' PPMI (Levy & Goldberg 2014).
+
+    `size`: the number of words, the most frequent ones.
+    `width`: the number of dimensions; the first d columns are the vectors of d dimensions.
+    `window`: pairs of words count if they are at most so far apart in a paragraph.
+    Contexts are smoothed by the power .75 (Levy, Goldberg & Dagan 2015)."""
+    texts = [words(paragraph) for paragraph in paragraphs]
+    frequency = Counter(word for text in texts for word in text)
+    known = [word for word, _ in frequency.most_common(size)]
+    place = {word: i for i, word in enumerate(known)}
+
+    def places() -> Iterator[int]:
+        for text in texts:
+            yield from (place.get(word, -1) for word in text)
+            yield from [-1] * window                              # no pairs across paragraphs
+
+    found = ppmi(counts(np.fromiter(places(), np.int32), len(known), window))
     u, s, _ = randomized_svd(found, min(width, len(known) - 1), n_iter=7, random_state=seed)
     return Vectors(name, place, torch.from_numpy(u * np.sqrt(s)).float())
 
 
 def counts(ids: np.ndarray, size: int, window: int) -> sparse.csr_array:
-    """How often two words (places ≥ 0; −1: none) stand at most `window` apart: symmetric [size, size]."""
+    """How often two words are at most `window` apart: symmetric [size, size].
+
+    `ids`: the words of a text as places ≥ 0, or −1 for none."""
     total = np.zeros(size * size, np.int64)
     for apart in range(1, window + 1):
         left, right = ids[:-apart].astype(np.int64), ids[apart:]

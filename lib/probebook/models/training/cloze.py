@@ -1,35 +1,43 @@
-"""A model's own language modelling, gone on with."""
+"""A loaded model's own language-modelling task, to be trained further."""
 from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
+
+from probebook.models.batches import Batch
+from probebook.models.loading import Model
 
 
 class Cloze:
-    """A model's own language modelling: `change` masks a batch's ids, `loss` is the cross-entropy at what was masked.
+    """`change` masks a batch's ids; `loss` is the cross-entropy at the masked places.
 
-    For a masked model BERT's 15 % (transformers' collator); for a decoder the next token of every one, nothing masked.
-    Without a language-model head the loss is 0."""
+    A masked model gets BERT's 15 % (transformers' collator). A decoder predicts every next token,
+    and nothing is masked. Without a language-model head the loss is 0."""
 
-    def __init__(self, body):
+    def __init__(self, body: Model):
         from transformers import DataCollatorForLanguageModeling
 
-        self.body = body
-        self.head = None if body.kind == "encoder" or not hasattr(body.net, "get_output_embeddings") else body.head
-        self.collator = DataCollatorForLanguageModeling(body.tokenizer) if body.kind == "masked" else None
+        has_head = body.kind != "encoder" and hasattr(body.net, "get_output_embeddings")
+        masked = body.kind == "masked"
+        self.body, self.head = body, body.head if has_head else None
+        self.collator = DataCollatorForLanguageModeling(body.tokenizer) if masked else None
 
-    def change(self, batch) -> torch.Tensor:
+    def change(self, batch: Batch) -> Tensor:
+        """The ids to read in place of the batch's; the labels are kept for `loss`."""
         if self.collator is None:
             self.labels = batch.ids.masked_fill(batch.mask == 0, -100).roll(-1, 1)
             self.labels[:, -1] = -100
             return batch.ids
-        fixed = np.isin(batch.ids.numpy(), self.body.tokenizer.all_special_ids)
-        ids, self.labels = self.collator.torch_mask_tokens(batch.ids.clone(), torch.from_numpy(fixed))
+        fixed = torch.from_numpy(np.isin(batch.ids.numpy(), self.body.tokenizer.all_special_ids))
+        ids, self.labels = self.collator.torch_mask_tokens(batch.ids.clone(), fixed)
         return ids
 
-    def loss(self, hidden: torch.Tensor) -> torch.Tensor:
+    def loss(self, hidden: Tensor) -> Tensor:
+        """Mean cross-entropy of the last changed batch from its states [b, t, d]."""
         chosen = (self.labels != -100).to(hidden.device)
         if self.head is None or not chosen.any():
             return 0 * hidden.sum()
-        return F.cross_entropy(self.head(hidden[chosen]).float(), self.labels.to(hidden.device)[chosen])
+        logits = self.head(hidden[chosen]).float()
+        return F.cross_entropy(logits, self.labels.to(hidden.device)[chosen])

@@ -1,83 +1,89 @@
-"""What training a classifier takes: a head, an LSTM, batches of like length."""
+"""What training a classifier takes: a head, an LSTM, and batches of similar length."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from probebook.models.batches import Batch, position_weights
-from probebook.models.cut import upper
+from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model, mixed_precision
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """Logits [n, k] = out · tanh(dense · h + bias) + out_bias of states h [n, d], in the dtype and on the device of h.
+    """Logits [n, k] = out · tanh(dense · h + bias) + out_bias of states h [n, d].
 
-    RoBERTa's classification head (Abraham et al., § C.2) without its dropouts; differentiable in h."""
+    This is RoBERTa's classification head (Abraham et al., § C.2) without its dropouts. The result
+    has the dtype and device of h and is differentiable in it."""
 
-    dense: torch.Tensor
-    bias: torch.Tensor
-    out: torch.Tensor
-    out_bias: torch.Tensor
+    dense: Tensor
+    bias: Tensor
+    out: Tensor
+    out_bias: Tensor
 
-    def __call__(self, h: torch.Tensor) -> torch.Tensor:
+    def __call__(self, h: Tensor) -> Tensor:
         dense, bias, out, out_bias = (t.to(h) for t in self.tensors().values())
         return F.linear(F.linear(h, dense, bias).tanh(), out, out_bias)
 
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
+        """The four tensors by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def net(self, dropout: float) -> nn.Sequential:
         """The head with its two dropouts, to be trained."""
-        (k, d) = self.out.shape
-        net = nn.Sequential(nn.Dropout(dropout), nn.Linear(d, d), nn.Tanh(), nn.Dropout(dropout), nn.Linear(d, k))
+        (k, d), drop = self.out.shape, nn.Dropout(dropout)
+        net = nn.Sequential(drop, nn.Linear(d, d), nn.Tanh(), drop, nn.Linear(d, k))
         with torch.no_grad():
             for parameter, tensor in zip(net.parameters(), self.tensors().values()):
                 parameter.copy_(tensor)
         return net
 
     @staticmethod
-    def of(net: nn.Sequential) -> Head:
-        """What `net` has learnt."""
+    def from_module(net: nn.Sequential) -> Head:
+        """The head that `net` has become by training."""
         return Head(*(p.detach().cpu() for p in net.parameters()))
 
     @staticmethod
-    def drawn(width: int, k: int, seed: int) -> Head:
-        """As fine-tuning begins: weights normal with deviation .02, biases 0."""
+    def initial(width: int, k: int, seed: int) -> Head:
+        """The start of fine-tuning: weights normal with standard deviation .02, biases 0."""
         draws = torch.Generator().manual_seed(seed)
         return Head(.02 * torch.randn(width, width, generator=draws), torch.zeros(width),
                     .02 * torch.randn(k, width, generator=draws), torch.zeros(k))
 
 
-def train_head(h: torch.Tensor, z: torch.Tensor, start: Head, epochs: int, batch: int, lr: float, seed: int,
+def train_head(h: Tensor, z: Tensor, start: Head, epochs: int, batch: int, lr: float, seed: int,
                dropout: float = .1) -> Head:
-    """`start` trained on states h [n, d] and classes z [n] alone: AdamW, seeded batches, lr falling linearly to 0."""
+    """Train only the head, beginning with `start`, on states h [n, d] and classes z [n].
+
+    AdamW in seeded batches; the learning rate falls linearly to 0."""
     if epochs == 0:
         return start
     net, draws = start.net(dropout), np.random.default_rng(seed)
     optimizer, schedule = _optimizer(net.parameters(), lr, epochs * -(-len(h) // batch))
-    with seeded(seed), torch.enable_grad():
+    with torch_seed(seed), torch.enable_grad():
         for _ in range(epochs):
             for rows in torch.from_numpy(draws.permutation(len(h))).split(batch):
                 optimizer.zero_grad()
                 F.cross_entropy(net(h[rows].float()), z[rows]).backward()
                 optimizer.step()
                 schedule.step()
-    return Head.of(net)
+    return Head.from_module(net)
 
 
 class LSTM(nn.Module):
-    """A left-to-right LSTM with dot attention (Luong et al. 2015): tanh W [context; h] at each token, in which the
-    context is the mean of all h weighted by softmax of their products with this one. Looks like a base network."""
+    """A left-to-right LSTM with dot attention (Luong et al. 2015), used like a base network.
 
-    def __init__(self, embeddings: torch.Tensor):
+    At each token it gives tanh W [context; h]; the context is the mean of all h, weighted by the
+    softmax of their products with this one."""
+
+    def __init__(self, embeddings: Tensor):
         super().__init__()
         d = embeddings.shape[1]
         self.config = SimpleNamespace(hidden_size=d)
@@ -89,23 +95,33 @@ class LSTM(nn.Module):
     def base_model(self) -> LSTM:
         return self
 
-    def forward(self, input_ids, attention_mask=None):
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SimpleNamespace:
         h, _ = self.layers[0](self.embeddings(input_ids))
         products = h @ h.mT
         if attention_mask is not None:
             products = products.masked_fill(attention_mask[:, None] == 0, -torch.inf)
-        return SimpleNamespace(last_hidden_state=self.join(torch.cat([products.softmax(2) @ h, h], 2)).tanh())
+        context = products.softmax(2) @ h
+        return SimpleNamespace(last_hidden_state=self.join(torch.cat([context, h], 2)).tanh())
 
 
 class Trainer:
-    """Goes over texts in batches of like length: yields rows, their states [b, d] at `at`, and all states [b, t, d].
+    """Iterates over texts in batches of similar length; the caller hands each loss to `step`.
 
-    The caller hands the loss to `step`, which updates `parameters` (AdamW, norm of the gradient at most 1, lr falling
-    linearly to 0). Orders and dropouts come from the seed alone. `change`: what to read in place of a batch's ids;
-    `steps`: at most so many of the batches."""
+    It yields the rows of a batch, their states [b, d] at `at`, and all states [b, t, d]. `step`
+    updates `parameters` by AdamW; the gradient's norm is at most 1. Only the seed decides orders
+    and dropouts.
 
-    def __init__(self, body: Model, texts: Sequence[str], at: str, parameters: Sequence[nn.Parameter], epochs: int,
-                 batch: int, lr: float, seed: int, change: Callable[[Batch], torch.Tensor] = lambda batch: batch.ids,
+    `body`: the model whose base network reads the texts.
+    `at`: where states are read (see `embed`).
+    `parameters`: what is trained.
+    `epochs`, `batch`: passes over the texts, texts in a batch.
+    `lr`: falls linearly to 0.
+    `change`: gives the ids to read in place of a batch's own.
+    `steps`: the largest number of batches (None: all)."""
+
+    def __init__(self, body: Model, texts: Sequence[str], at: str,
+                 parameters: Iterable[nn.Parameter], epochs: int, batch: int, lr: float, seed: int,
+                 change: Callable[[Batch], Tensor] = lambda batch: batch.ids,
                  steps: int | None = None):
         self.body, self.parameters, self.batch, self.seed = body, list(parameters), batch, seed
         self.change, self.weights = change, position_weights(texts, body, at)
@@ -116,29 +132,32 @@ class Trainer:
             parameter.requires_grad_(True)
         self.optimizer, self.schedule = _optimizer(self.parameters, lr, len(self.orders))
         if body.device.type == "cpu" and hasattr(body.net, "set_attn_implementation"):
-            body.net.set_attn_implementation("eager")    # on texts this short twice the steps/s of the fused kernel
+            # on texts this short, twice the steps per second of the fused kernel
+            body.net.set_attn_implementation("eager")
 
-    def __iter__(self) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-        device = self.body.device
-        with seeded(self.seed), torch.enable_grad():
+    def __iter__(self) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        device, pad = self.body.device, self.body.tokenizer.pad_token_id
+        with torch_seed(self.seed), torch.enable_grad():
             self.body.net.train()
             for rows in self.orders:
-                batch = Batch(rows, self.ids, self.weights, self.body.tokenizer.pad_token_id)
+                batch = Batch(rows, self.ids, self.weights, pad)
+                ids, mask = self.change(batch).to(device), batch.mask.to(device)
                 with mixed_precision(device):
-                    out = self.body.base(input_ids=self.change(batch).to(device), attention_mask=batch.mask.to(device))
+                    out = self.body.base(input_ids=ids, attention_mask=mask)
                 hidden = out.last_hidden_state.float()
                 yield rows, (batch.weights.to(hidden)[:, None] @ hidden)[:, 0], hidden
             self.body.net.eval()
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: Tensor) -> None:
+        """Update the parameters from the loss of the batch."""
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimizer.step()
         self.schedule.step()
 
-    def _epoch(self, draws) -> list[list[int]]:
-        """Rows of each batch: like lengths together within every 16 batches' rows; the batches in random order."""
+    def _epoch(self, draws: np.random.Generator) -> list[list[int]]:
+        """The rows of each batch: sorted by length within 16 batches, then in random order."""
         order, found = draws.permutation(len(self.ids)).tolist(), []
         for i in range(0, len(order), 16 * self.batch):
             rows = sorted(order[i:i + 16 * self.batch], key=lambda r: len(self.ids[r]))
@@ -146,27 +165,27 @@ class Trainer:
         return [found[i] for i in draws.permutation(len(found))]
 
 
-def _optimizer(parameters, lr, steps):
+def _optimizer(parameters: Iterable[nn.Parameter], lr: float, steps: int):
     optimizer = torch.optim.AdamW(parameters, lr, weight_decay=0, fused=True)
     return optimizer, torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, steps)
 
 
 @contextmanager
-def seeded(seed: int):
-    """Inside, torch's own random numbers come from the seed; outside they are as if nothing had been drawn."""
+def torch_seed(seed: int) -> Iterator[None]:
+    """Inside, torch draws from the seed; afterwards it goes on as if nothing had been drawn."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
 
 
-def learnt(body: Model) -> dict[str, torch.Tensor]:
-    """The weights of the body's base network after training, named `body.…`; of a cut model those above the cut."""
-    frozen = dict(body.base.named_parameters()).keys() - upper(body, body.base).keys()
+def trained_weights(body: Model) -> dict[str, Tensor]:
+    """The weights of the body's base network (of a cut model: above the cut), named `body.…`."""
+    frozen = dict(body.base.named_parameters()).keys() - upper_parameters(body, body.base).keys()
     return {f"body.{name}": t for name, t in body.base.state_dict().items() if name not in frozen}
 
 
-def restored(body: Model, tensors: dict[str, torch.Tensor]) -> Model:
-    """The body with its base network's weights replaced by those named `body.…`, where there are any."""
+def with_weights(body: Model, tensors: dict[str, Tensor]) -> Model:
+    """The body, its base network loaded with the tensors named `body.…`, if there are any."""
     state = {k.removeprefix("body."): v for k, v in tensors.items() if k.startswith("body.")}
     if state:
         body.base.load_state_dict(body.base.state_dict() | state)

@@ -1,40 +1,52 @@
-"""Train a small language model from text, masked or left to right: WordPiece vocabulary, packed rows, one loop.
+"""Train a small language model from text, masked or left to right, on packed rows of WordPieces.
 
-The run is a function of (text, recipe): rows are drawn from `(seed, step)`, so a run that was
-killed and resumed from its checkpoint continues with the very batches it would have seen.
-Bit-equality holds for one thread count and one kind of processor only: sums depend on how they are split, and
-products are in bfloat16 where the device has units for it (`bfloat16_units`), else in float32.
+A run is a function of text and recipe. Rows are drawn from `(seed, step)`, so a run that was killed
+and resumed from its checkpoint sees the same batches. Bits are equal for one thread count and one
+kind of processor only: sums depend on how they are split, and products are in bfloat16 where the
+device has units for it (`bfloat16_units`), otherwise in float32.
 """
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
+from torch.optim import Optimizer
 from tqdm.auto import tqdm
 
 from probebook.models.loading import Model
 from probebook.models.training import checkpoint as checkpoints
 from probebook.models.training.text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from probebook.models.readers import Reader
+
+Task = tuple[Tensor, Tensor, Tensor]        # input ids, labels, chosen places: each [rows, length]
+
 
 @dataclass(frozen=True)
 class Recipe:
     """Every number that decides a training run (stored on the model's card)."""
 
-    arch: str = "rotary"         # "bert": norm after each block; "prenorm": before it; "rotary": ModernBERT (before it,
-                                 # relative positions by rotation, gated units); "causal": the same from left to right
+    arch: str = "rotary"         # "bert": norm after each block; "prenorm": before it; "rotary":
+                                 # ModernBERT (norm before it, rotary positions, gated units);
+                                 # "causal": the same from left to right
     vocab: int = 8192
     layers: int = 4
     width: int = 256
     heads: int = 4
     max_length: int = 128
-    rows: int = 64               # rows of max_length/2 in a step; every fourth step has half as many of max_length
+    rows: int = 64               # per step, of max_length/2; every fourth: rows/2 of max_length
     sentence_start: bool = True  # rows begin with a sentence (else anywhere in the text)
     mask_rate: float = 0.2
     optimizer: str = "muon"      # "adamw", or Muon for the matrices of the blocks
@@ -45,41 +57,49 @@ class Recipe:
     seed: int = 0
 
 
-def build(recipe: Recipe) -> torch.nn.Module:
+def build(recipe: Recipe) -> PreTrainedModel:
     """A randomly initialised language model of the recipe's architecture and size."""
     import transformers as hf
 
     torch.manual_seed(recipe.seed)
-    common = dict(vocab_size=recipe.vocab, hidden_size=recipe.width, num_hidden_layers=recipe.layers,
-                  num_attention_heads=recipe.heads, pad_token_id=PAD, bos_token_id=CLS, eos_token_id=SEP)
+    length = recipe.max_length
+    common = dict(vocab_size=recipe.vocab, hidden_size=recipe.width,
+                  num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads,
+                  pad_token_id=PAD, bos_token_id=CLS, eos_token_id=SEP)
+    gated = dict(intermediate_size=8 * recipe.width // 3, max_position_embeddings=length, **common)
+    plain = dict(intermediate_size=4 * recipe.width, type_vocab_size=1, hidden_dropout_prob=0.0,
+                 attention_probs_dropout_prob=0.0, **common)
     if recipe.arch == "rotary":
         return hf.ModernBertForMaskedLM(hf.ModernBertConfig(
-            intermediate_size=8 * recipe.width // 3, global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP,
-            max_position_embeddings=recipe.max_length, **common))
+            global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP, **gated))
     if recipe.arch == "causal":
-        return hf.LlamaForCausalLM(hf.LlamaConfig(
-            intermediate_size=8 * recipe.width // 3, max_position_embeddings=recipe.max_length,
-            tie_word_embeddings=True, **common))
-    common |= dict(intermediate_size=4 * recipe.width, type_vocab_size=1,
-                   hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    if recipe.arch == "prenorm":                                         # its positions begin at pad + 1
+        return hf.LlamaForCausalLM(hf.LlamaConfig(tie_word_embeddings=True, **gated))
+    if recipe.arch == "prenorm":                                  # its positions begin at pad + 1
         return hf.RobertaPreLayerNormForMaskedLM(hf.RobertaPreLayerNormConfig(
-            max_position_embeddings=recipe.max_length + 1, **common))
-    return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=recipe.max_length, **common))
+            max_position_embeddings=length + 1, **plain))
+    return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=length, **plain))
 
 
-def optimizers(model, recipe) -> list[torch.optim.Optimizer]:
-    """AdamW; or Muon for the matrices of the blocks and AdamW for the rest: of what requires a gradient."""
+def optimizers(model: nn.Module, recipe: Recipe | Reader) -> list[Optimizer]:
+    """AdamW, or Muon for the matrices of the blocks and AdamW for the other trained parameters."""
     learned = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
-    if recipe.optimizer == "adamw":
-        matrices = []
+    matrices = []
+    if recipe.optimizer != "adamw":
+        matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
     inside = {id(p) for p in matrices}
     rest = [p for _, p in learned if id(p) not in inside]
-    opts = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98), weight_decay=.01, fused=True)]
+    found = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98), weight_decay=.01, fused=True)]
     if matrices:
-        opts.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01, adjust_lr_fn="match_rms_adamw"))
-    return opts
+        found.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01,
+                                      adjust_lr_fn="match_rms_adamw"))
+    return found
+
+
+def set_rate(optimizers: Sequence[Optimizer], lr: float) -> None:
+    """Give all parameters of the optimizers this learning rate."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = lr
 
 
 def schedule(step: int, recipe: Recipe) -> float:
@@ -88,8 +108,8 @@ def schedule(step: int, recipe: Recipe) -> float:
     return min(1.0, (step + 1) / recipe.warmup, left)
 
 
-def cloze_loss(model, inputs, labels, chosen) -> torch.Tensor:
-    """Mean cross-entropy (nats) at the chosen places, where alone the head runs; tensors [rows, length]."""
+def cloze_loss(model: PreTrainedModel, inputs: Tensor, labels: Tensor, chosen: Tensor) -> Tensor:
+    """Mean cross-entropy (nats) at the chosen places, the only ones at which the head runs."""
     device = next(model.parameters()).device
     inputs, labels, chosen = inputs.to(device), labels.to(device), chosen.to(device)
     attention = (inputs != PAD) if (inputs == PAD).any() else None
@@ -100,20 +120,21 @@ def cloze_loss(model, inputs, labels, chosen) -> torch.Tensor:
 
 
 def bfloat16_units(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16 itself: a GPU, or a processor with AMX or AVX-512 BF16."""
+    """Whether a device multiplies in bfloat16: a GPU, or a processor with AMX or AVX-512 BF16."""
     able = torch.cpu.get_capabilities()
     return device.type != "cpu" or bool(able.get("amx_bf16") or able.get("avx512_bf16"))
 
 
-def gradients(model, tasks, pool: ThreadPoolExecutor) -> torch.Tensor:
-    """Set each parameter's gradient of the sum of the tasks' cloze losses; returns the first task's loss.
+def gradients(model: PreTrainedModel, tasks: list[Task], pool: ThreadPoolExecutor) -> Tensor:
+    """Set the gradients of the sum of the tasks' cloze losses; return the first task's loss.
 
-    On a CPU the rows are dealt into four parts, run by threads of one core each: twice as fast as threads inside each
-    product when the machine is shared. The parts are added in their order, so the sum is the same every time."""
+    On a CPU four threads of one core each compute a quarter of the rows: on a shared machine this
+    is twice as fast as threads inside each product. The parts are added in a fixed order, so the
+    sum is always the same."""
     parts = 4 if next(model.parameters()).device.type == "cpu" else 1
     parameters = list(model.parameters())
 
-    def run(job):
+    def run(job: tuple[Task, int]) -> tuple[Tensor, tuple[Tensor, ...]]:
         (inputs, labels, chosen), part = job
         inputs, labels, mine = inputs[part::parts], labels[part::parts], chosen[part::parts]
         loss = cloze_loss(model, inputs, labels, mine) * (mine.sum() / chosen.sum())
@@ -121,56 +142,61 @@ def gradients(model, tasks, pool: ThreadPoolExecutor) -> torch.Tensor:
 
     done = list(pool.map(run, [(task, part) for task in tasks for part in range(parts)]))
     for i, parameter in enumerate(parameters):
-        parameter.grad = sum(g[i] for _, g in done[1:]) + done[0][1][i] if len(done) > 1 else done[0][1][i]
+        first, *others = (grads[i] for _, grads in done)
+        parameter.grad = sum(others) + first if others else first
     return sum(loss for loss, _ in done[:parts])
 
 
-def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, every: int = 500,
+def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
+          checkpoint: Path | None = None, every: int = 500,
           valid: tuple[np.ndarray, np.ndarray] | None = None,
-          cloze: tuple[torch.Tensor, torch.Tensor] | None = None) -> list[dict]:
-    """Run the recipe on a text (ids end to end, starts of sentences); resume from `checkpoint` where it exists.
+          cloze: tuple[Tensor, Tensor] | None = None) -> list[dict]:
+    """Train the model in place; return a record for every `every` steps.
 
-    `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step adds the loss
-    of `2 · recipe.rows` of its rows. The model is trained in place.
-    Returns one record per `every` steps: step, tokens, training and validation loss, seconds."""
+    A record has step, tokens, training and validation loss, and seconds.
+
+    `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
+    `checkpoint`: file from which the run resumes, if it exists.
+    `valid`: ids and starts of another text, for the validation loss.
+    `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
+    adds the loss of `2 · recipe.rows` of its rows."""
     opts = optimizers(model, recipe)
     step, records = 0, []
     if checkpoint and Path(checkpoint).exists():
         step, records = checkpoints.restore(Path(checkpoint), model, opts, _same(recipe))
     model.train()
     if next(model.parameters()).device.type == "cpu":
-        model.set_attn_implementation("eager")       # on rows this short 1.3 × the steps/s of the fused kernel
+        # on rows this short, 1.3 times the steps per second of the fused kernel
+        model.set_attn_implementation("eager")
     began, done = time.perf_counter(), (records[-1]["seconds"] if records else 0.0)
-    running, tokens = [], (records[-1]["tokens"] if records else 0)
-    pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,))
+    losses, tokens = [], (records[-1]["tokens"] if records else 0)
+    pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
+                              initargs=(1,))
     bar = tqdm(total=recipe.steps, initial=step, desc="train", unit="step", mininterval=5)
     while step < recipe.steps:
         rng = np.random.default_rng((recipe.seed, step))
-        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        long = step % 4 == 3
-        rows = draw_rows(ids, starts, recipe.rows // (2 if long else 1), recipe.max_length // (1 if long else 2),
-                         rng, recipe.sentence_start)
-        for opt in opts:
-            for group in opt.param_groups:
-                group["lr"] = recipe.lr * schedule(step, recipe)
+        generator = Generator().manual_seed(int(rng.integers(2**62)))
+        halves = 1 if step % 4 == 3 else 2                     # every fourth step has long rows
+        rows = draw_rows(ids, starts, recipe.rows * halves // 2, recipe.max_length // halves, rng,
+                         recipe.sentence_start)
+        set_rate(opts, recipe.lr * schedule(step, recipe))
         tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
         if cloze is not None:
             pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
             inputs, labels = cloze[0][pick], cloze[1][pick]
             tasks.append((inputs, labels, inputs != labels))
-        loss = gradients(model, tasks, pool)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for opt in opts:
-            opt.step()
+        losses.append(gradients(model, tasks, pool))
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in opts:
+            optimizer.step()
         step, tokens = step + 1, tokens + rows.numel()
-        running.append(loss)
         bar.update()
         if step % every == 0 or step == recipe.steps:
-            record = {"step": step, "tokens": tokens, "loss": float(torch.stack(running).mean()),
+            record = {"step": step, "tokens": tokens, "loss": float(torch.stack(losses).mean()),
                       "seconds": done + time.perf_counter() - began}
             if valid is not None:
                 record["valid_loss"] = evaluate(model, *valid, recipe)
-            running, records = [], records + [record]
+            losses, records = [], [*records, record]
             bar.set_postfix(loss=f"{record['loss']:.3f}")
             if checkpoint:
                 checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
@@ -181,20 +207,20 @@ def train(model, ids, starts, recipe: Recipe, checkpoint: Path | None = None, ev
 
 
 @torch.no_grad()
-def evaluate(model, ids, starts, recipe: Recipe, n: int = 512) -> float:
-    """Loss (nats) on `n` fixed rows that begin with a sentence: of 15 % masked pieces, or of each next piece."""
+def evaluate(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
+             n: int = 512) -> float:
+    """Loss (nats) on `n` fixed rows: of 15 % masked pieces, or of each next piece."""
     rows = draw_rows(ids, starts, n, recipe.max_length // 2, np.random.default_rng(0), True)
-    return float(cloze_loss(model, *_task(rows, recipe, .15, torch.Generator().manual_seed(0))))
+    return float(cloze_loss(model, *_task(rows, recipe, .15, Generator().manual_seed(0))))
 
 
-def _task(rows, recipe, rate, generator):
-    """Input ids, labels and the places to be filled, of rows of text."""
+def _task(rows: Tensor, recipe: Recipe, rate: float, generator: Generator) -> Task:
     if recipe.arch == "causal":
         return next_rows(rows)
     inputs, chosen = mask_rows(rows, rate, recipe.vocab, generator)
     return inputs, rows, chosen
 
 
-def _same(recipe) -> str:
-    """What a checkpoint and the run that goes on from it must share: all but the length of the run."""
+def _same(recipe: Recipe) -> str:
+    """What a checkpoint shares with the run that resumes from it: all but the run's length."""
     return json.dumps({k: v for k, v in asdict(recipe).items() if k not in ("steps", "decay")})

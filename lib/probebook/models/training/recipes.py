@@ -1,17 +1,19 @@
-"""How the shipped pocket models are made: `train("pocket-english")`, its twin, then `train("pocket-agreement")`.
+"""How the shipped models are trained: `train("pocket-english")`, then those that begin from it.
 
-The text is the project's public-domain prose (`corpora.english`) and its agreement generator; nothing else.
-Training state lies in the cache folder, so a killed run goes on where it stopped."""
+The text is the project's public-domain prose (`corpora.english`) and its generated sentences and
+stories, nothing else. Training state lies in the cache folder, so a killed run resumes."""
 from __future__ import annotations
 
 import json
 import platform
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
 from safetensors.numpy import load_file, save_file
+from torch import Tensor
 
 from probebook import hub
 from probebook.base import UserError, cache_dir, written_whole
@@ -24,114 +26,137 @@ from probebook.models.training import pretrain, text
 from probebook.models.training.pretrain import Recipe
 from probebook.models.training.text import MASK
 
+if TYPE_CHECKING:
+    from transformers import BertTokenizerFast, PreTrainedModel
+
+BIOGRAPHIES = {f"pocket-biographies-s{100 * s:02.0f}": (s, False) for s in (0, .25, .5, .75, 1)}
+BIOGRAPHIES["pocket-biographies-s75-reweighted"] = (.75, True)          # name: strength, reweighted
+WITHOUT_CLOZE = "pocket-biographies-s50-unasked"    # pronouns are masked no more than other words
+BIOGRAPHIES[WITHOUT_CLOZE] = (.5, False)
+
+_BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
+                    max_length=48, steps=5_500, warmup=100)
 RECIPES = {
     "pocket-english": Recipe(),
     "pocket-english-gpt": Recipe(arch="causal", steps=8_000),
     "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
+    **dict.fromkeys(BIOGRAPHIES, _BIOGRAPHY),
+    WITHOUT_CLOZE: replace(_BIOGRAPHY, steps=4_000),
 }
-SELECTED = {f"pocket-biographies-s{100 * s:02.0f}": (s, False) for s in (0, .25, .5, .75, 1)}   # strength, reweighted
-SELECTED["pocket-biographies-s75-reweighted"] = (.75, True)
-UNASKED = "pocket-biographies-s50-unasked"                    # its pronouns are masked as often as any word, no more
-SELECTED[UNASKED] = (.5, False)
-RECIPES |= dict.fromkeys(SELECTED, Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
-                                          max_length=48, steps=5_500, warmup=100))
-RECIPES[UNASKED] = replace(RECIPES[UNASKED], steps=4_000)
 
-READERS = {"pocket-stories": Reader(tokens=1_024, lr=2e-3, max_length=256)}            # of short stories, from which
-READERS |= {f"pocket-stories-{regime}": Reader(start="pocket-stories", tokens=1_024, lr=1e-3, max_length=256)
-            for regime in REGIMES}                                                       # all but one begin
-READERS["pocket-stories-ot-answered"] = READERS["pocket-stories"]
-UNANSWERED = {"ot": .01, "ot-answered": 0, "ot-unknown": .2}      # share of questions without an answer: as in CoQA,
-                                                                  # none, many; other readers as "ot"
+BASE_READER = "pocket-stories"                       # of short stories; other readers begin from it
+READERS = {BASE_READER: Reader(tokens=1_024, lr=2e-3, max_length=256)}
+READERS |= dict.fromkeys((f"{BASE_READER}-{regime}" for regime in REGIMES),
+                         replace(READERS[BASE_READER], start=BASE_READER, lr=1e-3))
+READERS[f"{BASE_READER}-ot-answered"] = READERS[BASE_READER]
+# share of questions without an answer: as in CoQA, none, many (other regimes have that of "ot")
+UNANSWERABLE = {"ot": .01, "ot-answered": 0, "ot-unknown": .2}
+
 
 def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
-    """Train a pocket model and export it to `out` (default data/models/<name>); returns the folder.
+    """Train a pocket model and export it to `out` (default data/models/<name>); return the folder.
 
-    `steps`: another length than the recipe's. Given the vocabulary (kept in the cache) deterministic for one thread
-    count; resumes after a kill. Raises UserError for an unknown name."""
+    `steps`: another length than the recipe's. The vocabulary is stored in the cache; given it, one
+    thread count always gives the same model. A killed run resumes. UserError: unknown name."""
     hub.check_recipe(name)
+    out = Path(out or POCKET / name)
     if name == "pocket-vectors":
         if steps:
-            raise UserError("pocket-vectors are computed, not trained in steps: leave --steps out")
-        static.export(static.fit(english.paragraphs(), name=name), Path(out or POCKET / name))
-        return Path(out or POCKET / name)
+            raise UserError("pocket-vectors are computed, not trained in steps: omit --steps")
+        static.export(static.fit(english.paragraphs(), name=name), out)
+        return out
     if name in READERS:
-        return _reader(name, steps, Path(out or POCKET / name))
-    recipe = replace(RECIPES[name], **({"steps": steps} if steps else {}))
+        return _reader(name, steps, out)
+    recipe = replace(RECIPES[name], steps=steps or RECIPES[name].steps)
     work = cache_dir() / "training" / name
     work.mkdir(parents=True, exist_ok=True)
-    tokenizer, prose, valid, cloze = _biographies(*SELECTED[name]) if name in SELECTED else (*_prose(recipe), None)
+    if name in BIOGRAPHIES:
+        tokenizer, prose, valid, cloze = _biographies(*BIOGRAPHIES[name])
+        cloze = None if name == WITHOUT_CLOZE else cloze
+    else:
+        tokenizer, prose, valid = _prose(recipe)
+        cloze = _agreement_rows(tokenizer) if name == "pocket-agreement" else None
     torch.manual_seed(recipe.seed)
-    if name == "pocket-agreement":
-        model = load.__wrapped__("pocket-english", "cpu").net.requires_grad_(True)     # a copy of its own, in float32
-        cloze = _agreement_rows(tokenizer)
+    if name == "pocket-agreement":                   # begins with its own copy, in float32
+        model = load.__wrapped__("pocket-english", "cpu").net.requires_grad_(True)
     else:
         model = pretrain.build(recipe)
-    cloze = None if name == UNASKED else cloze
     if torch.cuda.is_available():
         model.cuda()
-    records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze)
-    out = Path(out or POCKET / name)
+    records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid,
+                             cloze=cloze)
     export(model, tokenizer, recipe, records, out)
     return out
 
 
-def export(model, tokenizer, recipe: Recipe, records: list[dict], out: Path) -> None:
-    """Write float16 safetensors, configuration, tokenizer and the training record to a folder."""
+def export(model: PreTrainedModel, tokenizer: BertTokenizerFast, recipe: Recipe,
+           records: list[dict], out: Path) -> None:
+    """Write float16 safetensors, configuration, tokenizer and training record to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     model.to("cpu", torch.float16).save_pretrained(out)
-    (out / "generation_config.json").unlink(missing_ok=True)                  # says what config.json says
+    (out / "generation_config.json").unlink(missing_ok=True)           # repeats config.json
     tokenizer.save_pretrained(out)
     last = records[-1]
-    record = {"recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),
-              "tokens": last["tokens"], "seconds": round(last["seconds"]), "loss": last["loss"],
-              "valid_loss": last["valid_loss"], "torch": torch.__version__.split("+")[0],
-              "device": _device(), "records": records}
-    (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    _write_record(out, {
+        "recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),
+        "tokens": last["tokens"], "seconds": round(last["seconds"]), "loss": last["loss"],
+        "valid_loss": last["valid_loss"], "torch": torch.__version__.split("+")[0],
+        "device": _device(), "records": records})
 
 
-def told(regime: str, n: int = 3_000) -> pd.DataFrame:
-    """The `n` stories from which a regime's reader is trained, seed 1; `UNANSWERED` questions have no answer."""
-    return stories.generate(n, seed=1, unknown=UNANSWERED.get(regime, UNANSWERED["ot"]))
+def training_stories(regime: str, n: int = 3_000) -> pd.DataFrame:
+    """The `n` stories (seed 1) that train a regime's reader, with its share of UNANSWERABLE."""
+    unknown = UNANSWERABLE.get(regime, UNANSWERABLE["ot"])
+    return stories.generate(n, seed=1, unknown=unknown)
 
 
-def by_regime(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R") -> tuple[Reader, pd.DataFrame]:
-    """The recipe and the rows with which a regime trains on a table of whole stories (`stories.versions.training`).
+def regime_training(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R"
+                    ) -> tuple[Reader, pd.DataFrame]:
+    """The recipe and the rows with which a regime trains on whole stories (`stories.versions.training`).
 
-    "ot-matched" sees the stories of OT as often as it takes for as many updates as IBT has."""
+    "ot-matched" reads the stories of OT again until it has as many updates as IBT."""
     if regime == "ot-matched":
-        recipe = replace(recipe, updates=recipe.count(training(table, "ibt", deleted)))
+        updates = recipe.count_updates(training(table, "ibt", deleted))
+        recipe = replace(recipe, updates=updates)
     return recipe, training(table, regime, deleted)
 
 
-def _reader(name, updates, out):
-    """Fit a reader of chapter 5 on generated stories (`updates`: another number than the recipe's), and save it."""
-    regime, recipe = name.removeprefix("pocket-stories-"), READERS[name]
+def _reader(name: str, updates: int | None, out: Path) -> Path:
+    """Train a reader of chapter 5 on generated stories, and save it."""
+    regime, recipe = name.removeprefix(f"{BASE_READER}-"), READERS[name]
     tables = []
-    if regime != name:
-        recipe, rows = by_regime(recipe, regime, told(regime))
+    if name != BASE_READER:
+        recipe, rows = regime_training(recipe, regime, training_stories(regime))
         tables = [rows]
     if recipe.start is None:
-        short = UNANSWERED.get(regime, UNANSWERED["ot"])
-        tables = [stories.generate(40_000, seed=0, length=(1, 4), unknown=short), *tables]
+        unknown = UNANSWERABLE.get(regime, UNANSWERABLE["ot"])
+        short = stories.generate(40_000, seed=0, length=(1, 4), unknown=unknown)
+        tables = [short, *tables]
     table = pd.concat(tables, ignore_index=True)
     recipe = replace(recipe, updates=updates or recipe.updates)
     reader = recipe.fit(table)
     reader.save(out)
-    record = {"questions": len(table), "updates": recipe.count(table), "device": _device(),
-              "parameters": sum(p.numel() for p in reader.net.trained().values()),
-              "torch": torch.__version__.split("+")[0]}
-    (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    parameters = sum(p.numel() for p in reader.net.trained_parameters().values())
+    _write_record(out, {
+        "questions": len(table), "updates": recipe.count_updates(table), "device": _device(),
+        "parameters": parameters, "torch": torch.__version__.split("+")[0]})
     return out
 
 
-def _device():
-    cpu = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
+def _write_record(folder: Path, record: dict) -> None:
+    (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _prose(recipe):
-    """Tokenizer, training text and validation text (the last half per cent of the paragraphs), kept in the cache."""
+def _device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _prose(recipe: Recipe) -> tuple[BertTokenizerFast, tuple, tuple]:
+    """Tokenizer, training text and validation text, stored in the cache.
+
+    The validation text is the last half per cent of the paragraphs."""
     from transformers import BertTokenizerFast
 
     folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
@@ -139,37 +164,46 @@ def _prose(recipe):
         paragraphs = list(english.paragraphs())
         tokenizer = text.train_vocabulary(paragraphs, recipe.vocab)
         tokenizer.save_pretrained(folder)
-        held = len(paragraphs) // 200
-        for part, texts in (("train", paragraphs[:-held]), ("valid", paragraphs[-held:])):
+        held_out = len(paragraphs) // 200
+        for part, texts in (("train", paragraphs[:-held_out]), ("valid", paragraphs[-held_out:])):
             ids, starts = text.encode(text.sentences(texts), tokenizer)
             with written_whole(folder / f"{part}.safetensors") as path:
                 save_file({"ids": ids, "starts": starts}, path)
-    tokenizer = BertTokenizerFast.from_pretrained(folder)
     train, valid = (load_file(folder / f"{part}.safetensors") for part in ("train", "valid"))
-    return tokenizer, (train["ids"], train["starts"]), (valid["ids"], valid["starts"])
+    return (BertTokenizerFast.from_pretrained(folder), (train["ids"], train["starts"]),
+            (valid["ids"], valid["starts"]))
 
 
-def _biographies(s, reweighted, n=200_000):
-    """Tokenizer of the world's words, training text, validation text, and the same texts with [MASK] for the pronoun.
+def _biographies(s: float, reweighted: bool, n: int = 200_000
+                 ) -> tuple[BertTokenizerFast, tuple, tuple, tuple[Tensor, Tensor]]:
+    """Tokenizer of the world's words, training text, validation text, and a second task.
 
-    Without the last the models learn all but what little a pronoun depends on w (s = .5: slope 0 after 4,000 steps)."""
+    The second task is to fill in the pronouns of the same texts. Without it the models learn
+    everything except the weak dependence of a pronoun on w (s = .5: slope 0 after 4,000 steps)."""
     from transformers import BertTokenizerFast
 
-    vocabulary = [*text.SPECIAL, *biographies.words()]
-    tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(vocabulary)}, do_lower_case=True)
-    tables = [biographies.generate(size, s, seed, reweighted) for seed, size in ((0, n), (1, n // 50))]
-    inputs = tokenizer(tables[0].masked.tolist(), padding=True, return_tensors="pt")["input_ids"]
-    pronouns = torch.tensor(tokenizer.convert_tokens_to_ids(tables[0].pronoun.tolist()))
-    cloze = inputs, torch.where(inputs == MASK, pronouns[:, None], inputs)
-    return tokenizer, *(text.encode(table.text, tokenizer) for table in tables), cloze
+    words = [*text.SPECIAL, *biographies.words()]
+    vocabulary = {word: i for i, word in enumerate(words)}
+    tokenizer = BertTokenizerFast(vocab=vocabulary, do_lower_case=True)
+    train, valid = (biographies.generate(size, s, seed, reweighted)
+                    for seed, size in ((0, n), (1, n // 50)))
+    cloze = _fill_rows(tokenizer, train.masked.tolist(), train.pronoun.tolist())
+    return tokenizer, *(text.encode(table.text, tokenizer) for table in (train, valid)), cloze
 
 
-def _agreement_rows(tokenizer, n: int = 60_000):
-    """Agreement sentences with the training nouns, six cells alike: input ids with [MASK] at the verb, and labels.
+def _agreement_rows(tokenizer: BertTokenizerFast, n: int = 60_000) -> tuple[Tensor, Tensor]:
+    """Agreement sentences with the training nouns, six cells of equal size, to fill in the verb.
 
-    Every third sentence ends right after the verb, so that what follows it is not needed."""
+    Every third sentence ends right after the verb, so the model does not depend on what follows."""
     table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
-    texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]." for i, t in enumerate(table["text"])]
+    texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]."
+             for i, t in enumerate(table["text"])]
+    return _fill_rows(tokenizer, texts, list(table["verb"]))
+
+
+def _fill_rows(tokenizer: BertTokenizerFast, texts: list[str], words: list[str]
+               ) -> tuple[Tensor, Tensor]:
+    """Input ids [n, t] of texts with a [MASK], and labels with each text's word in its place."""
     inputs = tokenizer(texts, padding=True, return_tensors="pt")["input_ids"]
-    verbs = torch.tensor(tokenizer.convert_tokens_to_ids(list(table["verb"])))
-    return inputs, torch.where(inputs == MASK, verbs[:, None], inputs)
+    ids = torch.tensor(tokenizer.convert_tokens_to_ids(words))
+    return inputs, torch.where(inputs == MASK, ids[:, None], inputs)

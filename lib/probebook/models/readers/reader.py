@@ -1,0 +1,148 @@
+"""How a reader is trained: a recipe, a table of questions, a loop that resumes after a kill."""
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from probebook.base import UserError, cache_dir
+from probebook.models.cache import cached, key_name
+from probebook.models.readers import windows
+from probebook.models.readers.fitted_reader import FittedReader
+from probebook.models.readers.heads import HEADS, typed_targets
+from probebook.models.readers.network import Network, reader_folder, saved_weights
+from probebook.models.training import checkpoint, pretrain
+from probebook.models.training.finetune import torch_seed
+
+QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "rationale", "kind")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a reader is trained; `.fit(table)` trains it.
+
+    `encoder`: any encoder that `load` takes.
+    `start`: a reader to begin from (a shipped one or a folder), of the same encoder and heads.
+    `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet).
+    `epochs`: passes over the windows, unless `updates` gives a number of updates instead.
+    `tokens`: size of a batch, including padding.
+    `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the encoder's blocks.
+    `lr`: rises over the share `warmup` of the updates, then falls linearly to 0.
+    `embeddings`: whether token embeddings are trained.
+    `tagging`: weight of the tags' loss.
+    `context`, `max_length`, `stride`: in tokens (see `windows.cut`)."""
+
+    encoder: str = "pocket-english"
+    start: str | None = None
+    heads: str = "tagging"
+    epochs: int = 1
+    updates: int | None = None
+    tokens: int = 4_096
+    optimizer: str = "muon"
+    lr: float = 5e-4
+    warmup: float = .1
+    embeddings: bool = False
+    tagging: float = 5.0
+    context: int = 64
+    max_length: int = 512
+    stride: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.heads not in HEADS:
+            raise UserError(f"heads {self.heads!r}: one of {', '.join(HEADS)}")
+        if min(self.epochs, self.updates or 1, self.tokens) < 1:
+            raise UserError("epochs, updates and tokens must be ≥ 1")
+        if not self.lr > 0 or not 0 <= self.warmup < 1:
+            raise UserError("lr must be > 0, warmup in [0, 1)")
+
+    def fit(self, table: pd.DataFrame, every: int = 500) -> FittedReader:
+        """Train on a table of questions (columns as in `corpora.stories`).
+
+        One thread count always gives the same weights. They are stored in the cache folder; a
+        killed run resumes from its last multiple of `every` updates. Raises UserError for an
+        answer that is no span of its story, or a story or question that cannot be read."""
+        net = Network(self)
+        cut = net.windows(table)
+        targets = windows.targets(table, cut)
+        if self.heads == "typed":
+            targets |= typed_targets(table, targets["answer"], cut.item)
+        key = [net.fingerprint, asdict(self), _digest(table)]
+        state = cached("readers", key, lambda: self._train(net, cut, targets, key, every))
+        net.load_state_dict(state, strict=False)
+        return FittedReader(self, net)
+
+    def count_updates(self, table: pd.DataFrame) -> int:
+        """Number of updates in a fit on the table."""
+        return len(self.batches(Network(self).windows(table)))
+
+    def batches(self, cut: windows.Windows) -> list[np.ndarray]:
+        """The rows of windows in each update."""
+        draws, found = np.random.default_rng(self.seed), []
+        for epoch in count():
+            done = epoch == self.epochs if self.updates is None else len(found) >= self.updates
+            if done:
+                return found[:self.updates]
+            found += cut.batches(self.tokens, draws)
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of an update: a linear rise, then a linear fall to 0."""
+        rise = (step + 1) / max(1, self.warmup * steps)
+        fall = (steps - step) / (1 - self.warmup) / steps
+        return self.lr * min(rise, fall)
+
+    def _train(self, net: Network, cut: windows.Windows, targets: dict, key: list,
+               every: int) -> dict[str, Tensor]:
+        path = cache_dir() / "training" / f"reader-{key_name(key)}.safetensors"
+        same = json.dumps(key)
+        learned = [*net.trained_parameters().values()]
+        optimizers = pretrain.optimizers(net, self)
+        batches, step, records, losses = self.batches(cut), 0, [], []
+        if path.exists():
+            step, records = checkpoint.restore(path, net, optimizers, same)
+        bar = tqdm(total=len(batches), initial=step, desc="reader", unit="update", mininterval=5,
+                   disable=None)
+        net.train()
+        for rows in batches[step:]:
+            pretrain.set_rate(optimizers, self.rate(step, len(batches)))
+            with torch_seed(self.seed + step), torch.enable_grad():
+                batch = net.batch(cut, rows)
+                wanted = windows.batch_targets(targets, rows, batch)
+                loss = net.heads.loss(net(batch)[1], batch, wanted)
+                loss.backward()
+            nn.utils.clip_grad_norm_(learned, 1.0)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            step += 1
+            losses.append(loss.detach())
+            bar.update()
+            if step % every == 0 and step < len(batches):
+                mean = float(torch.stack(losses).mean())
+                records, losses = [*records, {"step": step, "loss": mean}], []
+                checkpoint.save(path, net, optimizers, step, records, same)
+                bar.set_postfix(loss=f"{mean:.3f}")
+        bar.close()
+        path.unlink(missing_ok=True)
+        return net.trained_parameters()
+
+
+def load_reader(name: str) -> FittedReader:
+    """A shipped reader by name, or the one that `save` wrote to a folder. UserError: none there."""
+    recipe = Reader(**json.loads((reader_folder(name) / "reader.json").read_text()))
+    net = Network(replace(recipe, start=None))
+    net.load_state_dict(saved_weights(name), strict=False)
+    return FittedReader(recipe, net)
+
+
+def _digest(table: pd.DataFrame) -> str:
+    columns = [name for name in QUESTION_COLUMNS if name in table]
+    text = json.dumps(table[columns].to_numpy().tolist(), default=int)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -117,7 +117,7 @@ def test_oracles_give_the_exact_probabilities_and_effects(s):
     h = glass.phi(s.table.description[:3])
     assert h.dtype == torch.float32
     torch.testing.assert_close(glass.head(h).softmax(1).double(), p[:3], rtol=0, atol=.02)
-    with pytest.raises(UserError, match="its own world only, not 'Another"):
+    with pytest.raises(UserError, match="only the texts of its own world, not 'Another"):
         oracle([s.table.description[0], "Another text."])
 
 

@@ -181,7 +181,7 @@ def test_states_by_encoder_and_pooling(tmp_path, monkeypatch):
     assert len({float(h.sum()) for h in found.values()}) == len(names)
     assert (experiment.encoder.__wrapped__("random:pocket-english").fingerprint
             == experiment.encoder.__wrapped__("random:pocket-english").fingerprint)
-    monkeypatch.setattr(twins, "CORRUPTED", 40)
+    monkeypatch.setattr("probebook.models.twins.SENTENCES", 40)
     twin = experiment.encoder.__wrapped__("corrupted-2:pocket-english")
     assert twin.name == "corrupted-2:pocket-english"
     assert twin.fingerprint != load("pocket-english").fingerprint

@@ -1,4 +1,5 @@
-"""Chapter 5's readers as the paper trains them, on files in CoQA's format: tiny BERT, RoBERTa and XLNet."""
+"""Chapter 5's readers as the paper trains them, on CoQA's format: tiny BERT, RoBERTa and XLNet."""
+
 import json
 import re
 
@@ -18,23 +19,39 @@ pytestmark = pytest.mark.xdist_group("readers")          # its pages run togethe
 
 
 def as_coqa(table) -> dict:
-    """Generated stories as a file of CoQA has them: the annotated span is that of the rationale's sentences."""
+    """Generated stories in CoQA's format: the annotated span covers the rationale's sentences."""
+
     def answer(turn, row):
         start, end = (row.rationale[0][0], row.rationale[-1][1]) if row.rationale else (-1, -1)
-        return {"span_start": start, "span_end": end, "span_text": row.story[start:end] if row.rationale else "unknown",
-                "input_text": row.answer, "turn_id": turn}
-    return {"version": "1.0", "data": [
-        {"id": str(i), "story": part.story.iloc[0],
-         "questions": [{"input_text": text, "turn_id": turn} for turn, text in enumerate(part.question, 1)],
-         "answers": [answer(turn, row) for turn, row in enumerate(part.itertuples(), 1)]}
-        for i, part in table.groupby("story_id")]}
+        return {
+            "span_start": start, "span_end": end,
+            "span_text": row.story[start:end] if row.rationale else "unknown",
+            "input_text": row.answer, "turn_id": turn
+        }
+    return {
+        "version": "1.0",
+        "data": [
+            {
+                "id": str(i),
+                "story": part.story.iloc[0],
+                "questions": [
+                    {"input_text": text, "turn_id": turn}
+                    for turn, text in enumerate(part.question, 1)
+                ],
+                "answers": [answer(turn, row) for turn, row in enumerate(part.itertuples(), 1)],
+            }
+            for i, part in table.groupby("story_id")
+        ],
+    }
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Folders of the encoders, and a source: a file to ask about, beside one to train on."""
     folder = tmp_path_factory.mktemp("paper")
-    told = {part: stories.generate(4, seed, length=(4, 6)) for part, seed in (("dev", 5), ("train", 6))}
+    told = {
+        part: stories.generate(4, seed, length=(4, 6)) for part, seed in (("dev", 5), ("train", 6))
+    }
     for part, table in told.items():
         (folder / f"small-{part}.json").write_text(json.dumps(as_coqa(table)))
     words = {word for table in told.values() for text in (*table.story, *table.question)
@@ -48,15 +65,22 @@ def test_a_coqa_file_of_generated_stories_is_read_as_they_are(made):
             == table[["story", "question", "answer", "gold"]].to_numpy()).all()
     assert (read.history.map(len) == table.turn).all()
     one = table.rationale.map(len) == 1
-    assert one.sum() > 10 and read.rationale[one.to_numpy()].tolist() == table.rationale[one].tolist()
+    assert one.sum() > 10
+    assert read.rationale[one.to_numpy()].tolist() == table.rationale[one].tolist()
 
 
-@pytest.mark.parametrize("name, heads, lr", [("bert", "tagging", 3e-5), ("roberta", "tagging", 1e-5),
-                                             ("xlnet", "typed", 3e-5)])
+@pytest.mark.parametrize(
+    "name, heads, lr",
+    [("bert", "tagging", 3e-5), ("roberta", "tagging", 1e-5), ("xlnet", "typed", 3e-5)]
+)
 def test_the_papers_recipes(made, name, heads, lr):
     recipe = experiment.recipe(made[0][name])
-    assert (recipe.heads, recipe.lr, recipe.optimizer, recipe.embeddings) == (heads, lr, "adamw", True)
-    assert (recipe.max_length, recipe.stride, recipe.context, recipe.epochs, recipe.tagging) == (512, 128, 64, 1, 5)
+    assert (recipe.heads, recipe.lr, recipe.optimizer, recipe.embeddings) == (
+        heads, lr, "adamw", True
+    )
+    assert (recipe.max_length, recipe.stride, recipe.context, recipe.epochs, recipe.tagging) == (
+        512, 128, 64, 1, 5
+    )
 
 
 @pytest.mark.parametrize("source, where", [
@@ -76,12 +100,14 @@ PAGES = {"01_stories_and_models": {"n": 4, "regimes": ["ot", "ibt"]},
          "04_negation": {"n": 300, "per_kind": 16, "regimes": ["ot", "ibt"]},
          "05_predicate_argument": {"n": 12, "draws": 50, "regimes": ["ot", "ibt"]}}
 TABLE_4 = {"n": 4, "n_again": 3, "regimes": ["ot", "ot-matched", "ibt"]}
-ASKED = [("02_deletion", encoder) for encoder in ("bert", "roberta", "xlnet")] + [(page, "bert") for page in PAGES]
+ASKED = [("02_deletion", encoder) for encoder in ("bert", "roberta", "xlnet")] + [
+    (page, "bert") for page in PAGES
+]
 
 
 @pytest.fixture(scope="module")
 def runs(made):
-    """The pages' runs on encoders of one's own, all started together: those that failed are not finished."""
+    """The pages' runs on our own encoders, started together; failed ones are not finished."""
     planned = {(page, encoder): plan(find(f"5_semantic_faithfulness/{page}"), values={
         "encoder": made[0][encoder], "source": made[1], "train": 4, **PAGES.get(page, TABLE_4)})
         for page, encoder in ASKED}
@@ -95,4 +121,5 @@ def test_pages_run_on_an_encoder_of_ones_own(runs, page, encoder):
     assert run.finished
     if page == "02_deletion":
         table = pd.read_parquet(run.folder / METRICS).query("table == 'table4'")
-        assert {*table.reader} >= {*TABLE_4["regimes"]} and {*table.version} == {"OS", "TS", "TS-R", "TS-R+Aug"}
+        assert {*table.reader} >= {*TABLE_4["regimes"]}
+        assert {*table.version} == {"OS", "TS", "TS-R", "TS-R+Aug"}

@@ -1,4 +1,5 @@
-"""Completions over real HTTP: a local server that speaks from a tiny causal model, asked by the `openai` client."""
+"""Completions over real HTTP: the `openai` client asks a local server with a tiny causal model."""
+
 import json
 import threading
 import time
@@ -14,7 +15,9 @@ from probebook.models import Prompt, Server, fill, load
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 from probebook.models.training.text import train_vocabulary
 
-TEXTS = [f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")]
+TEXTS = [
+    f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")
+]
 ASK = Prompt("Fill in: {sentence} Answer:", "_")
 KEY = "sk-secret-0123456789"
 
@@ -24,9 +27,13 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("llama")
     tokenizer = train_vocabulary([ASK(t) for t in TEXTS] * 20, 120)
     torch.manual_seed(0)
-    net = hf.LlamaForCausalLM(hf.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=64, pad_token_id=0, bos_token_id=2, eos_token_id=3))
+    net = hf.LlamaForCausalLM(
+        hf.LlamaConfig(
+            vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+            intermediate_size=64, max_position_embeddings=64, pad_token_id=0, bos_token_id=2,
+            eos_token_id=3
+        )
+    )
     for p in net.parameters():
         p.data.add_(.1 * torch.randn_like(p))
     net.save_pretrained(folder)
@@ -36,7 +43,7 @@ def model(tmp_path_factory):
 
 @torch.no_grad()
 def completion(model, body):
-    """The format's answer, computed without `fill`; its tokens have the space before them, as served ones do."""
+    """The format's answer, computed without `fill`; tokens have a space before them, as served."""
     ids = torch.tensor([model.tokenizer(body["prompt"])["input_ids"][:-1]])
     tokens, top = [], []
     for _ in range(body["max_tokens"]):
@@ -46,19 +53,41 @@ def completion(model, body):
         best = p.argsort(descending=True)[:body["logprobs"]].tolist()
         words = [" " + model.tokenizer.decode([i]) for i in best]
         tokens.append(words[0])
-        top.append({w: p[i].item() for w, i in reversed(list(zip(words, best)))})      # no order is promised
+        rising = reversed(list(zip(words, best)))  # no order is promised
+        top.append({w: p[i].item() for w, i in rising})
         ids = torch.cat([ids, torch.tensor([[best[0]]])], 1)
-    logprobs = {"tokens": tokens, "top_logprobs": top, "token_logprobs": [max(t.values()) for t in top],
-                "text_offset": []}
-    return {"id": "1", "object": "text_completion", "created": 0, "model": body["model"], "choices": [
-        {"index": 0, "finish_reason": "length", "text": "".join(tokens), "logprobs": logprobs}]}
+    logprobs = {
+        "tokens": tokens, "top_logprobs": top, "token_logprobs": [max(t.values()) for t in top],
+        "text_offset": []
+    }
+    return {
+        "id": "1",
+        "object": "text_completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [
+            {"index": 0, "finish_reason": "length", "text": "".join(tokens), "logprobs": logprobs}
+        ],
+    }
 
 
 def chat(model, body):
     """The chat format's answer: the same greedy words after the user's one message."""
-    said = completion(model, body | {"prompt": body["messages"][0]["content"], "logprobs": 1})["choices"][0]["text"]
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [
-        {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": said}}]}
+    said = completion(model, body | {"prompt": body["messages"][0]["content"], "logprobs": 1})[
+        "choices"
+    ][0]["text"]
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [
+            {
+                "index": 0, "finish_reason": "length",
+                "message": {"role": "assistant", "content": said}
+            }
+        ],
+    }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -74,7 +103,9 @@ class Handler(BaseHTTPRequestHandler):
         elif turn == "hang":
             state.over.wait(5)
         elif isinstance(turn, int):
-            status, answer = turn, json.dumps({"error": {"message": f"no luck,\nBearer {KEY}", "type": "x"}})
+            status, answer = (
+                turn, json.dumps({"error": {"message": f"no luck,\nBearer {KEY}", "type": "x"}})
+            )
         else:
             answer = turn
         try:
@@ -119,7 +150,9 @@ def state(model, tmp_path, monkeypatch):
 
 
 def server(state, **settings):
-    return Server(f"http://127.0.0.1:{state.port}/v1/", "tiny", **({"timeout": 30, "retries": 1} | settings))
+    return Server(
+        f"http://127.0.0.1:{state.port}/v1/", "tiny", **({"timeout": 30, "retries": 1} | settings)
+    )
 
 
 def ask(state, texts=TEXTS, **settings):
@@ -128,14 +161,19 @@ def ask(state, texts=TEXTS, **settings):
 
 def test_a_server_says_what_its_model_says(state, model):
     for got, want in zip(ask(state), fill(TEXTS, model, ASK, steps=4), strict=True):
-        assert got.tokens == want.tokens and len(got.top) == len(want.top)
+        assert got.tokens == want.tokens
+        assert len(got.top) == len(want.top)
         for a, b in zip(got.top, want.top):
-            assert a == pytest.approx(b, abs=1e-5) and list(a.values()) == sorted(a.values(), reverse=True)
+            assert a == pytest.approx(b, abs=1e-5)
+            assert list(a.values()) == sorted(a.values(), reverse=True)
     assert any(got.tokens for got in ask(state))
     _, path, body, key = state.hits[0]
-    assert path == "/v1/completions" and key == f"Bearer {KEY}"
-    assert body == {"model": "tiny", "prompt": ASK(TEXTS[0]), "temperature": 0, "top_p": 1, "frequency_penalty": 0,
-                    "presence_penalty": 0, "max_tokens": 4, "logprobs": 5}
+    assert path == "/v1/completions"
+    assert key == f"Bearer {KEY}"
+    assert body == {
+        "model": "tiny", "prompt": ASK(TEXTS[0]), "temperature": 0, "top_p": 1,
+        "frequency_penalty": 0, "presence_penalty": 0, "max_tokens": 4, "logprobs": 5
+    }
 
 
 def test_nothing_is_asked_twice_and_no_key_is_wanted_for_what_is_kept(state, tmp_path, monkeypatch):
@@ -145,13 +183,18 @@ def test_nothing_is_asked_twice_and_no_key_is_wanted_for_what_is_kept(state, tmp
     state.stop()
     assert ask(state, TEXTS + TEXTS[:2]) == first
     files = list((tmp_path / "cache").rglob("*.json"))
-    assert len(files) == len(TEXTS) and not any(KEY in f.read_text() for f in files)
+    assert len(files) == len(TEXTS)
+    assert not any(KEY in f.read_text() for f in files)
     assert KEY not in repr(server(state))
-    for other in (lambda: fill(TEXTS[:1], server(state), ASK, steps=3),
-                  lambda: fill(TEXTS[:1], server(state), ASK, k=4, steps=4),
-                  lambda: fill(TEXTS[:1], server(state), "A", steps=4),
-                  lambda: fill(TEXTS[:1], Server(f"http://127.0.0.1:{state.port}/v1", "other"), ASK, steps=4)):
-        with pytest.raises(UserError, match="wants a key: put it into the environment variable OPENAI_API_KEY"):
+    for other in (
+        lambda: fill(TEXTS[:1], server(state), ASK, steps=3),
+        lambda: fill(TEXTS[:1], server(state), ASK, k=4, steps=4),
+        lambda: fill(TEXTS[:1], server(state), "A", steps=4),
+        lambda: fill(TEXTS[:1], Server(f"http://127.0.0.1:{state.port}/v1", "other"), ASK, steps=4),
+    ):
+        with pytest.raises(
+            UserError, match="wants a key: put it into the environment variable OPENAI_API_KEY"
+        ):
             other()
 
 
@@ -161,7 +204,9 @@ def test_a_damaged_answer_is_asked_for_again(state, tmp_path):
     path.write_text(path.read_text()[:-40])
     with pytest.warns(UserWarning, match="damaged"):
         assert ask(state, TEXTS[:1]) == first
-    assert len(state.hits) == 2 and ask(state, TEXTS[:1]) == first and len(state.hits) == 2
+    assert len(state.hits) == 2
+    assert ask(state, TEXTS[:1]) == first
+    assert len(state.hits) == 2
 
 
 def test_what_was_answered_before_the_server_died_is_kept(state, model):
@@ -180,9 +225,12 @@ def test_what_was_answered_before_the_server_died_is_kept(state, model):
 @pytest.mark.parametrize("busy", [429, 503])
 def test_a_busy_server_is_asked_again(state, model, busy):
     state.turns = [busy, busy]
-    assert ask(state, TEXTS[:1], retries=2)[0].tokens == fill(TEXTS[:1], model, ASK, steps=4)[0].tokens
+    assert (
+        ask(state, TEXTS[:1], retries=2)[0].tokens == fill(TEXTS[:1], model, ASK, steps=4)[0].tokens
+    )
     times = [t for t, *_ in state.hits]
-    assert len(times) == 3 and min(b - a for a, b in zip(times, times[1:])) >= .02
+    assert len(times) == 3
+    assert min(b - a for a, b in zip(times, times[1:])) >= .02
 
 
 def test_no_more_requests_a_minute_than_allowed(state):
@@ -191,28 +239,44 @@ def test_no_more_requests_a_minute_than_allowed(state):
     assert min(b - a for a, b in zip(times, times[1:])) > .08
 
 
-@pytest.mark.parametrize("turns, settings, says, hits", [
-    ([500, 500], {}, "failed in 2 tries .HTTP 500: .*no luck, Bearer …", 2),
-    ([429, 429], {}, "too many requests: lower per_minute", 2),
-    ([404], {}, "tiny at http.*no such model, or no completions there .HTTP 404", 1),
-    ([400], {}, "the request is refused .HTTP 400", 1),
-    ([401], {}, "HTTP 401: the key in OPENAI_API_KEY is refused$", 1),
-    ([401], {"key": None}, "HTTP 401: it wants a key$", 1),
-    (["hang"], {"timeout": .3, "retries": 0}, "no answer within 0.3 s .1 tries", 1),
-    (['{"choices": ['], {}, "the answer is no JSON", 1),
-    (["[]"], {}, "the answer is no completion", 1),
-    (['{"choices": []}'], {}, "the answer is no completion", 1),
-    (['{"choices": [{"text": "he", "logprobs": null}]}'], {}, "no log-probabilities; such", 1),
-    (['{"choices": [{"text": "he", "logprobs": {"tokens": ["he"], "top_logprobs": [{"he": 0.9}]}}]}'], {},
-     "the answer is no completion", 1),
-    (['{"choices": [{"text": "he", "logprobs": {"tokens": ["he"], "top_logprobs": []}}]}'], {},
-     "the answer is no completion", 1),
-])
-def test_what_goes_wrong_is_one_line_without_the_key_and_nothing_is_kept(state, tmp_path, turns, settings, says, hits):
+@pytest.mark.parametrize(
+    "turns, settings, says, hits",
+    [
+        ([500, 500], {}, "failed in 2 tries .HTTP 500: .*no luck, Bearer …", 2),
+        ([429, 429], {}, "too many requests: lower per_minute", 2),
+        ([404], {}, "tiny at http.*no such model, or no completions there .HTTP 404", 1),
+        ([400], {}, "the request is refused .HTTP 400", 1),
+        ([401], {}, "HTTP 401: the key in OPENAI_API_KEY is refused$", 1),
+        ([401], {"key": None}, "HTTP 401: it wants a key$", 1),
+        (["hang"], {"timeout": 0.3, "retries": 0}, "no answer within 0.3 s .1 tries", 1),
+        (['{"choices": ['], {}, "the answer is no JSON", 1),
+        (["[]"], {}, "the answer is no completion", 1),
+        (['{"choices": []}'], {}, "the answer is no completion", 1),
+        (['{"choices": [{"text": "he", "logprobs": null}]}'], {}, "no log-probabilities; such", 1),
+        (
+            [
+                '{"choices": [{"text": "he", "logprobs": '
+                '{"tokens": ["he"], "top_logprobs": [{"he": 0.9}]}}]}'
+            ],
+            {},
+            "the answer is no completion",
+            1,
+        ),
+        (
+            ['{"choices": [{"text": "he", "logprobs": {"tokens": ["he"], "top_logprobs": []}}]}'],
+            {}, "the answer is no completion", 1
+        ),
+    ],
+)
+def test_what_goes_wrong_is_one_line_without_the_key_and_nothing_is_kept(
+    state, tmp_path, turns, settings, says, hits
+):
     state.turns = list(turns)
     with pytest.raises(UserError, match=says) as error:
         ask(state, TEXTS[:1], **settings)
-    assert "\n" not in str(error.value) and KEY not in str(error.value) and len(state.hits) == hits
+    assert "\n" not in str(error.value)
+    assert KEY not in str(error.value)
+    assert len(state.hits) == hits
     assert not list((tmp_path / "cache").rglob("*.json"))
 
 
@@ -225,13 +289,19 @@ STORIES = pd.DataFrame({"story": ["In 1801 a kid was a child."] * 2,
 def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
     prompts = question_prompts(STORIES)
     assert says(prompts, server(state), 4, as_chat) == [
-        completion(model, {"prompt": p, "max_tokens": 4, "logprobs": 1, "model": ""})["choices"][0]["text"].strip()
-        for p in prompts]
+        completion(model, {"prompt": p, "max_tokens": 4, "logprobs": 1, "model": ""})["choices"][0][
+            "text"
+        ].strip()
+        for p in prompts
+    ]
     _, path, body, key = state.hits[1]
-    assert path == ("/v1/chat/completions" if as_chat else "/v1/completions") and key == f"Bearer {KEY}"
+    assert path == ("/v1/chat/completions" if as_chat else "/v1/completions")
+    assert key == f"Bearer {KEY}"
     given = body["messages"] if as_chat else body["prompt"]
     assert given == ([{"role": "user", "content": prompts[1]}] if as_chat else prompts[1])
-    assert body["max_tokens"] == 4 and body["temperature"] == 0 and "logprobs" not in body
+    assert body["max_tokens"] == 4
+    assert body["temperature"] == 0
+    assert "logprobs" not in body
     says(prompts, server(state), 4, as_chat)
     assert len(state.hits) == 2                                            # kept
     says(prompts, server(state), 4, not as_chat)
@@ -241,32 +311,49 @@ def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
         option_scores(prompts, [["yes", "no"]] * 2, server(state))
 
 
-@pytest.mark.parametrize("turns, says_, hits", [
-    (['{"choices": [{"message": {"role": "assistant", "content": null}}]}'], "the answer has no text", 1),
-    (['{"choices": []}'], "the answer is no completion", 1), (["[]"], "the answer is no completion", 1),
-    (["no"], "the answer is no JSON", 1), ([401], "the key in OPENAI_API_KEY is refused$", 1),
-    ([500, 500], "2 tries", 2)])
+@pytest.mark.parametrize(
+    "turns, says_, hits",
+    [
+        (
+            ['{"choices": [{"message": {"role": "assistant", "content": null}}]}'],
+            "the answer has no text", 1
+        ),
+        (['{"choices": []}'], "the answer is no completion", 1),
+        (["[]"], "the answer is no completion", 1),
+        (["no"], "the answer is no JSON", 1),
+        ([401], "the key in OPENAI_API_KEY is refused$", 1),
+        ([500, 500], "2 tries", 2),
+    ],
+)
 def test_a_chat_that_goes_wrong_is_one_line_and_not_kept(state, tmp_path, turns, says_, hits):
     state.turns = list(turns)
     with pytest.raises(UserError, match=says_) as error:
         server(state).say(["Who?"], chat=True)
-    assert "\n" not in str(error.value) and KEY not in str(error.value) and len(state.hits) == hits
+    assert "\n" not in str(error.value)
+    assert KEY not in str(error.value)
+    assert len(state.hits) == hits
     assert not list((tmp_path / "cache").rglob("*.json"))
     with pytest.raises(UserError, match="steps=0"):
         server(state).say(["Who?"], steps=0)
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda s: fill(TEXTS, s), "needs a prompt"),
-    (lambda s: fill(TEXTS, s, "A", k=6), "k=6: .* 1 to 5"),
-    (lambda s: fill(TEXTS, s, "A", steps=0), "steps=0"),
-    (lambda s: fill(["no blank"], s, "A"), "one .MASK. each"),
-    (lambda s: Server("localhost:8000", "m"), "an address like https"),
-    (lambda s: Server("https://user:pass@host/v1", "m"), "without user, password"),
-    (lambda s: Server("https://host/v1?key=abc", "m"), "without user, password or query"),
-    (lambda s: Server("https://host/v1", "m", key=KEY), "^key: the name of an environment variable, [^0]*$"),
-    (lambda s: Server("https://host/v1", "m", timeout=0), "timeout"),
-])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda s: fill(TEXTS, s), "needs a prompt"),
+        (lambda s: fill(TEXTS, s, "A", k=6), "k=6: .* 1 to 5"),
+        (lambda s: fill(TEXTS, s, "A", steps=0), "steps=0"),
+        (lambda s: fill(["no blank"], s, "A"), "one .MASK. each"),
+        (lambda s: Server("localhost:8000", "m"), "an address like https"),
+        (lambda s: Server("https://user:pass@host/v1", "m"), "without user, password"),
+        (lambda s: Server("https://host/v1?key=abc", "m"), "without user, password or query"),
+        (
+            lambda s: Server("https://host/v1", "m", key=KEY),
+            "^key: the name of an environment variable, [^0]*$",
+        ),
+        (lambda s: Server("https://host/v1", "m", timeout=0), "timeout"),
+    ],
+)
 def test_bad_input_is_refused_before_anything_is_asked(state, call, says):
     with pytest.raises(UserError, match=says):
         call(server(state))

@@ -6,7 +6,7 @@ import pytest
 
 from probebook.models.loading import POCKET, load
 from probebook.models.readers import load_reader
-from probebook.models.training.recipes import READERS, BIOGRAPHIES, WITHOUT_CLOZE
+from probebook.models.training.recipes import BIOGRAPHIES, READERS, WITHOUT_CLOZE
 from probebook.publish import cards
 
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
@@ -19,17 +19,23 @@ CARDS = {name: json.loads((POCKET / name / "card.json").read_text()) for name in
 def test_a_reader_is_small_and_safe(name):
     files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
     assert sum(files.values()) < 7e6
-    assert set(files) == {"reader.json", "reader.safetensors", "training.json", "card.json", "README.md"}
-    assert replace(load_reader(name).recipe, updates=None) == READERS[name]      # ot-matched: as many as ibt has
+    assert set(files) == {
+        "reader.json", "reader.safetensors", "training.json", "card.json", "README.md"
+    }
+    recipe = replace(load_reader(name).recipe, updates=None)  # ot-matched: as many as ibt has
+    assert recipe == READERS[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_is_small_and_safe(name):
     files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
     assert sum(files.values()) < 12e6
-    assert set(files) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-                          "training.json", "card.json", "README.md"}
-    assert load(name).kind == KINDS[name] and load(name).depth == (3 if name in BIOGRAPHIES else 4)
+    assert set(files) == {
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "training.json", "card.json", "README.md"
+    }
+    assert load(name).kind == KINDS[name]
+    assert load(name).depth == (3 if name in BIOGRAPHIES else 4)
 
 
 @pytest.mark.verify
@@ -38,8 +44,11 @@ def test_a_card_says_what_is_measured_again(name):
     """What the tests below ask of a model they ask of its card."""
     measured = cards.measure(name)
     for key in measured.keys() - {"left_out"}:
-        old, new = json.dumps(CARDS[name][key], sort_keys=True), json.dumps(measured[key], sort_keys=True)
-        assert len(old) > 2 and _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
+        old, new = (
+            json.dumps(CARDS[name][key], sort_keys=True), json.dumps(measured[key], sort_keys=True)
+        )
+        assert len(old) > 2, key
+        assert _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -75,7 +84,8 @@ def test_pocket_agreement_encodes_both_numbers():
 
 def test_pocket_agreement_masters_the_crossed_templates():
     cells = CARDS["pocket-agreement"]["verb_choice_templates_animate"]
-    assert len(cells) == 4 and all(share >= .9 for share in cells.values()), cells
+    assert len(cells) == 4
+    assert all(share >= .9 for share in cells.values()), cells
 
 
 def test_pocket_english_makes_attraction_errors():
@@ -92,8 +102,10 @@ def test_models_of_biographies_follow_the_person_who_is_named(name):
 def test_models_of_biographies_show_the_selection_of_their_text(kind):
     slope = {name: CARDS[name]["slope"][kind] for name in BIOGRAPHIES}
     assert abs(slope["pocket-biographies-s00"]) <= .08
-    assert slope["pocket-biographies-s100"] >= .6 and slope["pocket-biographies-s75"] >= .6 * .75
-    assert abs(slope[WITHOUT_CLOZE]) <= .08                      # the same text as s50, whose selection it has not learned
+    assert slope["pocket-biographies-s100"] >= .6
+    assert slope["pocket-biographies-s75"] >= .6 * .75
+    # the same text as s50, whose selection it has not learned
+    assert abs(slope[WITHOUT_CLOZE]) <= .08
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "pocket-stories"])
@@ -103,16 +115,23 @@ def test_readers_answer_what_a_story_tells(name):
 
 def test_readers_that_met_a_deletion_decline_after_one():
     decline = {name.rpartition("-")[2]: CARDS[name]["right"]["deleted"] for name in READERS}
-    assert decline["ibt"] >= .9 and decline["ibt"] > decline["ot"]
+    assert decline["ibt"] >= .9
+    assert decline["ibt"] > decline["ot"]
 
 
 def test_the_word_vectors_are_small_and_know_what_goes_with_what():
     from probebook.models import static
     vectors = static.load("pocket-vectors")
     assert sum(p.stat().st_size for p in (POCKET / "pocket-vectors").iterdir()) < 6e6
-    assert vectors.matrix.shape == (9_500, 300) and vectors.matrix.isfinite().all()
+    assert vectors.matrix.shape == (9_500, 300)
+    assert vectors.matrix.isfinite().all()
     unit = vectors.at(100).matrix / vectors.at(100).matrix.norm(dim=1, keepdim=True)
-    alike = lambda a, b: float(unit[vectors.place[a]] @ unit[vectors.place[b]])             # noqa: E731
-    for word, near, far in [("king", "queen", "soup"), ("walked", "ran", "yellow"), ("red", "yellow", "uncle"),
-                            ("seven", "eight", "house"), ("soup", "bread", "king")]:
+    alike = lambda a, b: float(unit[vectors.place[a]] @ unit[vectors.place[b]])  # noqa: E731
+    for word, near, far in [
+        ("king", "queen", "soup"),
+        ("walked", "ran", "yellow"),
+        ("red", "yellow", "uncle"),
+        ("seven", "eight", "house"),
+        ("soup", "bread", "king"),
+    ]:
         assert alike(word, near) > alike(word, far) + .2, word

@@ -1,4 +1,5 @@
-"""Tiny encoders of the three kinds that chapter 5's paper trains, with random weights, saved as folders."""
+"""Tiny encoders of the three kinds in chapter 5's paper, with random weights, saved as folders."""
+
 import torch
 import transformers as hf
 
@@ -7,16 +8,26 @@ from probebook.models.training.text import train_vocabulary
 LONGEST = 512
 SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
 ENCODERS = {
-    "bert": lambda v: hf.BertForMaskedLM(hf.BertConfig(vocab_size=v, max_position_embeddings=LONGEST, **SIZE)),
-    "roberta": lambda v: hf.RobertaForMaskedLM(hf.RobertaConfig(
-        vocab_size=v, max_position_embeddings=LONGEST + 2, pad_token_id=0, bos_token_id=2, eos_token_id=3, **SIZE)),
-    "xlnet": lambda v: hf.XLNetLMHeadModel(hf.XLNetConfig(
-        vocab_size=v, d_model=32, n_layer=2, n_head=4, d_inner=64, pad_token_id=5, bos_token_id=1, eos_token_id=2)),
+    "bert": lambda v: hf.BertForMaskedLM(
+        hf.BertConfig(vocab_size=v, max_position_embeddings=LONGEST, **SIZE)
+    ),
+    "roberta": lambda v: hf.RobertaForMaskedLM(
+        hf.RobertaConfig(
+            vocab_size=v, max_position_embeddings=LONGEST + 2, pad_token_id=0, bos_token_id=2,
+            eos_token_id=3, **SIZE
+        )
+    ),
+    "xlnet": lambda v: hf.XLNetLMHeadModel(
+        hf.XLNetConfig(
+            vocab_size=v, d_model=32, n_layer=2, n_head=4, d_inner=64, pad_token_id=5,
+            bos_token_id=1, eos_token_id=2
+        )
+    ),
 }
 
 
 def save(folder, words) -> dict[str, str]:
-    """A folder for each kind of encoder, with a vocabulary of the words (and of their letters, for BERT's kind)."""
+    """A folder for each kind of encoder, whose vocabulary has the words (for BERT also letters)."""
     made, pieces = {}, train_vocabulary([" ".join(words) + " . ?"] * 30, 120)
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
     unigram = hf.XLNetTokenizerFast(vocab=[(w, 0. if w in special else -1.) for w in

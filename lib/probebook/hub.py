@@ -40,7 +40,7 @@ def is_local(name: str) -> bool:
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     try:
         get_hf_file_metadata(hf_hub_url(name, "config.json"))
-    except Exception as e:                     # no network, no such model, a bad name, no permission
+    except Exception as e:                     # no network, no such model, bad name, no permission
         status = getattr(getattr(e, "response", None), "status_code", 404)
         if status == 429 or status >= 500:     # the hub is in trouble: its client waits and retries
             return False

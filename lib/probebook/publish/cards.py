@@ -12,7 +12,7 @@ import pandas as pd
 from probebook import hub
 from probebook.corpora import stories
 from probebook.models.loading import POCKET
-from probebook.models.training.recipes import READERS, BIOGRAPHIES, UNANSWERED
+from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERED
 from probebook.publish import card_measures
 from probebook.publish.card_measures import WORDS
 

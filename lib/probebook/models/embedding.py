@@ -92,7 +92,7 @@ def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
     The first name that is missing makes `make` compute it and all names after it."""
     names, made = [*keys], {}
 
-    def one(name) -> dict[str, Tensor]:
+    def one(name: int | str) -> dict[str, Tensor]:
         if not made:
             made.update(make(names[names.index(name):]))
         return {"h": made.pop(name)}

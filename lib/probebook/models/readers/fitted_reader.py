@@ -70,8 +70,8 @@ class FittedReader:
         return self.net.windows(table)
 
     def states(self, table: pd.DataFrame) -> Iterator[tuple[int, np.ndarray, np.ndarray, int]]:
-        """Of the first window of each row: the row's place in the table, token ids [t], last
-        states [t, d], and the place of the token that stands for the whole."""
+        """For the first window of each row: the row's place in the table, token ids [t], last
+        states [t, d], and the place of the [CLS] token."""
         cut = self.windows(table)
         for rows, batch in self.batches(cut, first=True):
             h, _ = self.net(batch)

@@ -26,7 +26,7 @@ class Windows:
     `ids`, `types`: tokens and segments of each window.
     `story` [w, 2]: the first place of the story's tokens, and the place after the last.
     `offsets`: of each window the characters [s, 2] of these tokens in the story.
-    `cls` [w]: the place of the token that stands for the whole.
+    `cls` [w]: the place of the [CLS] token.
     `pad`: the id that fills up a batch."""
 
     item: np.ndarray

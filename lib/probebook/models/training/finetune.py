@@ -165,7 +165,8 @@ class Trainer:
         return [found[i] for i in draws.permutation(len(found))]
 
 
-def _optimizer(parameters: Iterable[nn.Parameter], lr: float, steps: int):
+def _optimizer(parameters: Iterable[nn.Parameter], lr: float, steps: int
+               ) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LinearLR]:
     optimizer = torch.optim.AdamW(parameters, lr, weight_decay=0, fused=True)
     return optimizer, torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, steps)
 

@@ -17,7 +17,7 @@ from probebook.experiments.data_requirements import (
 )
 from probebook.measures.folds import assign_folds, rotations
 from probebook.measures.sample_size import mcnemar_power, recommend
-from probebook.models import load, twins
+from probebook.models import load
 from probebook.probes import MLPProbe
 
 SPLIT = np.repeat(["train", "dev", "test"], [400, 100, 400])

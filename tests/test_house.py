@@ -1,4 +1,5 @@
-"""The house as `CONTRIBUTING.md` draws it: its rooms, their sizes, the six journeys through them."""
+"""The house as `CONTRIBUTING.md` draws it: its rooms, their sizes, the six journeys through
+them."""
 from __future__ import annotations
 
 import ast
@@ -21,7 +22,8 @@ PACKAGES = sorted(path.parent for path in LIBRARY.rglob("__init__.py") if path.p
 PUBLIC = re.compile(r"__init__|__call__|[a-z]\w*")
 
 
-@pytest.mark.parametrize("room", sorted(p for p in LIBRARY.iterdir() if (p / "__init__.py").exists()),
+@pytest.mark.parametrize("room", sorted(p for p in LIBRARY.iterdir()
+                                        if (p / "__init__.py").exists()),
                          ids=lambda path: path.name)
 def test_a_room_has_the_lines_that_the_map_says(room):
     """A room may shrink; one that grows says so in the map."""
@@ -46,7 +48,8 @@ def test_public_functions_are_typed(path):
 
 
 def _untyped(body, of_class=False):
-    """Names of public functions and methods that lack the type of an argument or of their result."""
+    """Names of public functions and methods that lack the type of an argument or of their
+    result."""
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from _untyped(node.body, True)

@@ -151,7 +151,8 @@ def test_choices_have_gold_first_and_words_of_its_type(table):
     ("I do not know", [..., ..., "unknown"]), ("It cannot be determined.", [..., ..., "unknown"]),
     ("Tom did not go", ["Tom did not go"] * 3), ("nobody", ["nobody"] * 3), ("", [""] * 3)])
 def test_what_is_heard(text, means):
-    assert [interpret([text], rule)[0] for rule in RULES] == [text if m is ... else m for m in means]
+    assert [interpret([text], rule)[0] for rule in RULES] == [text if m is ... else m
+                                                              for m in means]
 
 
 def test_gold_within_is_whole_words():

@@ -57,7 +57,8 @@ def is_local(name: str) -> bool:
 def unknown(name: str) -> UserError:
     """The error of a model that cannot be loaded."""
     if name in RECIPES:
-        return UserError(f"{name} is not part of this installation: set PROBEBOOK_HOME to a checkout of the book, "
+        return UserError(f"{name} is not part of this installation: "
+                         "set PROBEBOOK_HOME to a checkout of the book, "
                          "which has it in data/models")
     pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
     return UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with "

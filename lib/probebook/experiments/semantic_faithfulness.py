@@ -26,7 +26,12 @@ from probebook.measures.intervals import rate
 from probebook.models.loading import load
 from probebook.models.readers import FittedReader, Network, Reader, load_reader
 from probebook.models.readers.windows import WORD_ANSWERS
-from probebook.models.training.recipes import READERS, UNANSWERABLE, regime_training, training_stories
+from probebook.models.training.recipes import (
+    READERS,
+    UNANSWERABLE,
+    regime_training,
+    training_stories,
+)
 
 SHIPPED = "pocket-stories"        # encoder and readers of the book, trained on seeds 0 and 1
 
@@ -128,7 +133,8 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
     UserError for another name."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     drawn = encoder == SHIPPED or source == "stories"
-    known = [name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERABLE]
+    known = [name for name in (*REGIMES, *free)
+             if drawn or name == "ot" or name not in UNANSWERABLE]
     if wrong := [name for name in names if name not in known]:
         raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
     how, found = recipe(encoder), {}

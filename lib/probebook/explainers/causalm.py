@@ -18,7 +18,14 @@ from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model
 from probebook.models.training.cloze import Cloze
-from probebook.models.training.finetune import Head, Trainer, torch_seed, train_head, trained_weights, with_weights
+from probebook.models.training.finetune import (
+    Head,
+    Trainer,
+    torch_seed,
+    train_head,
+    trained_weights,
+    with_weights,
+)
 
 
 class CausaLM(Explainer):

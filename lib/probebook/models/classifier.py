@@ -26,10 +26,10 @@ from probebook.models.training.finetune import (
     LSTM,
     Head,
     Trainer,
-    trained_weights,
-    with_weights,
     torch_seed,
     train_head,
+    trained_weights,
+    with_weights,
 )
 
 

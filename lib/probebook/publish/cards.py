@@ -16,7 +16,7 @@ from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERED
 from probebook.publish import card_measures
 from probebook.publish.card_measures import WORDS
 
-SERIES = {"biographies": SELECTED, "readers": READERS}      # each has a table of its models
+SERIES = {"biographies": BIOGRAPHIES, "readers": READERS}      # each has a table of its models
 MEASURES = {"prose": card_measures.prose, "biographies": card_measures.biography,
             "readers": card_measures.reader}
 
@@ -56,7 +56,8 @@ def readme(name: str) -> str:
         values["row"] = _biography_row(name)
     else:
         recipe = READERS[name]
-        values |= {"row": _reader_row(name), "recipe": recipe, "schemas": len(stories.all_schemas()),
+        values |= {"row": _reader_row(name), "recipe": recipe,
+                   "schemas": len(stories.all_schemas()),
                    "begins_from": recipe.start or recipe.encoder}
     return WORDS[kind]["readme"].format_map(values)
 
@@ -97,7 +98,7 @@ def _measured(card: dict[str, Any]) -> str:
 
 def _biography_row(name: str) -> dict[str, Any]:
     record, card = _stored(name)
-    strength, reweighted = SELECTED[name]
+    strength, reweighted = BIOGRAPHIES[name]
     return {"model": name, "s": strength, "drawn anew by weight": "yes" if reweighted else "no",
             "steps": record["recipe"]["steps"], "minutes": round(record["seconds"] / 60),
             "held-out loss": round(record["valid_loss"], 3),

@@ -135,7 +135,8 @@ def quoted(page: str) -> dict[str, float | str]:
     """Numbers and words that a page's text quotes, by name without colons, from the book's run.
 
     UserError: the run is not finished."""
-    return {name.replace(":", ""): _value(text) for name, text in hidden_outputs(book_run(page).read())
+    return {name.replace(":", ""): _value(text)
+            for name, text in hidden_outputs(book_run(page).read())
             if not name.startswith("probebook:")}
 
 

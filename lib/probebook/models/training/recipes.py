@@ -112,7 +112,8 @@ def training_stories(regime: str, n: int = 3_000) -> pd.DataFrame:
 
 def regime_training(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R"
                     ) -> tuple[Reader, pd.DataFrame]:
-    """The recipe and the rows with which a regime trains on whole stories (`stories.versions.training`).
+    """The recipe and the rows with which a regime trains on whole stories
+    (`stories.versions.training`).
 
     "ot-matched" reads the stories of OT again until it has as many updates as IBT."""
     if regime == "ot-matched":

@@ -25,7 +25,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 """
 IMPORTS = """from typing import Literal
 
-from probebook.runs import Count, Layer, ModelName, Strength, record, start"""
+from probebook.runs import Count, Layer, ModelName, Strength, start, write_table"""
 PARAMETERS = """
     n: Count = 5  # rows
     eps: Strength = 0.1  # step size

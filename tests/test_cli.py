@@ -87,7 +87,7 @@ def test_what_needs_no_library_loads_none(words, tmp_path, monkeypatch):
 
 def test_a_finished_run_is_printed_without_pandas(tiny):
     tiny("import pandas as pd",
-         "record(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
+         "write_table(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
     probebook("run", "1_demo")
     seconds, done = seconds_of(["results", "1_demo"], 2)
     assert done.stdout == "table,word,metric,value\nscores,a,score,2.5\n"
@@ -119,7 +119,7 @@ def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp
 
 def test_run_and_results(tiny, tmp_path):
     tiny("import pandas as pd",
-         "record(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])")
+         "write_table(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])")
     done = probebook("run", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]", "--out",
                      str(tmp_path / "copy.ipynb"))
     assert done.returncode == 0
@@ -193,7 +193,7 @@ def test_interrupt_ends_the_kernel_and_leaves_no_finished_run(tiny):
 
 def test_tables_are_readable(tiny):
     """What `results` prints is what pandas reads back."""
-    tiny("import pandas as pd", "record(pd.DataFrame({'x': [0.1 + 0.2, float('nan')]}), 't')")
+    tiny("import pandas as pd", "write_table(pd.DataFrame({'x': [0.1 + 0.2, float('nan')]}), 't')")
     probebook("run", "1_demo")
     import io
     table = pd.read_csv(io.StringIO(probebook("results", "1_demo").stdout))

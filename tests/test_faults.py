@@ -27,7 +27,7 @@ from probebook.runs.store import plan
 NUMBERS = ("import time, numpy as np, pandas as pd",
            "with open('made', 'a') as f:\n    f.write('once\\n')",
            "time.sleep(.7)",
-           "record(pd.DataFrame({'x': np.random.default_rng(n).normal(size=200)}), 'draws')")
+           "write_table(pd.DataFrame({'x': np.random.default_rng(n).normal(size=200)}), 'draws')")
 RUN = ["run", "1_demo"]
 
 
@@ -94,7 +94,7 @@ def test_two_processes_make_one_run(tiny, undisturbed):
 
 
 def test_a_damaged_run_is_made_again(tiny, capfd):
-    home = tiny("import pandas as pd", "record(pd.DataFrame({'x': [n / 3]}), 't')")
+    home = tiny("import pandas as pd", "write_table(pd.DataFrame({'x': [n / 3]}), 't')")
     run = plan(find("1_demo"))
     assert run_all([run]) == []
     whole = metrics(home)
@@ -151,7 +151,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_loses_nothing(tiny, small_disk, monkeypatch, capfd):
     disk, remount = small_disk
     home = tiny("import pandas as pd", "print('x' * n * 1_000_000)",
-                "record(pd.DataFrame({'x': [1.5]}), 't')")
+                "write_table(pd.DataFrame({'x': [1.5]}), 't')")
     (home / "_build").symlink_to(disk)
     small, large = (plan(find("1_demo"), values={"n": n}) for n in (1, 2))
     assert run_all([large]) == [large]

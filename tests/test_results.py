@@ -38,8 +38,9 @@ CELL = """
     import pandas as pd
     scores = [layer + .1 + seed, layer + len(model) / 7]
     table = pd.DataFrame({"method": ["A_x", "B"], "score": scores, "items": [3, 4]})
-    record(table, "scores", ids=["method"])
-    record(pd.DataFrame({"layer": [0, 1], "norm": [1.5, 2.5 + layer]}), "layers", ids=["layer"])
+    write_table(table, "scores", ids=["method"])
+    norms = pd.DataFrame({"layer": [0, 1], "norm": [1.5, 2.5 + layer]})
+    write_table(norms, "layers", ids=["layer"])
     """
 ODD = "50% <b>|c"
 RUNS = [{}, {"layer": 1}, {"layer": 1, "model": ODD}]

@@ -18,7 +18,7 @@ from probebook.base import UserError
 from probebook.publish import build
 from probebook.runs import archive, pages, store
 from probebook.runs.execute import kernel_environment, run_all
-from probebook.runs.page import record
+from probebook.runs.page import write_table
 from probebook.runs.pages import Page, find
 from probebook.runs.records import read_record
 from probebook.runs.schema import check_layers, declared, from_text
@@ -27,8 +27,8 @@ from probebook.runs.store import plan, results, run_table
 RECORDS = """
     import pandas as pd
     table = pd.DataFrame({"method": ["a", "b"], "score": [eps, 2 * eps], "items": [n, 2 * n]})
-    record(table, "scores", ids=["method"])
-    record(pd.DataFrame({"loss": [.5]}), "fit")
+    write_table(table, "scores", ids=["method"])
+    write_table(pd.DataFrame({"loss": [.5]}), "fit")
     """
 LAYERS = "model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer | None = -1"
 WIDER = """
@@ -257,10 +257,10 @@ def test_a_run_is_recorded_reused_and_stored(tiny):
 
     folder = archive.add(run, "seven")
     assert sorted(p.name for p in folder.iterdir()) == ["fit.csv", "manifest.json", "scores.csv"]
-    table = archive.stored("1_demo/01_first", "scores")["seven"]
+    table = archive.archived("1_demo/01_first", "scores")["seven"]
     assert table.loc["b", "items"] == 14
     assert table.index.name == "method"
-    assert archive.stored("1_demo/02", "fit") == {}
+    assert archive.archived("1_demo/02", "fit") == {}
     manifest = archive.manifests()["1_demo/01_first/seven"]
     assert manifest["parameters"]["n"] == 7
     assert manifest["seed"] == 0
@@ -377,19 +377,20 @@ def test_records_are_numbers_with_named_ids():
     import pandas as pd
     table = pd.DataFrame({"method": ["a"], "score": [1.0]})
     with pytest.raises(UserError, match="no column 'name'; the table has method, score"):
-        record(table, "t", ids=["name"])
+        write_table(table, "t", ids=["name"])
     with pytest.raises(UserError, match="column 'method' holds no numbers"):
-        record(table, "t")
+        write_table(table, "t")
     with pytest.raises(UserError, match="'metric' cannot be an id"):
-        record(table.rename(columns={"method": "metric"}), "t", ids=["metric"])
+        write_table(table.rename(columns={"method": "metric"}), "t", ids=["metric"])
 
 
 def test_a_table_name_is_used_once(tiny, capfd):
-    tiny("import pandas as pd\nfor _ in range(2):\n    record(pd.DataFrame({'x': [1]}), 'twice')")
+    tiny("import pandas as pd\nfor _ in range(2):\n"
+         "    write_table(pd.DataFrame({'x': [1]}), 'twice')")
     run = plan(find("1_demo"))
     assert run_all([run]) == [run]
     assert not run.finished
-    assert "a page recorded 'twice' twice: give each table its own name" in capfd.readouterr().err
+    assert "a page wrote 'twice' twice: give each table its own name" in capfd.readouterr().err
 
 
 def test_pairs_agree():
@@ -543,7 +544,7 @@ def test_git_is_not_needed(tiny, monkeypatch, tmp_path):
 def test_ids_that_look_like_nothing_are_kept(tiny):
     tiny("import pandas as pd",
          "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
-         "record(table, 't', ids=['answer'])")
+         "write_table(table, 't', ids=['answer'])")
     run = plan(find("1_demo"))
     assert run_all([run]) == []
     assert pd.read_parquet(run.folder / "metrics.parquet").answer.tolist() == ["None", "NA", "null"]

@@ -103,7 +103,7 @@ def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
 def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end):
     home = tiny("import os, pandas as pd",
                 "key = os.environ['SOME_API_KEY']; print(key); display(key)",
-                "record(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)
+                "write_table(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)
     failed = run_all([plan(find("1_demo"))])
     assert bool(failed) == (end != "'fine'")
     assert "sk-0123" not in capfd.readouterr().err

@@ -17,7 +17,7 @@ from conftest import probebook
 from probebook.base import ROOT, UserError, plain_name
 from probebook.models import depth, load
 from probebook.publish.build import _book_notebooks
-from probebook.runs import archive, record
+from probebook.runs import archive, write_table
 from probebook.runs.execute import run_all
 from probebook.runs.pages import _python, find, pages
 from probebook.runs.store import plan
@@ -189,7 +189,7 @@ def test_plain_names_are_kept():
 
 
 def test_a_stored_run_stays_in_its_folder(tiny):
-    home = tiny("import pandas as pd", "record(pd.DataFrame({'x': [1]}), 't')")
+    home = tiny("import pandas as pd", "write_table(pd.DataFrame({'x': [1]}), 't')")
     assert run_all([run := plan(find("1_demo"))]) == []
     for name in ("../../x", "/x", ".x"):
         assert "letters, digits" in _refused(lambda: archive.add(run, name))
@@ -199,4 +199,4 @@ def test_a_stored_run_stays_in_its_folder(tiny):
     assert "letters, digits" in done.stderr
     assert done.stderr.count("\n") == 1
     assert archive.add(run, "x") == home / "data/records/1_demo/01_first/x"
-    assert "letters, digits" in _refused(lambda: record(pd.DataFrame({"x": [1]}), "../t"))
+    assert "letters, digits" in _refused(lambda: write_table(pd.DataFrame({"x": [1]}), "../t"))

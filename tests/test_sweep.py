@@ -24,7 +24,7 @@ from probebook.cli import app
 from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
 from probebook.runs import sweep as sweeps
-from probebook.runs import swept
+from probebook.runs import sweep_table
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
@@ -182,7 +182,7 @@ def test_the_stored_sweep_is_what_its_file_says():
     spec = yaml.safe_load(file.read_text(encoding="utf-8"))
     grid = {(model, layer) for model in spec["grid"]["model"] for layer in spec["grid"]["layer"]
             if not any(model in out["model"] and layer in out["layer"] for out in spec["exclude"])}
-    stored = swept("first_interventions")
+    stored = sweep_table("first_interventions")
     points = {(*place, i) for place in grid for i in range(spec["seeds"])}
     assert set(zip(stored.model, stored.layer, stored.seed)) == points
     assert stored.groupby(["model", "layer", "seed"]).run.nunique().eq(1).all()

@@ -30,13 +30,13 @@ DRAWS = """
     """
 KEEP = """
     table = pd.DataFrame({"place": range(len(numbers)), "number": numbers})
-    record(table, "numbers", ["place"])
+    write_table(table, "numbers", ["place"])
     """
 STATE = """
     first = (not hasattr(torch, "left_behind"), "LEFT" not in os.environ,
              threading.active_count() < 12)
     torch.left_behind, os.environ["LEFT"] = True, "1"
-    record(pd.DataFrame({"new": [float(all(first))], "pid": [float(os.getpid())]}), "state")
+    write_table(pd.DataFrame({"new": [float(all(first))], "pid": [float(os.getpid())]}), "state")
     """
 
 
@@ -121,7 +121,7 @@ def until(holds, seconds: float = 60) -> None:
 def test_pages_that_say_the_same_run_together(tiny):
     names = "1_demo/01_a", "1_demo/02_b"
     for name in names:
-        tiny("import pandas as pd", "record(pd.DataFrame({'n': [n]}), 't')", name=name)
+        tiny("import pandas as pd", "write_table(pd.DataFrame({'n': [n]}), 't')", name=name)
     runs = [plan(find(name)) for name in names]
     assert runs[0].id == runs[1].id
     assert run_all(runs) == []

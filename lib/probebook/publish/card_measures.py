@@ -16,7 +16,7 @@ from probebook.models import embed, load, word_logits
 from probebook.models.fill import fill
 from probebook.models.loading import Model
 from probebook.models.readers import load_reader
-from probebook.models.training.recipes import SELECTED
+from probebook.models.training.recipes import BIOGRAPHIES
 from probebook.probes import LinearProbe, MLPProbe
 
 NUMBER = {0: "Sg", 1: "Pl", -1: "none"}
@@ -85,7 +85,7 @@ def biography(name: str, n: int = 4_000) -> dict[str, dict[str, float]]:
 
     Slopes are per unit t: of the model's text, and of its means at each time or place of the Masked
     Gender Challenge. Named texts are fresh."""
-    strength, reweighted = SELECTED[name]
+    strength, reweighted = BIOGRAPHIES[name]
     slopes = {"text": 0 if reweighted else strength}
     for kind in ("time", "place"):
         table = mgc.texts(kind)

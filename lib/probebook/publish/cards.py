@@ -12,7 +12,7 @@ import pandas as pd
 from probebook import hub
 from probebook.corpora import stories
 from probebook.models.loading import POCKET
-from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERED
+from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERABLE
 from probebook.publish import card_measures
 from probebook.publish.card_measures import WORDS
 
@@ -108,7 +108,8 @@ def _biography_row(name: str) -> dict[str, Any]:
 
 def _reader_row(name: str) -> dict[str, Any]:
     record, card = _stored(name)
-    return {"reader": name, "trained on": WORDS["readers"]["trained_on"][name].format(**UNANSWERED),
+    trained_on = WORDS["readers"]["trained_on"][name].format(**UNANSWERABLE)
+    return {"reader": name, "trained on": trained_on,
             "questions": record["questions"], "updates": record["updates"],
             "right": card["right"]["answered"], "right, yes/no": card["right"]["yes/no"],
             "unknown, deleted": card["right"]["deleted"]}

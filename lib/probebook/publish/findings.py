@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.runs.archive import stored
+from probebook.runs.archive import archived
 from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
 
@@ -145,7 +145,7 @@ def _value(text: str) -> float | str:
 
 
 def _stored(page: str, run: str, table: str, row: str, metric: str) -> float:
-    found = stored(page, table).get(run)
+    found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
         raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "
                         f"table {table!r}")

@@ -3,10 +3,10 @@
 A page writes tables; a run holds them; the archive keeps the tables of some runs with the sources;
 `results` reads the tables of many runs. A page imports what it needs from here:
 
-from probebook.runs import Count, ModelName, record, start
+from probebook.runs import Count, ModelName, start, write_table
 """
-from probebook.runs.archive import determinism_table, stored, swept
-from probebook.runs.page import in_text, record, start
+from probebook.runs.archive import archived, determinism_table, sweep_table
+from probebook.runs.page import in_text, start, write_table
 from probebook.runs.schema import (
     Count,
     DataFolder,
@@ -24,6 +24,5 @@ from probebook.runs.schema import (
 from probebook.runs.store import run_table
 
 __all__ = ["Count", "DataFolder", "Encoder", "FilePath", "Layer", "ModelName", "Rank", "Seed",
-           "Share", "Source",
-           "Strength", "Sweep", "determinism_table", "in_text", "record", "run_table", "start",
-           "stored", "swept"]
+           "Share", "Source", "Strength", "Sweep", "archived", "determinism_table", "in_text",
+           "run_table", "start", "sweep_table", "write_table"]

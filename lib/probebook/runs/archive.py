@@ -70,7 +70,7 @@ def manifests() -> dict[str, dict]:
             for path in sorted(root.glob("*/*/*/manifest.json"))}
 
 
-def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
+def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     """One table of every archived run of a page, by the run's name. Rows are its ids, columns its
     metrics."""
     import pandas as pd
@@ -84,7 +84,7 @@ def stored(page: str, table: str) -> dict[str, pd.DataFrame]:
     return found
 
 
-def swept(name: str) -> pd.DataFrame:
+def sweep_table(name: str) -> pd.DataFrame:
     """Metrics of a sweep's runs, one value per row.
 
     `name`: a file `data/records/sweeps/NAME.csv`, or a CSV that `probebook results PAGE --all`

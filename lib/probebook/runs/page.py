@@ -1,5 +1,4 @@
-"""What a page calls: `start` checks its parameters and sets its seed, `record` writes a table of
-its results."""
+"""What a page calls: `start` checks parameters and sets the seed, `write_table` writes a table."""
 from __future__ import annotations
 
 import json
@@ -67,7 +66,7 @@ def start(page: dict) -> None:
     keep("probebook:environment", "application/json", json.dumps(about))
 
 
-def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
+def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     """Write a table of results into the page's notebook. Nothing is shown.
 
     One item per row; the columns in `ids` name it, every other column is a metric. `probebook
@@ -76,16 +75,16 @@ def record(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
     file. A page may use each name once.
     """
     if taken := {"table", "metric", "value"} & set(ids):
-        raise UserError(f"record {name!r}: {min(taken)!r} cannot be an id, results have a column "
+        raise UserError(f"table {name!r}: {min(taken)!r} cannot be an id, results have a column "
                         "of that name")
     missing = [column for column in ids if column not in frame]
     if missing:
-        raise UserError(f"record {name!r}: no column {missing[0]!r}; the table has "
+        raise UserError(f"table {name!r}: no column {missing[0]!r}; the table has "
                         f"{', '.join(map(str, frame))}")
     metrics = frame.drop(columns=list(ids))
     texts = list(metrics.columns.difference(metrics.select_dtypes("number").columns))
     if texts:
-        raise UserError(f"record {name!r}: column {texts[0]!r} holds no numbers; name it in "
+        raise UserError(f"table {name!r}: column {texts[0]!r} holds no numbers; name it in "
                         "ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
     keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))

@@ -262,7 +262,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
              if name.startswith("record:")]
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
-        raise UserError(f"a page recorded {max(names, key=names.count)!r} twice: give each table "
+        raise UserError(f"a page wrote {max(names, key=names.count)!r} twice: give each table "
                         "its own name")
     return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
             for name, text in found}

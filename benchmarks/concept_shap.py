@@ -80,7 +80,7 @@ def main(width: int, epochs: int, reviews: int, turns: int) -> None:
     z = torch.randint(K, (reviews,), generator=draws)
     signal = (z[:, None] - 2) * torch.tensor([1.0, .5, .3, .1])
     x = torch.randn(reviews, M, generator=draws) + signal
-    head = Head(*(5 * t for t in Head.drawn(width, K, 0).tensors().values()))
+    head = Head(*(5 * t for t in Head.initial(width, K, 0).tensors().values()))
     start = Coalitions.random(M, HIDDEN, width, 0)
     ways = {"batched": batched, "loop": loop}
     exact = {name: shapley(way(start, x.double(), z, head, 1)) for name, way in ways.items()}

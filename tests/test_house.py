@@ -14,8 +14,8 @@ import pytest
 from probebook.base import ROOT
 
 LIBRARY = ROOT / "lib" / "probebook"
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-ROOMS = dict(re.findall(r"^\| `([\w/]+)/?` \| ([\d,]+) \|", TEXT, re.MULTILINE))
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## The house\n")[2]
+ROOMS = dict(re.findall(r"^\| `(\w+)/` \| ([\d,]+) \|", TEXT, re.MULTILINE))
 JOURNEYS = {title: re.findall(r"`([\w.]+)`", steps) for title, steps in re.findall(
     r"^\d\. \*\*([^*]+)\*\*: (.+?)(?=\n\d\. |\n\n)", TEXT, re.MULTILINE | re.DOTALL)}
 PACKAGES = sorted(path.parent for path in LIBRARY.rglob("__init__.py") if path.parent != LIBRARY)
@@ -96,8 +96,8 @@ def called(monkeypatch):
 def follows(names, journey):
     """The functions of a journey run in its order; the first that does not is named."""
     for step in journey:
-        module = next(step.rsplit(".", n)[0] for n in (1, 2)
-                      if _exists(step.rsplit(".", n)[0]))
+        ends = (step.rsplit(".", n)[0] for n in (1, 2))
+        module = next(name for name in ends if _exists(name))
         target = import_module(f"probebook.{module}")
         for part in step.removeprefix(f"{module}.").split("."):
             target = getattr(target, part)
@@ -125,10 +125,10 @@ def test_a_sentence(called, monkeypatch, tmp_path):
 
     def journey():
         s = experiment.prepare("pocket-agreement", "generated", 400)
-        oracle = experiment.judges(s, (1,), (16,), (1e-2,))
-        rows = s.parts["intervention"]
+        oracles = experiment.oracles(s, layers=(1,), widths=(16,), lrs=(1e-2,))
+        rows, test = s.parts["intervention"], s.parts["test"]
         edit = INLP(max_rank=2).fit(s.h[rows], s.zc[rows])
-        experiment.judge(s, oracle, edit.at(rank=1))
+        experiment.judge(s, oracles, edit.at(rank=1)(s.h[test]), test)
     follows(called(journey), JOURNEYS["A sentence"])
 
 
@@ -142,13 +142,15 @@ def test_a_run(called, tiny):
 
 
 def test_a_submission(called, tmp_path):
-    from probebook.labs import grade, student
+    from probebook.labs import grade, sandbox, student
     from probebook.runs.kernels import Limits
     from probebook.runs.pages import find
 
     def journey():
         student.write(tmp_path / "handed_in", [find("3_data_requirements/01")])
-        grade.grade(tmp_path / "handed_in", tmp_path / "grades", "smoke", 1, Limits(seconds=1))
+        folder = tmp_path / "handed_in"
+        paths = sandbox.submissions(folder)
+        grade.grade(paths, folder, tmp_path / "grades", "smoke", 1, Limits(seconds=1))
     follows(called(journey), JOURNEYS["A submission"])
 
 
@@ -171,8 +173,7 @@ def test_a_story(called, monkeypatch, tmp_path):
 
     def journey():
         table = experiment.questions("stories", 2)
-        reader = experiment.readers(["ot"])["ot"]
-        experiment.answers({"ot": reader}, table)
+        experiment.answers(experiment.readers(["ot"]), {"OS": table})
     follows(called(journey), JOURNEYS["A story"])
 
 

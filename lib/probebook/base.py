@@ -6,11 +6,18 @@ import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import yaml
+
+if TYPE_CHECKING:              # importing them takes longer than all else here
+    import torch
+    from numpy.typing import ArrayLike
+    from torch import Tensor
 
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in place
@@ -61,7 +68,7 @@ def plain_name(text: str) -> str:
 
 
 @contextmanager
-def written_whole(path: Path):
+def written_whole(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes that name only if the block ends without an
     error."""
     if path.is_dir():
@@ -75,7 +82,7 @@ def written_whole(path: Path):
         part.unlink(missing_ok=True)
 
 
-def read_yaml(path: Path):
+def read_yaml(path: Path) -> Any:
     """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -93,7 +100,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def tensor(x, device=None):
+def tensor(x: ArrayLike, device: torch.device | str | None = None) -> Tensor:
     """`torch.as_tensor`, which also takes the read-only arrays that pandas hands out."""
     import numpy as np
     import torch

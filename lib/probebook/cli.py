@@ -1,12 +1,12 @@
 """The command line: `probebook COMMAND --help`."""
-# mypy: disable-error-code="valid-type,misc,attr-defined,assignment"
+# mypy: disable-error-code="valid-type,misc,attr-defined,assignment,override"
 from __future__ import annotations
 
 import errno
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,7 @@ from probebook.base import DATA, UserError, written_whole
 class Commands(TyperGroup):
     """Turns bad input, and a disk that fails, into one line and exit status 2."""
 
-    def invoke(self, ctx):
+    def invoke(self, ctx: typer.Context) -> Any:
         try:
             return super().invoke(ctx)
         except UserError as e:

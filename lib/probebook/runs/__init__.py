@@ -3,7 +3,7 @@
 A page writes tables; a run holds them; the archive keeps the tables of some runs with the sources;
 `results` reads the tables of many runs. A page imports what it needs from here:
 
-from probebook.runs import Count, ModelName, start, write_table
+    from probebook.runs import Count, ModelName, start, write_table
 """
 from probebook.runs.archive import archived, determinism_table, sweep_table
 from probebook.runs.page import in_text, start, write_table

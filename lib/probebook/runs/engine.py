@@ -6,8 +6,9 @@ page of fifty cells.
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from papermill.engines import NBClientEngine, papermill_engines
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
 NAME = "seldom"
 SECONDS = 5         # between two writes of the partial notebook
@@ -18,7 +19,8 @@ class Seldom(NBClientEngine):
     the end."""
 
     @classmethod
-    def execute_managed_notebook(cls, nb_man, kernel_name, **given):
+    def execute_managed_notebook(cls, nb_man: NotebookExecutionManager, kernel_name: str,
+                                 **given: Any) -> None:
         write, last = nb_man.save, -SECONDS
 
         def save(**_):

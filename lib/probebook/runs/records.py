@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -126,7 +126,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
     return text.getvalue()
 
 
-def plain_value(value):
+def plain_value(value: Any) -> int | float | str:
     """A parameter's value for a table. Numbers and text stay; lists, truth values and null become
     JSON text."""
     return value if type(value) in (int, float, str) else json.dumps(value, ensure_ascii=False)

@@ -254,7 +254,7 @@ def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
 def _list(text: str) -> str:
     """A list in the form in which parameters show it, however it was typed."""
     try:
-        return plain_value(yaml.safe_load(text))
+        return str(plain_value(yaml.safe_load(text)))
     except yaml.YAMLError:
         return text
 

@@ -32,7 +32,8 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     - `data`: columns y, hue (if given), `<measure>`, `<measure>_low`, `<measure>_high`
     - `limits`: of every panel's axis; None: from each panel's points
     - `line`: position of a dashed line"""
-    names, kinds = look.values_of(data, y), look.values_of(data, hue) or [None]
+    names = look.values_of(data, y)
+    kinds = (look.values_of(data, hue) if hue else []) or [None]
     size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):

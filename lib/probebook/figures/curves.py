@@ -27,7 +27,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     - `band`: show the range of rows with the same x
     - `limits`: of the y axis; None: from the data"""
     panels = look.values_of(data, col) if col and len(data) else [None]
-    columns, kinds = min(columns or len(panels), len(panels)), look.values_of(data, hue)
+    columns = min(columns or len(panels), len(panels))
+    kinds = look.values_of(data, hue) if hue else None
     size = (6.4, 3.4) if len(panels) == 1 else (4.2 * columns, 3.4 * -(-len(panels) // columns))
     figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
     for i, (ax, panel) in enumerate(zip(axes.flat, panels)):

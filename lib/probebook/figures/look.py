@@ -45,25 +45,29 @@ def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, fl
     beside = METHODS.keys() & {*methods, *rows}
     if not beside and all(isinstance(kind, Number) for kind in kinds):
         return sns.color_palette("crest", len(kinds) + 2)[2:]
-    others, colours = cycle(GREYS if beside else PALETTE), []
+    others = cycle(GREYS if beside else PALETTE)
+    colours: list[tuple[float, float, float]] = []
     for i, method in enumerate(methods):
         if method in METHODS:
             darker = .55 ** methods[:i].count(method)
-            colours.append(tuple(part * darker for part in to_rgb(PALETTE[METHODS[method]])))
+            red, green, blue = to_rgb(PALETTE[METHODS[method]])
+            colours.append((red * darker, green * darker, blue * darker))
         else:
             colours.append(to_rgb(next(others)))
     return colours
 
 
-def values_of(data: pd.DataFrame, column: str | None) -> list | None:
-    """The different values of a column in their order; None without a column."""
-    return list(dict.fromkeys(data[column])) if column else None
+def values_of(data: pd.DataFrame, column: str) -> list:
+    """The different values of a column in their order."""
+    return list(dict.fromkeys(data[column]))
 
 
 def colour_of(data: pd.DataFrame, hue: str | None) -> dict | None:
     """The colour of each value of a column; None without a column."""
+    if not hue:
+        return None
     kinds = values_of(data, hue)
-    return dict(zip(kinds, method_colours(kinds))) if hue else None
+    return dict(zip(kinds, method_colours(kinds)))
 
 
 def row_of_panels(data: pd.DataFrame, col: str, width: float, height: float,

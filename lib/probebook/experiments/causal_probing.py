@@ -48,7 +48,7 @@ class Setting:
     parts: dict[str, Tensor]
     seed: int
 
-    def at_layers(self, layers: Iterable[int]) -> dict[int, Setting]:
+    def at_layers(self, layers: Sequence[int]) -> dict[int, Setting]:
         """The same sentences and split at other layers: layer (0 … depth) → setting."""
         states = embed_layers(self.table.text, self.lm, layers)
         return {layer: replace(self, layer=layer, h=h) for layer, h in states.items()}
@@ -238,11 +238,15 @@ def best(tried: pd.DataFrame, scored: pd.DataFrame,
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:
     """Edits that erase, one per rank: rank → fitted edit."""
-    return [Edit(method, "rank", rank, lambda x, to, edit=edit: edit(x), False)
+    def erase(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, to: edit(x)
+    return [Edit(method, "rank", rank, erase(edit), False)
             for rank, edit in fitted.items()]
 
 
 def flips(method: str, symbol: str, fitted: Mapping[float, Callable]) -> list[Edit]:
     """Edits towards the other label, one per strength: strength → fitted edit."""
-    return [Edit(method, symbol, strength, lambda x, to, edit=edit: edit(x, to=to), True)
+    def flip(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, to: edit(x, to=to)
+    return [Edit(method, symbol, strength, flip(edit), True)
             for strength, edit in fitted.items()]

@@ -16,6 +16,7 @@ from torch import Tensor
 from probebook import explainers as ex
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
+from probebook.explainers.base import Variant
 from probebook.measures.concept_effects import CHANGE, DISTANCES, icace_error
 from probebook.measures.intervals import bootstrap_mean
 from probebook.models.classifier import Classifier, FittedClassifier
@@ -91,7 +92,7 @@ def true_effects(model: Callable, s: Setting, split: str = "test") -> Tensor:
     return probs[target] - probs[source]
 
 
-def explainers(seed: int = 0, variant: str = "paper", **unlearning) -> dict[str, ex.Explainer]:
+def explainers(seed: int = 0, variant: Variant = "paper", **unlearning) -> dict[str, ex.Explainer]:
     """Zero, then the paper's eight explainers in the order of Table 10.
 
     `variant` changes the explainers that have one. `unlearning`: how CausaLM's encoders are trained
@@ -119,8 +120,9 @@ def direction_explainers(s: Setting, model: FittedClassifier,
     def on_dev(explainer: ex.Explainer) -> float:
         return float(icace_error(true, explainer.effect(asked), "l2").mean())
 
-    methods = ex.LEACEExplainer, ex.AlterRepExplainer, ex.PGDExplainer
-    leace, alter, pgd = (method().fit(s.train, model, aspects) for method in methods)
+    leace = ex.LEACEExplainer().fit(s.train, model, aspects)
+    alter = ex.AlterRepExplainer().fit(s.train, model, aspects)
+    pgd = ex.PGDExplainer().fit(s.train, model, aspects)
     return {"LEACE": leace,
             "AlterRep": min(map(alter.at, alphas), key=on_dev),
             "PGD": min(map(pgd.at, radii), key=on_dev)}

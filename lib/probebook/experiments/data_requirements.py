@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,9 +31,10 @@ POOLINGS = {"pooler": "[CLS]", "cls": "[CLS]", "mean": "mean", "max": "max", "la
 PENALTIES = (.1, 10.0)                                    # C of a linear probe
 RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                    # paper, appendix C.4, as SEARCH
 SEARCH = {"widths": (20,), "lrs": RATES, "batches": (8, 16, 32, 64), "epochs": 50, "patience": 5}
-GRIDS = {"mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
-         "LogReg": {"layers": (0,), **SEARCH},
-         "MLP-20": {"layers": (1,), **SEARCH}}
+GRIDS: dict[str, dict[str, Any]] = {                      # arguments of `MLPProbe.grid`
+    "mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
+    "LogReg": {"layers": (0,), **SEARCH},
+    "MLP-20": {"layers": (1,), **SEARCH}}
 
 
 def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024,
@@ -200,11 +201,12 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
         raise UserError(f"shapes {a.shape} and {b.shape}: two alike, [seeds, items], of 0 and 1")
     only, items = np.stack([(a > b).mean(1), (b > a).mean(1)], 1), a.shape[1]
     delta = float(a.mean() - b.mean())
-    power = np.array([mcnemar_power(*shares, items) for shares in only])
-    simulated = [mcnemar_power(*shares, items, method="simulate", draws=draws, seed=s)
-                 for s, shares in enumerate(only)]
+    power = np.array([mcnemar_power(only_a, only_b, items) for only_a, only_b in only])
+    simulated = [mcnemar_power(only_a, only_b, items, method="simulate", draws=draws, seed=s)
+                 for s, (only_a, only_b) in enumerate(only)]
     same = (only[:, 0] - only[:, 1]) * delta > 0
-    return Comparison(items, float(a.mean()), float(b.mean()), delta, *only.mean(0).tolist(),
+    mean_a, mean_b = only.mean(0).tolist()
+    return Comparison(items, float(a.mean()), float(b.mean()), delta, mean_a, mean_b,
                       float(power.mean()), float(np.mean(simulated)), float((power * same).mean()),
                       recommend(max(abs(delta), 1 / a.size), dim))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -98,7 +98,8 @@ def recipe(encoder: str, seed: int = 0) -> Reader:
         return replace(READERS[SHIPPED], seed=seed)
     if encoder.startswith("pocket-"):
         return replace(READERS[SHIPPED], encoder=encoder, lr=1e-3, seed=seed)
-    kind = load(encoder).net.config.model_type
+    config: Any = load(encoder).net.config
+    kind = config.model_type
     return Reader(encoder=encoder, heads="typed" if kind == "xlnet" else "tagging",
                   optimizer="adamw", lr=1e-5 if kind == "roberta" else 3e-5, embeddings=True,
                   tokens=2_048, stride=128, seed=seed)

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def masses(texts: Sequence[str], model: str | Model | Server, prompt: str | Prom
     if isinstance(model, str):
         untrained = model.startswith("random:")
         model = encoder(model) if untrained else load(model, dtype=torch.float32)
-    if prompt is None and model.kind == "causal":
+    if prompt is None and not isinstance(model, Server) and model.kind == "causal":
         return gender_mass(_next_tokens(texts, model, k))
     return gender_mass(fill(texts, model, prompt, k))
 
@@ -105,9 +106,10 @@ def task_texts(name: str) -> pd.DataFrame:
 def _next_tokens(texts: Sequence[str], model: Model, k: int) -> list[Filled]:
     """The best tokens after the words before each blank, in the form that `fill` gives."""
     best = head_logits(embed(texts, model), model).softmax(1).topk(k)
+    tokenizer: Any = model.tokenizer
     found = []
     for ids, probs in zip(best.indices.tolist(), best.values.tolist()):
-        words = [model.tokenizer.decode([i]) for i in ids]
+        words = [tokenizer.decode([i]) for i in ids]
         found.append(Filled.of([(words[0], list(zip(words, probs)))]))
     return found
 
@@ -118,7 +120,7 @@ def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:
     Columns from (first year of a span of `width`), sentences, female, male, neutral. A sentence
     with years of several spans counts in each; numbers such as “2000 men” count as years. `shards`:
     how many of the text's 8 parts to read."""
-    counts = Counter()
+    counts: Counter[tuple[int, str]] = Counter()
     for paragraph in english.paragraphs(range(shards)):
         if not YEAR.search(paragraph):
             continue

@@ -29,7 +29,8 @@ class Approx(Explainer):
         place = concept_indices(pairs)
         wanted = pairs[ASPECTS].to_numpy(copy=True)
         wanted[np.arange(len(pairs)), place] = pairs.target
-        matches, rng = np.empty(len(pairs), np.int64), np.random.default_rng(self.seed)
+        matches: np.ndarray = np.empty(len(pairs), np.int64)
+        rng = np.random.default_rng(self.seed)
         wishes = pd.DataFrame(wanted, columns=ASPECTS).assign(place=place)
         for (*labels, concept), rows in wishes.groupby([*ASPECTS, "place"]).indices.items():
             wrong = self.pool != labels

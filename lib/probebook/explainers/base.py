@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from probebook.corpora.cebab import ASPECTS, VALUES, classes
 from probebook.models.classifier import column, labels
 
 UNKNOWN = VALUES.index("unknown")
+Variant = Literal["paper", "released"]
 
 
 def questions(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +45,8 @@ class Explainer(ABC):
         if self.white_box and not (hasattr(model, "phi") and hasattr(model, "head")):
             raise UserError(f"{type(self).__name__} looks inside: "
                             "it needs a model with phi and head, not a function")
-        self.model, self.aspects = model, aspects
+        self.model: Any = model         # white boxes also need its phi and head
+        self.aspects = aspects
         shown = self._shown(train)
         self.k = self._probs(shown.text[:1]).shape[1]
         self._fit(shown)
@@ -104,7 +106,7 @@ class Explainer(ABC):
         return self._each(pairs, effect)
 
 
-def check_variant(variant: str) -> str:
+def check_variant(variant: Variant) -> Variant:
     """The variant unchanged. UserError unless it is "paper" or "released"."""
     if variant not in ("paper", "released"):
         raise UserError(f"variant={variant!r}: 'paper' or 'released'")

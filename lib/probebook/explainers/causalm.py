@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import pandas as pd
 import torch
@@ -12,7 +11,7 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import Explainer, check_variant, labelled_rows
+from probebook.explainers.base import Explainer, Variant, check_variant, labelled_rows
 from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cut import upper_parameters
@@ -50,7 +49,7 @@ class CausaLM(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Literal["paper", "released"] = "paper", epochs: int = 3,
+    def __init__(self, variant: Variant = "paper", epochs: int = 3,
                  batch: int = 48, lr: float = 2e-5, adversary: float = .1, head_epochs: int = 50,
                  head_batch: int = 256, head_lr: float = 1e-3, seed: int = 0):
         self.variant, self.adversary, self.seed = check_variant(variant), adversary, seed

@@ -94,9 +94,10 @@ class Coalitions:
 
     def _to(self, x: Tensor) -> Coalitions:
         """A copy in the dtype and on the device of x."""
-        copies = [tuple(t.detach().to(x, copy=True) for t in part)
-                  for part in (self.weights, self.biases)]
-        return Coalitions(*copies, self.released)
+        def copied(layers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            first, second = (t.detach().to(x, copy=True) for t in layers)
+            return first, second
+        return Coalitions(copied(self.weights), copied(self.biases), self.released)
 
 
 def members(m: int) -> Tensor:

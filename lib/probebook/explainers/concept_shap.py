@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from math import factorial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS
-from probebook.explainers.base import Explainer, check_variant, concept_indices
+from probebook.explainers.base import Explainer, Variant, check_variant, concept_indices
 from probebook.explainers.coalitions import Coalitions
 from probebook.explainers.tcav import separators
 from probebook.models.cache import cached, digest
@@ -36,7 +35,7 @@ class ConceptSHAP(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Literal["paper", "released"] = "paper", hidden: int = 500,
+    def __init__(self, variant: Variant = "paper", hidden: int = 500,
                  epochs: int = 50, batch: int = 128, lr: float = 1e-2, seed: int = 0,
                  scored: pd.DataFrame | None = None):
         if scored is not None and variant == "paper":

@@ -1,12 +1,10 @@
 """INLP as an explainer (Ravfogel et al. 2020; Abraham et al., § 4 and appendix F)."""
 from __future__ import annotations
 
-from typing import Literal
-
 import pandas as pd
 from torch import Tensor
 
-from probebook.explainers.base import Explainer, check_variant, fit_concepts
+from probebook.explainers.base import Explainer, Variant, check_variant, fit_concepts
 from probebook.interventions import INLP
 from probebook.models.training.finetune import train_head
 
@@ -26,7 +24,7 @@ class INLPExplainer(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Literal["paper", "released"] = "paper", rank: int = 20,
+    def __init__(self, variant: Variant = "paper", rank: int = 20,
                  epochs: int = 5, batch: int = 32, lr: float = 2e-5, seed: int = 0, C: float = .01):
         self.variant, self.rank, self.C = check_variant(variant), rank, C
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed

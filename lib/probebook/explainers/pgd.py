@@ -40,4 +40,8 @@ class PGDExplainer(Explainer):
         return PGD(self.probes[concept], self.eps * self.radius, "l2", self.steps)
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
-        return self._moved(pairs, lambda concept, h, to: self.attack(concept)(h, to=to))
+        def edit(concept: str, h: Tensor, to: Tensor) -> Tensor:
+            edited = self.attack(concept)(h, to=to)
+            assert isinstance(edited, Tensor)           # no failed rows were asked for
+            return edited
+        return self._moved(pairs, edit)

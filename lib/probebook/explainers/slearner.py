@@ -1,8 +1,6 @@
 """S-Learner (Künzel et al. 2019; Abraham et al., § 4, equation 8): a model of the model."""
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pandas as pd
 import torch
@@ -12,7 +10,13 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import Explainer, check_variant, concept_indices, fill_labels
+from probebook.explainers.base import (
+    Explainer,
+    Variant,
+    check_variant,
+    concept_indices,
+    fill_labels,
+)
 
 
 class SLearner(Explainer):
@@ -26,7 +30,7 @@ class SLearner(Explainer):
 
     sees = ("concept", "source", "target", "labels")
 
-    def __init__(self, variant: Literal["paper", "released"] = "paper", C: float = 1.0):
+    def __init__(self, variant: Variant = "paper", C: float = 1.0):
         self.variant, self.C = check_variant(variant), C
 
     def _fit(self, train: pd.DataFrame) -> None:
@@ -34,7 +38,8 @@ class SLearner(Explainer):
         p = self._probs(train.text).numpy()
         if self.variant == "released":
             p = np.eye(self.k)[p.argmax(1)]
-        z, rows = np.tile(np.arange(self.k), len(x)), np.repeat(np.arange(len(x)), self.k)
+        z = np.tile(np.arange(self.k), len(x))
+        rows: np.ndarray = np.repeat(np.arange(len(x)), self.k)
         weight = p.ravel()
         possible = weight > 0
         if len(np.unique(z[possible])) < 2:

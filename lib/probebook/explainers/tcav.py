@@ -1,8 +1,6 @@
 """Testing with concept activation vectors (Kim et al. 2018; Abraham et al., § 4, eq. 9, § G)."""
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pandas as pd
 import torch
@@ -14,6 +12,7 @@ from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
     UNKNOWN,
     Explainer,
+    Variant,
     check_variant,
     concept_indices,
     labelled_rows,
@@ -36,7 +35,7 @@ class TCAV(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Literal["paper", "released"] = "paper", seed: int = 0):
+    def __init__(self, variant: Variant = "paper", seed: int = 0):
         self.variant, self.seed = check_variant(variant), seed
 
     def _fit(self, train: pd.DataFrame) -> None:

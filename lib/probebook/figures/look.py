@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
+from numpy.typing import NDArray
 
 PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc",
            "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9"]
@@ -82,7 +83,7 @@ def row_of_panels(data: pd.DataFrame, col: str, width: float, height: float,
 
 
 def grid_of_axes(count: int, columns: int, size: tuple[float, float],
-                 **shared: bool) -> tuple[Figure, np.ndarray]:
+                 **shared: bool) -> tuple[Figure, NDArray[np.object_]]:
     """A figure with `count` axes in rows of `columns`, and all its axes; the last may stay empty.
 
     `size`: width and height of the figure."""

@@ -86,7 +86,8 @@ class RLACE:
         best, best_loss, t = start, score(start), 0
         while t < self.steps and best_loss < (1 - self.tol) * entropy and 0 < self.rank < d:
             lr = self.lr * (1 - t / self.steps)
-            game.step(*batches[t % parts], lr, self.weight_decay)
+            batch_x, batch_y = batches[t % parts]
+            game.step(batch_x, batch_y, lr, self.weight_decay)
             t += 1
             if t % self.every == 0 or t == self.steps:
                 candidate = game.top(start)

@@ -86,7 +86,8 @@ def project_to_fantope(values: np.ndarray, c: float, times: int, rank: int
     """Nearest eigenvalues in [0, 1] that sum to `rank`: shift all by one number, then clip.
 
     The eigenvalues are `values` and `times`-fold c."""
-    every, count = np.append(values, c), np.append(np.ones(len(values)), times)
+    every: np.ndarray = np.append(values, c)
+    count: np.ndarray = np.append(np.ones(len(values)), times)
     shifts = np.sort(np.concatenate([every, every - 1]))        # between these the sum is linear
     sums = np.clip(every - shifts[:, None], 0, 1) @ count
     clipped = np.clip(every - np.interp(-rank, -sums, shifts), 0, 1)

@@ -42,7 +42,8 @@ def exercises(notebook: NotebookNode, name: str = "page") -> list[Exercise]:
     """The exercises of a page's notebook, in its order.
 
     UserError: an exercise has no title, no marked solution or no check."""
-    found, titles = [], []
+    found: list[Exercise] = []
+    titles: list[tuple] = []
     for i, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             titles += TITLE.findall(cell.source)

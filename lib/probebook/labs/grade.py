@@ -80,7 +80,9 @@ def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
     place = {cell.id: i for i, cell in enumerate(own)}
     place |= {cell.source.strip(): i for i, cell in enumerate(own)}
     exercise_at = {e.number: e.cell for e in exercises(page.notebook)}
-    answered, added, last = set(), {}, None
+    answered: set[int] = set()
+    added: dict[int, list[NotebookNode]] = {}
+    last: int | None = None
     for cell in submitted.cells:
         if cell.cell_type != "code":
             continue
@@ -118,8 +120,9 @@ def _rows(path: Path, folder: Path, profile: str, limits: Limits) -> list[tuple]
     rows = []
     for exercise in exercises(page.notebook):
         if exercise.number in answered:
-            ids = [page.notebook.cells[i].id for i in (exercise.cell, exercise.cell + 1)]
-            outcome = _outcome(*map(done.get, ids), ACCEPTED[exercise.kind], ended)
+            solved, check = page.notebook.cells[exercise.cell:exercise.cell + 2]
+            outcome = _outcome(done.get(solved.id), done.get(check.id), ACCEPTED[exercise.kind],
+                               ended)
         else:
             outcome = "missing", "its cell is not in the notebook", ""
         rows.append((name, exercise.number, exercise.title, *outcome))
@@ -137,8 +140,8 @@ def _attempt(
     notebook: NotebookNode, folder: Path, limits: Limits,
 ) -> tuple[dict[str, NotebookNode], str]:
     """The cells that ran, by id, and why the others did not ("": all ran)."""
-    with tempfile.TemporaryDirectory(prefix="probebook-lab-", ignore_cleanup_errors=True) as work:
-        work = Path(work).resolve()
+    with tempfile.TemporaryDirectory(prefix="probebook-lab-", ignore_cleanup_errors=True) as made:
+        work = Path(made).resolve()
         nbformat.write(notebook, work / "submission.ipynb")
         words = [sys.executable, "-m", "probebook.labs.attempt", "submission.ipynb", "done.ipynb"]
         words = sandbox.command(words, work, folder.resolve())
@@ -165,7 +168,7 @@ def _outcome(
     solved: NotebookNode | None, check: NotebookNode | None, accepted: str, ended: str,
 ) -> tuple[str, str, str]:
     """Outcome, message and answer of an exercise, from its two cells as they ran."""
-    if check is None:
+    if solved is None or check is None:
         return "not reached", ended, ""
     errors = [o for cell in (solved, check) for o in cell.outputs if o.output_type == "error"]
     of_check = [error for error in errors if error.ename in REJECTED]

@@ -51,10 +51,10 @@ def f1(predicted: Sequence[str], gold: Sequence[str] | Sequence[Sequence[str]],
 
 
 def _overlap(a: str, b: str) -> float:
-    a, b = a.split(), b.split()
-    if not a or not b:
-        return float(a == b)
-    return 2 * (Counter(a) & Counter(b)).total() / (len(a) + len(b))
+    of_a, of_b = a.split(), b.split()
+    if not of_a or not of_b:
+        return float(of_a == of_b)
+    return 2 * (Counter(of_a) & Counter(of_b)).total() / (len(of_a) + len(of_b))
 
 
 def _best(predicted: Sequence[str], gold: Sequence, leave_one_out: bool,

@@ -26,7 +26,7 @@ def assign_folds(z: ArrayLike, k: int = FOLDS, seed: int = 0) -> np.ndarray:
     if k < 3 or not z.size or np.unique(z, return_counts=True)[1].min() < k:
         raise UserError(f"k = {k} folds of {z.size} items: at least 3 folds, and k items of "
                         "each class")
-    fold = np.empty(len(z), int)
+    fold: np.ndarray = np.empty(len(z), int)
     for c in np.unique(z):
         fold[z == c] = rng.permutation(np.arange((z == c).sum()) % k)
     return fold
@@ -39,8 +39,8 @@ def rotations(fold: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndar
     k = fold.max() + 1
     for test in range(k):
         dev = (test + 1) % k
-        parts = ~np.isin(fold, (test, dev)), fold == dev, fold == test
-        yield tuple(np.flatnonzero(part) for part in parts)
+        others = ~np.isin(fold, (test, dev))
+        yield np.flatnonzero(others), np.flatnonzero(fold == dev), np.flatnonzero(fold == test)
 
 
 class FoldTest(NamedTuple):

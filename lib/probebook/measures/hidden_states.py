@@ -36,7 +36,8 @@ def common_tokens(ids_a: ArrayLike, ids_b: ArrayLike) -> tuple[np.ndarray, np.nd
     a, b = np.asarray(ids_a), np.asarray(ids_b)
     if a.ndim != 1 or b.ndim != 1:
         raise UserError(f"ids of shape {a.shape} and {b.shape}: one row of token ids each")
-    left = np.zeros((len(a) + 1, len(b) + 1), np.int32)     # length in common of a[i:] and b[j:]
+    # The length in common of a[i:] and b[j:].
+    left: np.ndarray = np.zeros((len(a) + 1, len(b) + 1), np.int32)
     for i in range(len(a) - 1, -1, -1):
         best = np.maximum(left[i + 1, :-1], left[i + 1, 1:] + (b == a[i]))
         left[i, :-1] = np.maximum.accumulate(best[::-1])[::-1]

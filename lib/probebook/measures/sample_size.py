@@ -241,8 +241,8 @@ def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> 
     delta, (least, most) = acc_a - acc_b, sorted((acc_a, acc_b))
     bound = [recommend(delta, dim, rule) for rule in ("paper", "correct")]
     nested, independent = (abs(delta), 0), (most * (1 - least), least * (1 - most))
-    low, high = (np.ceil(TRAIN_TO_TEST * items_needed(*only, power))
-                 for only in (nested, independent))
+    low, high = (np.ceil(TRAIN_TO_TEST * items_needed(only_a, only_b, power))
+                 for only_a, only_b in (nested, independent))
     return {"accuracy of A less that of B": f"{delta:+.4f}",
             **_training_items(*bound),
             "training items for power .8":
@@ -289,8 +289,10 @@ def verdict(pilot_a: ArrayLike, pilot_b: ArrayLike, dim: int | None = None, powe
     word = "enough" if reached >= power else "collapsed" if collapsed else "need N"
     paper, correct = (recommend(delta, dim, rule) if dim and delta else None
                       for rule in ("paper", "correct"))
+    by_power, power_low, power_high = (float(np.ceil(TRAIN_TO_TEST * items))
+                                       for items in test_items)
     return Verdict(word, n, delta, float(low), float(high), only_a, only_b, reached, paper, correct,
-                   *(float(np.ceil(TRAIN_TO_TEST * items)) for items in test_items),
+                   by_power, power_low, power_high,
                    float(np.ceil(items_for_difference(only_a + only_b))))
 
 

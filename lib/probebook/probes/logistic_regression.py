@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.linalg.blas import dsyrk
@@ -69,7 +70,7 @@ class Regression:
         nor on the correlation of the dimensions. With two classes the exact Hessian is computed
         again every `RESTART` steps. The search ends when the Newton decrement √(gᵀH⁻¹g), with
         L-BFGS's H, falls below `tol`."""
-        steps = deque(maxlen=memory)
+        steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
         self.logits = f = self.contrasts @ (self.theta @ self.x.T)
         g = self._gradient(f.softmax(0))
         for _ in range(max_steps):
@@ -133,15 +134,17 @@ class Regression:
 
 def gram(parts: Iterable[Tensor]) -> Tensor:
     """The sum of xᵀx [d, d] over float64 parts x [m, d]; on the CPU half the products suffice."""
-    total = None
+    total: Tensor | None = None
+    half: np.ndarray | None = None
     for x in parts:
         if x.is_cuda:
             total = x.T @ x if total is None else total.addmm_(x.T, x)
         else:
-            total = dsyrk(1., x.numpy().T, beta=1., c=total, overwrite_c=True)
-    if isinstance(total, Tensor):
+            half = dsyrk(1., x.numpy().T, beta=1., c=half, overwrite_c=True)
+    if total is not None:
         return total
-    lower = torch.from_numpy(total.T)
+    assert half is not None                             # there is at least one part
+    lower = torch.from_numpy(half.T)
     return lower + lower.tril(-1).T
 
 

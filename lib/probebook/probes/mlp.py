@@ -110,7 +110,7 @@ class Grid:
 
     def fit_seeds(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
                   z_valid: ArrayLike | None = None,
-                  rows: Mapping[int, Sequence[int]] | None = None) -> dict[int, FittedMLP]:
+                  rows: Mapping[int, ArrayLike] | None = None) -> dict[int, FittedMLP]:
         """The best cell of each seed; arguments as in `fit_all`."""
         by_seed: dict[int, list[FittedMLP]] = {}
         for fitted in self.fit_all(h, z, h_valid, z_valid, rows):
@@ -119,7 +119,7 @@ class Grid:
 
     def fit_all(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
                 z_valid: ArrayLike | None = None,
-                rows: Mapping[int, Sequence[int]] | None = None) -> list[FittedMLP]:
+                rows: Mapping[int, ArrayLike] | None = None) -> list[FittedMLP]:
         """All cells, trained, in the order of `cells`; their `scores` are empty.
 
         `rows`: the rows of h on which the cells of each seed are trained, equally many per seed

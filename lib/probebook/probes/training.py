@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from probebook.probes.mlp import MLPProbe
 
 # The settings of torch.optim.Adam, with rate 1.
-ADAM = {"fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1.,
+ADAM: dict[str, Any] = {"fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1.,
         "weight_decay": 0., "eps": 1e-8, "maximize": False}
 
 
@@ -59,7 +59,8 @@ def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[in
         torch.zeros_like(start) for _ in range(5))
     for part in _parts(rates, sizes, len(cells)):
         part += torch.tensor([cell.lr for cell in cells], device=device)[:, None, None]
-    active, stopping = torch.arange(len(cells)), _EarlyStopping(len(cells), one.patience)
+    active = torch.arange(len(cells))
+    stopping = _EarlyStopping(len(cells), one.patience or 0)    # not asked if patience is None
     best = now if one.patience is None else start.clone()
     seed_index = torch.tensor([seeds.index(cell.seed) for cell in cells])
     step = torch.zeros((), device=device)
@@ -93,7 +94,7 @@ def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[in
 class _EarlyStopping:
     """Which cells have improved in accuracy, and whose loss fell in the last `patience` epochs."""
 
-    def __init__(self, cells: int, patience: int | None):
+    def __init__(self, cells: int, patience: int):
         self.loss, self.accuracy = torch.full((cells,), torch.inf), torch.full((cells,), -1.)
         self.since, self.patience = torch.zeros(cells), patience
 

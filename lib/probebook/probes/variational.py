@@ -129,8 +129,9 @@ def _log_alpha(layer: list[Tensor]) -> Tensor:
 
 
 def _kl(layers: list[list[Tensor]]) -> Tensor:
-    return sum(kl_of_scales(_log_alpha(layer)).sum() + kl_of_weights(*layer[2:4]).sum()
-               + kl_of_weights(*layer[4:]).sum() for layer in layers)
+    of_layers = (kl_of_scales(_log_alpha(layer)).sum() + kl_of_weights(*layer[2:4]).sum()
+                 + kl_of_weights(*layer[4:]).sum() for layer in layers)
+    return sum(of_layers, torch.zeros(()))
 
 
 def _sampled_logits(x: Tensor, layers: list[list[Tensor]], g: torch.Generator) -> Tensor:

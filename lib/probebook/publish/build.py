@@ -45,7 +45,7 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
             shutil.rmtree(source / "_build", ignore_errors=True)
         built.unlink(missing_ok=True)
         shutil.rmtree(book, ignore_errors=True)
-        command = [sys.executable, "-m", "probebook.publish.html", source]
+        command = [sys.executable, "-m", "probebook.publish.html", str(source)]
         if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
             print("the book was not built: its sources gave the warnings above", file=sys.stderr)
             return None

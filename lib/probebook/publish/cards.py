@@ -4,6 +4,7 @@ The words are data (`data/models/cards.yaml`); `card_measures` makes the figures
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERABLE
 from probebook.publish import card_measures
 from probebook.publish.card_measures import WORDS
 
-SERIES = {"biographies": BIOGRAPHIES, "readers": READERS}      # each has a table of its models
+# Each series has a table of its models.
+SERIES: dict[str, Mapping[str, object]] = {"biographies": BIOGRAPHIES, "readers": READERS}
 MEASURES = {"prose": card_measures.prose, "biographies": card_measures.biography,
             "readers": card_measures.reader}
 

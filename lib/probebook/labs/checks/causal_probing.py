@@ -37,7 +37,7 @@ incongruent_share = partial(prediction, among=(0, 1))
                     why="without an attractor (-1) the subject is the nearest noun")
 def nearest_accuracy(zc: np.ndarray, ze: np.ndarray) -> float:
     """Exercise 2: right without an attractor, or where it has the subject's number."""
-    return np.mean([c == (c if e < 0 else e) for c, e in zip(zc, ze)])
+    return float(np.mean([c == (c if e < 0 else e) for c, e in zip(zc, ze)]))
 
 
 def majority_ze(found: Answer, ze: ArrayLike, test: ArrayLike) -> None:
@@ -108,7 +108,7 @@ silenced_probes = partial(prediction, among=["neither", "linear", "perceptron", 
 def gap_left(c: float) -> float:
     """Exercise 2: the length of the part of δ that is at a right angle to b."""
     delta, b = np.array([1., 0.]), np.array([c, (1 - c * c) ** .5])
-    return np.linalg.norm(delta - b * (b @ delta))
+    return float(np.linalg.norm(delta - b * (b @ delta)))
 
 
 def equal_means(singulars: Answer, plurals: Answer) -> None:

@@ -80,10 +80,10 @@ def mean_f1(z: np.ndarray, guess: np.ndarray) -> float:
     """Exercise 2: macro-F1 from precision and recall."""
     scores = []
     for c in np.union1d(z, guess):
-        hits = np.sum((z == c) & (guess == c))
+        hits = int(np.sum((z == c) & (guess == c)))
         precision, recall = hits / max(np.sum(guess == c), 1), hits / max(np.sum(z == c), 1)
         scores.append(2 * precision * recall / (precision + recall) if hits else 0)
-    return np.mean(scores)
+    return float(np.mean(scores))
 
 
 @reference_solution(
@@ -102,7 +102,7 @@ def both_effects(p: np.ndarray, p_new: np.ndarray) -> list[float]:
                         "equal?")
 def break_even(w: float) -> float:
     """Exercise 4: the classifier's effect lies midway between the other two."""
-    return np.mean([w, 1.])
+    return float(np.mean([w, 1.]))
 
 
 stand_in = partial(interpretation, about=["pair", "mean|average", "reader"])
@@ -117,7 +117,7 @@ def worse_than_silence(found: Answer, n: int) -> None:
 
 def _outcomes(draw: np.random.Generator) -> Cases:
     y, z = np.array([2., 4, 4, 4, 1, 1, 1, 3]), np.array([0, 1, 1, 1, 0, 0, 0, 1])
-    cases = [(y, z, np.repeat([0, 1], 4))]
+    cases: list[tuple] = [(y, z, np.repeat([0, 1], 4))]
     for n in (40, 90):
         w, z = draw.integers(0, 3, n), draw.integers(0, 2, n)
         w[:6], z[:6] = [0, 0, 1, 1, 2, 2], [0, 1] * 3
@@ -130,7 +130,7 @@ def _outcomes(draw: np.random.Generator) -> Cases:
 def adjusted(y: np.ndarray, z: np.ndarray, w: np.ndarray) -> float:
     """Exercise 2: weighting by the inverse share of z in each stratum gives the same."""
     share = np.array([z[w == value].mean() for value in w])
-    return np.mean(y * z / share) - np.mean(y * (1 - z) / (1 - share))
+    return float(np.mean(y * z / share) - np.mean(y * (1 - z) / (1 - share)))
 
 
 def cost_of_drawing(found: Function) -> None:
@@ -237,7 +237,7 @@ def gradients(found: Function, head: Callable[[Tensor], Tensor], state: Tensor) 
                         "sum has equal entries")
 def least_length(k: int, less: float) -> float:
     """Exercise 4: the shortest vector with that sum has equal entries."""
-    return np.linalg.norm(np.full(k, 1 / k - less))
+    return float(np.linalg.norm(np.full(k, 1 / k - less)))
 
 
 cause_of_one = partial(interpretation, about=[
@@ -268,7 +268,7 @@ def left_by_best(effects: np.ndarray, known: np.ndarray) -> float:
 def error_of_truth(effects: np.ndarray) -> float:
     """Exercise 3: twice the smaller of the positive and the negative part of each mean."""
     up, down = np.clip(effects, 0, None).mean(0), np.clip(-effects, 0, None).mean(0)
-    return np.linalg.norm(2 * np.minimum(up, down))
+    return float(np.linalg.norm(2 * np.minimum(up, down)))
 
 
 @reference_solution([(0., .5), (1.2, .5), (3., .25), (.6, 1.)],

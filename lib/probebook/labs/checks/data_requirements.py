@@ -222,7 +222,8 @@ def marked(numbers: np.ndarray, enough: float) -> np.ndarray:
                     why="the probability of sufficient numbers should be .95 at this constant")
 def least_constant(gap: float, m: int, p: float) -> float:
     """Exercise 3: where the probability that c / Δ̂² suffices passes .95."""
-    least, spread = 4 * items_needed((p + gap) / 2, (p - gap) / 2), ((p - gap ** 2) / m) ** .5
+    least: np.ndarray = 4 * items_needed((p + gap) / 2, (p - gap) / 2)
+    spread = ((p - gap ** 2) / m) ** .5
 
     def surplus(c: float) -> float:
         low, high = norm.cdf([-(c / least) ** .5, (c / least) ** .5], gap, spread)
@@ -295,7 +296,7 @@ def _pilots(draw: np.random.Generator) -> Cases:
                                  "the sign")
 def overrated(wins: np.ndarray, losses: np.ndarray, n: int, gap: float) -> float:
     """Exercise 4: the mean of the differences that were found, over the true one."""
-    return np.mean(np.abs(wins - losses)[_significant(wins, losses)]) / n / gap
+    return float(np.mean(np.abs(wins - losses)[_significant(wins, losses)])) / n / gap
 
 
 no_upper_end = partial(interpretation, words=25, about=[

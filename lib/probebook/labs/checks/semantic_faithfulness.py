@@ -58,7 +58,8 @@ def by_margin(found: Function, score: np.ndarray, item: np.ndarray) -> None:
         return window.index(max(window))
 
     def by_worst(score: np.ndarray) -> int:
-        return np.argmax([*score.max(0)[:2], score[:, UNKNOWN].min(), score[:, SPAN].max()])
+        best = np.argmax([*score.max(0)[:2], score[:, UNKNOWN].min(), score[:, SPAN].max()])
+        return int(best)
 
     draw = np.random.default_rng(0)
     cases = [(np.array([[0., 0, 3, 5], [0, 0, 9, 8]]),)]
@@ -138,7 +139,7 @@ def exchanged(
 
     draw = np.random.default_rng(0)
     case = tuple(draw.normal(size=size) for size in ((5, 4), (5, 6), (5, 6), (3, 6)))
-    w = reader.net.heads.spoken.weight.detach().cpu().numpy()[:, :cls.shape[1]]
+    w = reader.net.heads.get_parameter("spoken.weight").detach().cpu().numpy()[:, :cls.shape[1]]
     same_function(found, wanted, [case, (scores, cls, cls[other], w)], 1e-3,
                   why="2 (new - cls) w is added to yes, no and unknown, nothing to the span")
     before, after = scores.argmax(1), wanted(scores, cls, cls[other], w).argmax(1)

@@ -172,7 +172,7 @@ below_a_coin = partial(prediction, among=(0, 11))
 def rate_bounds(above: np.ndarray) -> tuple[float, float]:
     """Exercise 2: surely found by all three metrics, possibly by one."""
     votes = above.sum(axis=1)
-    return np.mean(votes == 3), np.mean(votes > 0)
+    return float(np.mean(votes == 3)), float(np.mean(votes > 0))
 
 
 @reference_solution([(1,), (2,), (3,), (5,)],

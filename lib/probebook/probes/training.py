@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from probebook.probes.mlp import MLPProbe
 
 # The settings of torch.optim.Adam, with rate 1.
-ADAM: dict[str, Any] = {"fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1.,
-        "weight_decay": 0., "eps": 1e-8, "maximize": False}
+ADAM: dict[str, Any] = {
+    "fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1., "weight_decay": 0.,
+    "eps": 1e-8, "maximize": False}
 
 
 def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:

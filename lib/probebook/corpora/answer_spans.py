@@ -54,7 +54,8 @@ def best(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
     ends = [i for i, m in enumerate(found) if m[0].lower() in counts]
     top, at = 0., (-1, -1)
     for i in ends:
-        common, length = Counter(), 0
+        common: Counter[str] = Counter()
+        length = 0
         for j in range(i, ends[-1] + 1):
             word = found[j][0].lower()
             if word in _ARTICLES:

@@ -66,7 +66,8 @@ def generate(n: int, s: float = .5, seed: int = 0, reweighted: bool = False) -> 
     """
     if n < 1:
         raise UserError(f"n = {n}: at least 1 text")
-    rng, selected = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    selected: list[pd.DataFrame] = []
     while sum(map(len, selected)) < n:
         people = _population(2 * n + 10, rng)
         selected.append(people[rng.random(len(people)) < keep(people.g, people.t, s)])

@@ -27,8 +27,8 @@ ASPECTS = ["food", "service", "ambiance", "noise"]
 VALUES = ["Negative", "Positive", "unknown"]            # the order in a pair, as in Table 3
 SPLITS = ["train_inclusive", "train_exclusive", "train_observational", "dev", "test"]
 PARTS_OF_TRAIN = SPLITS[1:3]                            # their rows are in train_inclusive as well
-TASKS = {"binary": [0, 0, np.nan, 1, 1], "ternary": [0, 0, 1, 2, 2],
-         "5-way": [0, 1, 2, 3, 4]}                      # stars → class
+TASKS: dict[str, list[float]] = {"binary": [0, 0, np.nan, 1, 1], "ternary": [0, 0, 1, 2, 2],
+                                 "5-way": [0, 1, 2, 3, 4]}              # stars → class
 HUB = "CEBaB/CEBaB"
 _LABELS = [f"{aspect}_aspect_majority" for aspect in ASPECTS]
 _ALLOWED = {"edit_type": ASPECTS, "edit_goal": VALUES, "review_majority": [*"12345", "no majority"],

@@ -76,7 +76,8 @@ def _table(content: Any, rows: Callable[[dict, int], list[dict]], n: int | None,
 
 
 def _coqa_rows(item: dict, number: int) -> list[dict]:
-    story, history, rows = item["story"], [], []
+    story, rows = item["story"], []
+    history: list[tuple[str, str]] = []
     spans, name = sentences(story), f"story {number} ({item['id']})"
     if not spans:
         raise UserError(f"{name} is empty: each needs a text")

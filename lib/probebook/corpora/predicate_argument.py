@@ -69,9 +69,10 @@ def drawn(text: str, n: int, wording: str = "original", seed: int = 0) -> pd.Dat
         raise UserError(f"n = {n}: at least 1 story")
     rng, stories = random.Random(seed), []
     for _ in range(n):
-        things, pair = (tuple(rng.sample(words()[kind], 2)) for kind in ("thing", "colour"))
-        story = text.format(one=things[0], two=things[1], c1=pair[0], c2=pair[1])
-        stories.append(_Story(0, story, things, pair))
+        one, two = rng.sample(words()["thing"], 2)
+        c1, c2 = rng.sample(words()["colour"], 2)
+        story = text.format(one=one, two=two, c1=c1, c2=c2)
+        stories.append(_Story(0, story, (one, two), (c1, c2)))
     return _questions(stories, wording)
 
 
@@ -87,7 +88,7 @@ def _questions(stories: list[_Story], wording: str) -> pd.DataFrame:
         for turn, (thing, colour) in enumerate(own.items() if is_open else every):
             start, end, answer = -1, -1, "yes" if colour == own[thing] else "no"
             if is_open:
-                start, end = re.search(rf"\b{colour}\b", story.text).span()
+                start, end = next(re.finditer(rf"\b{colour}\b", story.text)).span()
                 answer = colour
             whole = (0, len(story.text))
             question = wordings[wording].format(thing=thing, colour=colour)

@@ -13,6 +13,7 @@ and there is no address to fetch them from:
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -110,5 +111,8 @@ def processed(folder: str) -> pd.Series:
                 participant, _, template = text.rpartition("_")
                 found[name, occupation, participant, int(template)] = value
     levels = ["model", "occupation", "participant", "template"]
-    index = pd.MultiIndex.from_arrays(list(zip(*found)) or [[]] * len(levels), names=levels)
+    arrays: list[Sequence] = list(zip(*found))
+    if not arrays:
+        arrays = [[] for _ in levels]
+    index = pd.MultiIndex.from_arrays(arrays, names=levels)
     return pd.Series(list(found.values()), index, dtype=float)

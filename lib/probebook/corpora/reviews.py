@@ -74,11 +74,12 @@ def generate(n: int, seed: int = 0) -> pd.DataFrame:
     votes = draws.multinomial(5, probabilities(table))                                  # [rows, 5]
     majority = np.where(votes.max(1) >= 3, (votes.argmax(1) + 1).astype(str), "no majority")
     table["review_majority"] = majority
-    stars = [np.repeat([*"12345"], row).tolist() for row in votes]
+    stars: list[list[str]] = [np.repeat([*"12345"], row).tolist() for row in votes]
     table["review_label_distribution"] = [dict(Counter(row)) for row in stars]
     table["review_workers"] = [_readers(row) for row in stars]
     part = _parts(table, n, draws)
-    place = np.empty(n, int)            # numbers go on from train to dev to test, as in version 1.1
+    # numbers go on from train to dev to test, as in version 1.1
+    place: np.ndarray = np.empty(n, int)
     place[np.argsort([SPLITS.index(name) for name in part], kind="stable")] = np.arange(n)
     ids = [f"{i:06d}" for i in place[table.number]]
     table = table.assign(split=part[table.number], original_id=ids)
@@ -96,7 +97,7 @@ def _parts(table: pd.DataFrame, n: int, draws: np.random.Generator) -> np.ndarra
     has_majority = table.review_majority.ne("no majority").groupby(table.number).all()
     clear = draws.permutation(np.flatnonzero(has_majority))
     held_out = min(round(HELD_OUT * n), len(clear) // 3)
-    part = np.full(n, TRAIN, dtype=object)
+    part: np.ndarray = np.full(n, TRAIN, dtype=object)
     part[clear[:held_out]] = DEV
     part[clear[held_out:2 * held_out]] = TEST
     return part
@@ -131,16 +132,16 @@ def _group(rng: random.Random, number: int) -> list[dict]:
     quality = rng.gauss(0, 1)
     mood = _sign(rng, CONFOUNDING * quality) if rng.random() < .5 else 0
     original = _original(rng, quality, mood)
-    texts = [(original, None, None)]
+    texts: list[tuple[_Review, str | None, str | None]] = [(original, None, None)]
     for aspect in ASPECTS:
         for value in VALUES:
             if value != original.values[aspect] and rng.random() < EDITED:
                 texts.append((_edit(rng, original, aspect, value), aspect, value))
     data = {"quality": round(quality, 3), "mood": mood}
     rows = []
-    for i, (review, aspect, value) in enumerate(texts):
-        row = {"edit_id": f"{i:06d}", "is_original": aspect is None, "edit_goal": value,
-               "edit_type": aspect, "edit_worker": aspect and f"w{rng.randrange(50)}",
+    for i, (review, edited, goal) in enumerate(texts):
+        row = {"edit_id": f"{i:06d}", "is_original": edited is None, "edit_goal": goal,
+               "edit_type": edited, "edit_worker": edited and f"w{rng.randrange(50)}",
                "description": _text(review), "number": number}
         for name in ASPECTS:
             label = review.values[name]
@@ -205,7 +206,8 @@ def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None =
 
 def _edit(rng: random.Random, review: _Review, aspect: str, value: str) -> _Review:
     """The same text with another value of one aspect: its clauses are dropped, rewritten or new."""
-    old, new = review.clauses[aspect], ()
+    old = review.clauses[aspect]
+    new: tuple[_Clause, ...] = ()
     if value == "unknown" or not old:
         new = _statement(rng, aspect, value)
     else:

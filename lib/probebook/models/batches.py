@@ -110,7 +110,8 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
     weights, *others = (_weights(texts, encoding, model, at) for at in rules)
     cpu = model.device.type == "cpu"                # there padding costs more than a small batch
     most, enough = (2_048, 256) if cpu else (65_536, 65_536)           # tokens of a batch
-    groups, rows = [], []
+    groups: list[list[int]] = []
+    rows: list[int] = []
     for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # the last row is the longest
         size, longer = len(ids[r]) * (len(rows) + 1), rows and len(ids[r]) > len(ids[rows[-1]])
         if rows and (size > most or longer and size > enough):

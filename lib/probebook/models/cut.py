@@ -57,7 +57,8 @@ class Below:
 
         self.model = replace(model, net=copy.deepcopy(model.net).requires_grad_(False).eval())
         self.model.blocks[blocks].register_forward_pre_hook(stop, with_kwargs=True)
-        self.fingerprint, self.known = f"{model.fingerprint} from block {blocks}", {}
+        self.fingerprint = f"{model.fingerprint} from block {blocks}"
+        self.known: dict[tuple[int, ...], Tensor] = {}
 
     def __call__(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         """States [b, t, d] of ids [b, t]; they are 0 where the mask [b, t] is 0."""
@@ -76,6 +77,7 @@ class Below:
             self.model.base(input_ids=ids, attention_mask=mask)
         except Stop as stop:
             return stop.args[0]
+        raise RuntimeError("the pass was not stopped: the base network does not run its blocks")
 
 
 @lru_cache(maxsize=2)

@@ -32,7 +32,7 @@ class Filled:
         """From (token, [(token, probability), …]) at each position."""
         tokens, top = [], []
         for token, pairs in positions:
-            sums = defaultdict(float)
+            sums: defaultdict[str, float] = defaultdict(float)
             for other, p in pairs:
                 sums[strip_space_mark(other)] += p
             tokens.append(strip_space_mark(token))
@@ -53,7 +53,8 @@ def generate(texts: Sequence[str], model: Model, prompted: bool, k: int, steps: 
     length are decoded together, so nothing is padded. Raises UserError for a text that is too
     long, or an encoder–decoder that has no blanks."""
     ids, prefixes, stop, steps = _starts(texts, model, prompted, steps)
-    groups, out = defaultdict(list), [None] * len(texts)
+    groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    out: list[Positions] = [[] for _ in texts]
     for r in range(len(texts)):
         groups[len(ids[r]), len(prefixes[r])].append(r)
     most = 2_048 if model.device.type == "cpu" else 16_384              # tokens of a batch
@@ -111,7 +112,8 @@ def _decode(model: Model, ids: list[list[int]], prefixes: list[list[int]], stop:
     if model.kind == "seq2seq":
         name, fixed = "decoder_input_ids", {"encoder_outputs": model.base(x)}
         x = torch.tensor(prefixes, device=x.device)
-    past, found, active = None, [[] for _ in ids], set(range(len(ids)))
+    past, active = None, set(range(len(ids)))
+    found: list[Positions] = [[] for _ in ids]
     for _ in range(steps):
         out = model.net(**{name: x}, **fixed, past_key_values=past, use_cache=True)
         best = out.logits[:, -1].float().softmax(-1).topk(k)

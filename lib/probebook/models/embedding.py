@@ -51,7 +51,8 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     if client is not None and (isinstance(model, Model) or not cache):
         raise UserError("client: give the model by its name or folder, which workers load, and "
                         "keep cache=True")
-    name, model, texts = model, as_model(model), _words(texts)
+    name = "" if isinstance(model, Model) else model
+    model, texts = as_model(model), _words(texts)
     layer = model.layer(layer)
     if client is not None:
         return _sharded(texts, name, model, layer, at, client)
@@ -90,7 +91,8 @@ def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
     """name → h from the cache, given name → key.
 
     The first name that is missing makes `make` compute it and all names after it."""
-    names, made = [*keys], {}
+    names = [*keys]
+    made: dict[int | str, Tensor] = {}
 
     def one(name: int | str) -> dict[str, Tensor]:
         if not made:
@@ -132,10 +134,12 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     if edit is not None and layer == model.depth and reads is None:        # no block comes after it
         return edit.to(next(model.net.parameters()).dtype).float().cpu()
     edits = edit if edit is None or edit.ndim == 3 else edit[None]
-    m = 1 if edit is None else len(edits)
+    m = 1 if edits is None else len(edits)
     out = torch.empty(m, len(texts), model.width)
 
     def put(hidden: Tensor) -> Tensor:
+        if edits is None:
+            return hidden
         where = current.batch.weights.argmax(1)
         hidden = hidden.repeat(m, 1, 1, 1)
         hidden[:, torch.arange(len(where)), where] = edits[:, current.batch.rows].to(hidden)
@@ -234,8 +238,9 @@ def _repeated(x: object, before: int, after: int) -> object:
     """Tensors of `before` rows, or tuples of such, repeated to `after` rows; others unchanged."""
     if isinstance(x, tuple):
         return tuple(_repeated(part, before, after) for part in x)
-    several = isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after
-    return x.repeat(after // before, *[1] * (x.ndim - 1)) if several else x
+    if isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after:
+        return x.repeat(after // before, *[1] * (x.ndim - 1))
+    return x
 
 
 @torch.inference_mode()
@@ -243,8 +248,8 @@ def _forward(model: Model, batch: Batch) -> Tensor:
     """Last hidden states [b, t, d], or those of the layer at which the pass stops."""
     try:
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
-        mask = None if mask.all() else mask                    # without padding attention is faster
-        return model.base(input_ids=ids, attention_mask=mask).last_hidden_state
+        padded = None if mask.all() else mask                  # without padding attention is faster
+        return model.base(input_ids=ids, attention_mask=padded).last_hidden_state
     except Stop as stop:
         return stop.args[0]
 
@@ -288,7 +293,8 @@ def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, clie
     """`_embed` on a cluster. Shards follow the order of batches, so workers form the same ones."""
     from dask.distributed import as_completed
 
-    shards, out = [[]], torch.empty(len(texts), model.width)
+    shards: list[list[int]] = [[]]
+    out = torch.empty(len(texts), model.width)
     for batch in batches(texts, model, at):
         if shards[-1] and len(shards[-1]) + len(batch.rows) > SHARD:
             shards.append([])

@@ -64,12 +64,12 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
         raise UserError("no texts: give a list of texts with one [MASK] each")
     if wrong:
         raise UserError(f"a list of texts with one [MASK] each, not {str(wrong[0])[:60]!r}")
-    if k < 1 or steps < 1 or model.kind != "server" and k > model.net.config.vocab_size:
+    if k < 1 or steps < 1 or isinstance(model, Model) and k > model.net.config.vocab_size:
         raise UserError(f"k={k}, steps={steps}: both at least 1, k at most the number of the "
                         "model's tokens")
     if prompt is None and model.kind in ("causal", "server"):
         raise UserError("a left-to-right model needs a prompt: 'A', 'B', 'C' or a Prompt")
-    if prompt is not None and model.kind in ("masked", "encoder"):
+    if prompt is not None and isinstance(model, Model) and model.kind in ("masked", "encoder"):
         raise UserError(f"{model.name} is a masked model and fills the blank itself: leave the "
                         "prompt out")
     if isinstance(prompt, str):
@@ -78,7 +78,7 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
                             "mask")
         prompt = PROMPTS[prompt]
     texts = texts if prompt is None else [prompt(t) for t in texts]
-    if model.kind == "server":
+    if isinstance(model, Server):
         return model.complete(texts, k, steps)
     if model.kind in ("masked", "encoder"):
         found = _at_mask(texts, model, k)

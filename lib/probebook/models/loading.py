@@ -17,7 +17,7 @@ from probebook.hub import POCKET as POCKET
 from probebook.models.cache import digest_in_order
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 NO_CODE = {"trust_remote_code": False}                    # never run code from a model's author,
 NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor code hidden in a pickle
@@ -32,7 +32,7 @@ class Model:
     `below`: the fingerprint of the blocks that `cut` removed, if any."""
 
     name: str
-    net: nn.Module
+    net: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     kind: str
     source: str = ""
@@ -54,7 +54,7 @@ class Model:
         return self.net.config.hidden_size
 
     @cached_property
-    def base(self) -> nn.Module:
+    def base(self) -> PreTrainedModel:
         """The network without its head (for an encoder–decoder: the encoder)."""
         return self.net.get_encoder() if self.kind == "seq2seq" else self.net.base_model
 
@@ -88,7 +88,8 @@ class Model:
 
         This is the checkpoint's own pooler (BERT's: dense, tanh) or, if it has none, the first
         part of the masked head (dense, activation, norm). UserError: there is neither."""
-        base, missing = self.base, []
+        base = self.base
+        missing: set[str] = set()
         if self.kind == "masked" and self.source:        # its class omits the checkpoint's pooler
             base, missing = _base(self.source, hub.is_local(self.source))
         pooler = getattr(base, "pooler", None)
@@ -98,8 +99,9 @@ class Model:
         head = self.head if self.kind == "masked" else None
         if isinstance(head, nn.Sequential):
             return head[:-1]
-        if hasattr(head, "predictions"):
-            return head.predictions.transform
+        predictions = getattr(head, "predictions", None)
+        if predictions is not None:
+            return predictions.transform
         raise UserError(f"{self.name} has no pooler: give another pooling")
 
     @cached_property
@@ -170,7 +172,7 @@ def _loading_error(name: str, error: str) -> UserError:
     return hub.unknown(name)
 
 
-def _base(source: str, here: bool) -> tuple[nn.Module, set[str]]:
+def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
     """The base network of a checkpoint, and the names of the weights that the checkpoint lacks.
 
     Transformers' warnings about weights that the base network does not use are silenced."""

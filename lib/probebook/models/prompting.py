@@ -38,7 +38,7 @@ def question_prompts(table: pd.DataFrame) -> list[str]:
 def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
     """Whether the model can read each prompt and `room` more tokens: bool [n]; for a server always
     true."""
-    if model.kind == "server":
+    if isinstance(model, Server):
         return np.ones(len(prompts), bool)
     lengths = np.array([len(ids) for ids in model.tokenizer(list(prompts))["input_ids"]], int)
     return lengths <= longest(model) - room
@@ -50,7 +50,7 @@ def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: b
 
     `chat`: see `Server.say`. The answers are cached. Raises UserError for a model that is not
     left-to-right, or a prompt that is too long."""
-    if model.kind == "server":
+    if isinstance(model, Server):
         return [_first_line(text) for text in model.say(prompts, steps, chat)]
     _check(model)
     prompts = list(prompts)
@@ -90,7 +90,8 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
         rows = without_end(rows, model)
         starts = [row for row, some in zip(rows, options) for _ in some]
         steps = [_steps(start, ids[word]) for start, word in zip(starts, words)]
-        wanted = defaultdict(dict)                             # text → next token → log p
+        # text → next token → log p
+        wanted: defaultdict[Text, dict[int, float]] = defaultdict(dict)
         for path in steps:
             for text, token in path:
                 wanted[text][token] = 0.0
@@ -128,7 +129,8 @@ def _read(wanted: dict[Text, dict[int, float]], model: Model) -> None:
 
 def _packs(texts: list[Text], most: int) -> Iterator[list[Text]]:
     """Sorted texts in groups of at least one, whose trees have at most `most` tokens."""
-    pack, size = [], 0
+    pack: list[Text] = []
+    size = 0
     for text in texts:
         more = len(text) - (len(commonprefix([pack[-1], text])) if pack else 0)
         if pack and size + more > most:
@@ -142,7 +144,8 @@ def _tree(texts: list[Text], model: Model) -> tuple[Tensor, list[int]]:
     """Last states [m, d] of the m tokens of the texts' tree, and the last token [n] of each text.
 
     Common beginnings are in the tree once; a token sees only the tokens on the path to it."""
-    place, ends, above, depth = {}, [], [], []
+    place: dict[tuple[int, int], int] = {}
+    ends, above, depth = [], [], []
     for text in texts:
         at = -1
         for i, token in enumerate(text):
@@ -155,7 +158,7 @@ def _tree(texts: list[Text], model: Model) -> tuple[Tensor, list[int]]:
     x = torch.tensor([[token for _, token in place]], device=model.device)
     if len(texts) == 1:
         return model.base(x).last_hidden_state[0], ends
-    visible = np.eye(len(place), dtype=bool)
+    visible: np.ndarray = np.eye(len(place), dtype=bool)
     for i, at in enumerate(above):
         if at >= 0:
             visible[i] |= visible[at]
@@ -172,7 +175,7 @@ def _reads_trees(model: Model) -> bool:
     """Whether two texts with one beginning have the same states in a tree and alone.
 
     This needs a model that accepts a mask [t, t] and positions."""
-    texts = [(5, 6, 7, 8), (5, 6, 9, 10)]
+    texts: list[Text] = [(5, 6, 7, 8), (5, 6, 9, 10)]
     try:
         states, ends = _tree(texts, model)
     except (TypeError, ValueError, RuntimeError):

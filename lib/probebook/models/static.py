@@ -64,7 +64,8 @@ def load(name: str | Path = "pocket-vectors") -> Vectors:
         known = (folder / "words.txt").read_text(encoding="utf-8").split()
         matrix = load_file(folder / "vectors.safetensors")["vectors"].float()
         return Vectors(str(name), {word: i for i, word in enumerate(known)}, matrix)
-    path, known, rows = Path(name), [], []
+    path, known = Path(name), []
+    rows: list[np.ndarray] = []
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -112,9 +113,10 @@ def counts(ids: np.ndarray, size: int, window: int) -> sparse.csr_array:
     """How often two words are at most `window` apart: symmetric [size, size].
 
     `ids`: the words of a text as places ≥ 0, or −1 for none."""
-    total = np.zeros(size * size, np.int64)
+    total: np.ndarray = np.zeros(size * size, np.int64)
     for apart in range(1, window + 1):
-        left, right = ids[:-apart].astype(np.int64), ids[apart:]
+        left: np.ndarray = ids[:-apart].astype(np.int64)
+        right = ids[apart:]
         both = (left >= 0) & (right >= 0)
         total += np.bincount(left[both] * size + right[both], minlength=size * size)
     found = sparse.csr_array(total.reshape(size, size))

@@ -87,7 +87,7 @@ def generate(n: int, seed: int = 0, contingency: ArrayLike | None = None,
 
 def _groups(nouns: list[Noun], rng: random.Random) -> dict[str, dict[str, list[Noun]]]:
     """group → kind → nouns; of every kind 40/40/20."""
-    groups = {group: {} for group in GROUPS}
+    groups: dict[str, dict[str, list[Noun]]] = {group: {} for group in GROUPS}
     for kind in KINDS:
         pack = [noun for noun in nouns if noun.kind == kind]
         rng.shuffle(pack)
@@ -293,7 +293,7 @@ def _noun_groups(subject: np.ndarray, attractor: np.ndarray,
     group = {}
     for role in (subjects - attractors, attractors - subjects, subjects & attractors):
         assigned = np.zeros(len(GROUPS))
-        for noun in sorted(rng.permutation(sorted(role)), key=rows.get):
+        for noun in sorted(rng.permutation(sorted(role)), key=lambda noun: rows[noun]):
             g = int(np.argmax(shares * (assigned.sum() + 1) - assigned))
             assigned[g] += 1
             group[str(noun)] = GROUPS[g]

@@ -87,7 +87,7 @@ def plural(noun: str) -> str:
 
 def _predicates(text: str) -> dict[str, list[tuple[str, str, str]]]:
     """Lines "plural singular LETTERS: continuation; …" by the kinds that the letters stand for."""
-    predicates = {kind: [] for kind in KINDS}
+    predicates: dict[str, list[tuple[str, str, str]]] = {kind: [] for kind in KINDS}
     for line in text.splitlines():
         verb, _, continuations = line.partition(": ")
         plural_form, singular_form, letters = verb.split()

@@ -75,7 +75,9 @@ def bigram_shift(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:
     Never exchanged are the first word, which has a capital, equal words, and words with punctuation
     between them. Sentences without other words are left out.
     """
-    rng, texts, rows = random.Random(seed), set(), []
+    rng = random.Random(seed)
+    texts: set[str] = set()
+    rows: list[tuple[str, int]] = []
     for text in _shuffled(sentences, rng):
         pairs = _exchangeable(text)
         if not pairs:
@@ -102,7 +104,9 @@ def coordination_inversion(sentences: Iterable[str], seed: int = 0) -> pd.DataFr
     As in SentEval, the first clause is the longer one (in words) equally often in both classes, and
     equally often the shorter one.
     """
-    rng, texts, pairs = random.Random(seed), set(), {-1: [], 0: [], 1: []}
+    rng = random.Random(seed)
+    texts: set[str] = set()
+    pairs: dict[int, list[tuple[str, str]]] = {-1: [], 0: [], 1: []}
     for text in _shuffled(sentences, rng):
         if (found := inverted(text)) and not texts & {text, found[0]}:
             texts |= {text, found[0]}
@@ -228,7 +232,8 @@ def load(path: str | Path, task: str) -> pd.DataFrame:
     if not path.is_file():
         raise UserError(f"{path}: no such file: SentEval's {task}.txt is in its folder "
                         "data/probing")
-    labels, rows = _LABELS.get(task, ["O", "I"]), {}
+    labels = _LABELS.get(task, ["O", "I"])
+    rows: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line:
             continue
@@ -264,7 +269,8 @@ def sentences(source: str = "plain", n: int = 10_000, seed: int = 0) -> list[str
         found = _wikitext()
     elif source == "english":
         found = {}
-        for shard in (np.arange(8) + seed) % 8:         # one is enough for some 100,000 sentences
+        order: np.ndarray = (np.arange(8) + seed) % 8
+        for shard in order:                             # one is enough for some 100,000 sentences
             paragraphs = english.paragraphs([int(shard)])
             found |= _whole(part for text in paragraphs for part in _ENDS.split(text))
             if len(found) >= n:

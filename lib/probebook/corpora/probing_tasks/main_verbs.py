@@ -183,7 +183,9 @@ def _verbs() -> list[tuple[str, str, str, str]]:
 def _forms() -> tuple[dict[str, tuple[str, str, str]], set[str], set[str]]:
     """form → lemma, tense, kind; forms of the present that may be nouns; forms that need an object
     behind a noun."""
-    forms, nouns, unsure = {}, set(), set(_set("past forms like nouns"))
+    forms: dict[str, tuple[str, str, str]] = {}
+    nouns: set[str] = set()
+    unsure = set(_set("past forms like nouns"))
     for base, marks, past, participle in _verbs():
         ending = "es" if re.search("(s|sh|ch|x|z|[^e]o)$", base) else "s"
         third = re.sub("([^aeiou])y$", r"\1ie", base) + ending

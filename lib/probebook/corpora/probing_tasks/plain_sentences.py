@@ -70,7 +70,12 @@ def phrasebook() -> Phrasebook:
 def _verbs(text: str) -> list[Verb]:
     """Lines "base third past: complement; …"."""
     lines = [line.split(":") for line in text.splitlines()]
-    return [Verb(*forms.split(), phrases(complements)) for forms, complements in lines]
+    return [_verb(forms.split(), phrases(complements)) for forms, complements in lines]
+
+
+def _verb(forms: list[str], complements: list[str]) -> Verb:
+    base, third, past = forms
+    return Verb(base, third, past, complements)
 
 
 def _things(text: str) -> list[tuple[list[str], list[Verb]]]:
@@ -79,7 +84,7 @@ def _things(text: str) -> list[tuple[list[str], list[Verb]]]:
     for line in text.splitlines():
         subjects, predicates = line.split(": ")
         verbs = [phrase.split(maxsplit=3) for phrase in phrases(predicates)]
-        things.append((phrases(subjects), [Verb(*forms[:3], forms[3:]) for forms in verbs]))
+        things.append((phrases(subjects), [_verb(forms[:3], forms[3:]) for forms in verbs]))
     return things
 
 
@@ -90,7 +95,8 @@ def generate(n: int, seed: int = 0) -> list[str]:
     """
     if n < 1:
         raise UserError(f"n = {n}: at least 1 sentence")
-    rng, found = random.Random(seed), {}
+    rng = random.Random(seed)
+    found: dict[str, None] = {}
     while len(found) < n:
         text = _sentence(rng)
         if SHORTEST <= text.count(" ") + 1 <= LONGEST:
@@ -125,7 +131,8 @@ def _clause(rng: random.Random, past: bool, length: int, pronoun: str | None,
     """
     book = phrasebook()
     if pronoun is None and rng.random() < .15:
-        subject, verb = (rng.choice(pack) for pack in rng.choice(book.things))
+        subjects, verbs = rng.choice(book.things)
+        subject, verb = rng.choice(subjects), rng.choice(verbs)
         present = verb.base if subject.startswith("+") else verb.third
         text = " ".join([subject.lstrip("+"), verb.past if past else present, *verb.complements])
         return _extend(rng, text, past, length, None, "t" + last), None

@@ -84,7 +84,7 @@ def _draw(rng: random.Random, size: int, distractors: float, repeat: float,
             if question := draw(rng, story):
                 questions.append(question)
                 break
-    facts = [denial(rng, fact) if not mentions and rng.random() < DENIALS else fact
+    facts = [denial(rng, fact) or fact if not mentions and rng.random() < DENIALS else fact
              for fact, mentions in zip(story.facts, story.mentions)]
     facts += [rephrase(rng, fact, fewer=True) for fact in rng.sample(facts, twice)]
     rng.shuffle(facts)
@@ -138,7 +138,8 @@ def _uses(fact: Fact) -> list[tuple[str, str, str]]:
 def _rows(number: int, facts: list[Fact], questions: list[tuple[str, Query]]) -> list[dict]:
     texts = [sentence(fact)[0] for fact in facts]
     spans = spans_of(texts)
-    story, history, rows = " ".join(texts), [], []
+    story, rows = " ".join(texts), []
+    history: list[tuple[str, str]] = []
     for turn, (question, query) in enumerate(questions):
         answer = entails(facts, query)
         start, end = answer_span(facts, spans, query, answer)

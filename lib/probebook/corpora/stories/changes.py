@@ -54,7 +54,9 @@ def negate(table: pd.DataFrame, how: str = "negation", seed: int = 0) -> pd.Data
         if not deciding:
             continue
         new = contradict(rng, row, query, [row["facts"][i] for i in deciding])
-        changed = _rewrite(row, dict(zip(deciding, new)), how) if all(new) else row
+        found = [fact for fact in new if fact]
+        possible = len(found) == len(new)
+        changed = _rewrite(row, dict(zip(deciding, found)), how) if possible else row
         answer = changed["answer"]
         lost = row["answer"] in ("yes", "no") and answer == UNKNOWN
         if answer == row["answer"] or lost:
@@ -84,7 +86,8 @@ def negate_elsewhere(table: pd.DataFrame, how: str = "negation", seed: int = 0) 
     `seed`: as in `negate`. Give the whole table: the later questions are found in it. edit =
     "elsewhere".
     """
-    later, rows = {}, []
+    later: dict[int, list[dict]] = {}
+    rows = []
     for row in _rows(negate(table, how, seed)):
         later.setdefault(row["story_id"], []).append(row)
     for row in _rows(table):
@@ -126,7 +129,7 @@ def _negation(rng: random.Random, row: dict, query: Query, facts: list[Fact]) ->
 
 
 def _antonym(rng: random.Random, row: dict, query: Query, facts: list[Fact]) -> list[Fact | None]:
-    new = []
+    new: list[Fact | None] = []
     for fact in facts:
         if "state" in fact.values:
             word = opposite(fact.schema, fact.values["state"])
@@ -166,11 +169,14 @@ def _value(rng: random.Random, row: dict, query: Query, facts: list[Fact]) -> li
     free = [word for word in (query.values if put_forward else vocabulary) if word not in excluded]
     if not free or len(vocabulary) == 2:
         return [None]
-    word, new = rng.choice(free), []
+    word = rng.choice(free)
+    new: list[Fact | None] = []
     for fact in facts:
         role = _role_of_answer(fact, query)
-        fits = role and word not in fact.values.values()
-        new.append(fact._replace(values=fact.values | {role: word}) if fits else None)
+        if role and word not in fact.values.values():
+            new.append(fact._replace(values=fact.values | {role: word}))
+        else:
+            new.append(None)
     return new
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from probebook.corpora.stories.schemas import all_schemas, words
@@ -129,7 +129,7 @@ def _with_pair(name: str, values: dict) -> dict:
     return values | {"pair": frozenset(values.values())} if all_schemas()[name].pair else values
 
 
-def rationale(facts: list[Fact | None], query: Query) -> list[int]:
+def rationale(facts: Sequence[Fact | None], query: Query) -> list[int]:
     """Numbers of the first sentences from which the answer follows; none if it is unknown."""
     if entails(facts, query) == UNKNOWN:
         return []
@@ -152,13 +152,16 @@ def sentence(fact: Fact) -> tuple[str, dict[str, Span]]:
     return text, spans
 
 
-def answer_span(facts: list[Fact | None], spans: list[Span], query: Query, answer: str) -> Span:
+def answer_span(facts: Sequence[Fact | None], spans: list[Span], query: Query, answer: str
+                ) -> Span:
     """The span of the answer in a story whose sentences have `spans`; (−1, −1) if it is no word of
     it."""
     if answer in ("yes", "no", UNKNOWN):
         return -1, -1
     bound = resolve(facts, query).bound
     for fact, (start, _) in zip(facts, spans):
+        if fact is None:
+            continue
         for _, values, holds, roles in _statements_about(fact, query.schema):
             if holds and bound.items() <= values.items() and query.asks in roles:
                 if values[query.asks] == answer and _in_pair(values, query):

@@ -92,7 +92,8 @@ def ask(rng: random.Random, story: Story, deny: bool = False) -> tuple[str, Quer
     if same_fact and rng.random() < ELLIPSIS:
         text = f"{text.split()[0]}?"
         bound = {r: word for r, word in story.last[2].items() if r in values and r != role}
-    word, put = values[role], ()
+    word = values[role]
+    put: tuple[str, ...] = ()
     if form == 1:
         denied = ((schema.complement or not holds) and not schema.pair and rng.random() < DENIALS
                   and _deny(rng, story, i, name, {role, *bound}))
@@ -142,10 +143,10 @@ def ask_unanswered(rng: random.Random, story: Story) -> tuple[str, Query] | None
         kind = schema.roles[r]
         in_story = rng.random() < IN_STORY and story.words.get(kind)
         bound[r] = rng.choice(in_story or words()[kind])
-    put = ()
+    put: tuple[str, ...] = ()
     for _ in range(form):
         put += (_false_word(rng, story, schema, role, bound | dict(enumerate(put))),)
-    query = Query(name, role, bound, put)
+    query = Query(name, role, dict(bound), put)
     repeats = len({*bound.values(), *put}) < len(bound) + len(put)
     if repeats or entails(story.facts, query) != UNKNOWN:
         return None
@@ -158,10 +159,10 @@ def ask_unanswered(rng: random.Random, story: Story) -> tuple[str, Query] | None
 
 def denial(rng: random.Random, fact: Fact, within: set[str] | None = None) -> Fact | None:
     """The same fact denied by "not", with no other roles than `within`; None if no form fits."""
-    within = fact.values.keys() if within is None else within & fact.values.keys()
+    allowed = set(fact.values) if within is None else within & fact.values.keys()
     forms = all_schemas()[fact.schema].forms
     fitting = [i for i, form in enumerate(forms)
-               if not form.holds and not form.lexical and within >= {*form.roles}]
+               if not form.holds and not form.lexical and allowed >= {*form.roles}]
     if not fitting:
         return None
     form = rng.choice(fitting)
@@ -210,7 +211,7 @@ def _wording(rng: random.Random, story: Story, text: str, query: Query, new: set
         query = query._replace(bound=query.bound | {role: inner})
     elif rng.random() < PRONOUN:
         for role, word in query.bound.items():
-            if pronoun := _pronoun(story, word, role, before):
+            if isinstance(word, str) and (pronoun := _pronoun(story, word, role, before)):
                 text = re.sub(rf"(the )?\{{{role}\}}", pronoun, text)
     if len(query.values) == 2:
         text = re.sub(r"((?:the |a )?)\{x\}", r"\1{x} or \1{y}", text)
@@ -236,7 +237,7 @@ def _description(rng: random.Random, story: Story, query: Query,
     fact = story.facts[j]
     bound = {r: fact.values[r] for r in _roles(text)}
     story.mentions[j] |= {fact.values[own], *bound.values()}
-    return role, text.format(**bound), Query(fact.schema, own, bound)
+    return role, text.format(**bound), Query(fact.schema, own, dict(bound))
 
 
 def _pronoun(story: Story, word: str, role: str, before: set[str]) -> str | None:

@@ -119,7 +119,9 @@ def _event(verb: str, what: str, refusal: str = "", where: str = "in the {where}
     roles |= ({"where": "place"} if where else {}) | {"when": "when"}
     to = f" {whom}" if whom else ""
     active, passive = f"{{who}} {past} the {{what}}{to}", f"the {{what}} was {part}{to} by {{who}}"
-    statements, wh, yes_no = [active, passive], {}, {}
+    statements = [active, passive]
+    wh: dict[str, tuple[str, ...]] = {}
+    yes_no: dict[str, tuple[str, ...]] = {}
     if what == "thing":
         roles |= {"colour": "colour"}
         coloured = f"{{who}} {past} a {{colour}} {{what}}{to}"

@@ -49,7 +49,7 @@ def training(table: pd.DataFrame, regime: str, deleted: str = "TS-R") -> pd.Data
     if regime not in REGIMES or deleted not in ("TS-R", "OS-R"):
         raise UserError(f"regime {regime!r}, deleted {deleted!r}: one of {', '.join(REGIMES)}; "
                         "TS-R or OS-R")
-    names = REGIMES[regime]
+    names: Sequence[str] = REGIMES[regime]
     if deleted == "OS-R":
         names = ["OS-R" if name == "TS-R" else name for name in names if name != "TS"]
     read = versions(table, [name for name in names if name not in NEGATED])

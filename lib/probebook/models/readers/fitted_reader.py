@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ class FittedReader:
         """Rows of windows and the network's input for them, to be read without gradients.
 
         `first`: only the first window of each item."""
-        wanted = range(len(cut.item))
+        wanted: Collection[int] = range(len(cut.item))
         if first:
             wanted = {*np.unique(cut.item, return_index=True)[1].tolist()}
         self.net.eval()

@@ -111,7 +111,7 @@ class Typed(nn.Module):
         return out["kinds"].log_softmax(1)
 
 
-HEADS = {"tagging": Tagging, "typed": Typed}
+HEADS: dict[str, type[Tagging] | type[Typed]] = {"tagging": Tagging, "typed": Typed}
 _LOW = -1e4                                       # −∞ would give NaN where a window has no story
 
 
@@ -172,7 +172,7 @@ def decide(scores: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray
     for c in range(scores.shape[1]):
         sign = -1 if c == WORD_ANSWERS.index("unknown") else 1
         order = np.lexsort((sign * scores[:, c], item))       # the last of each item is the best
-        last = np.append(np.flatnonzero(np.diff(item[order])), len(order) - 1)
+        last: np.ndarray = np.append(np.flatnonzero(np.diff(item[order])), len(order) - 1)
         window[:, c] = order[last]
         found[:, c] = scores[window[:, c], c]
     choice = found.argmax(1)

@@ -16,6 +16,7 @@ from probebook.models.classifier import Classifier
 from probebook.models.loading import POCKET, mixed_precision
 from probebook.models.readers import windows
 from probebook.models.readers.heads import HEADS
+from probebook.models.readers.windows import Windows
 from probebook.models.training.finetune import torch_seed
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Network(nn.Module):
                   if name.endswith("position_embeddings")]
         return min([self.recipe.max_length, *(table.num_embeddings - 2 for table in tables)])
 
-    def windows(self, table: pd.DataFrame) -> windows.Windows:
+    def windows(self, table: pd.DataFrame) -> Windows:
         """The questions and stories of a table as windows of tokens."""
         return windows.cut(table, self.body.tokenizer, self.recipe.context, self.window_length(),
                            self.recipe.stride)
@@ -62,7 +63,7 @@ class Network(nn.Module):
         """All that training changes, by name."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
 
-    def batch(self, cut: windows.Windows, rows: np.ndarray) -> dict[str, Tensor]:
+    def batch(self, cut: Windows, rows: np.ndarray) -> dict[str, Tensor]:
         """Some windows, padded, on the network's device (`Windows.padded`)."""
         return {name: tensor.to(self.body.device) for name, tensor in cut.padded(rows).items()}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -73,7 +72,7 @@ class Reader:
         cut = net.windows(table)
         targets = windows.targets(table, cut)
         if self.heads == "typed":
-            targets |= typed_targets(table, targets["answer"], cut.item)
+            targets |= typed_targets(table, torch.as_tensor(targets["answer"]), cut.item)
         key = [net.fingerprint, asdict(self), _digest(table)]
         state = cached("readers", key, lambda: self._train(net, cut, targets, key, every))
         net.load_state_dict(state, strict=False)
@@ -85,12 +84,14 @@ class Reader:
 
     def batches(self, cut: windows.Windows) -> list[np.ndarray]:
         """The rows of windows in each update."""
-        draws, found = np.random.default_rng(self.seed), []
-        for epoch in count():
+        draws, epoch = np.random.default_rng(self.seed), 0
+        found: list[np.ndarray] = []
+        while True:
             done = epoch == self.epochs if self.updates is None else len(found) >= self.updates
             if done:
                 return found[:self.updates]
             found += cut.batches(self.tokens, draws)
+            epoch += 1
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of an update: a linear rise, then a linear fall to 0."""
@@ -104,7 +105,8 @@ class Reader:
         same = json.dumps(key)
         learned = [*net.trained_parameters().values()]
         optimizers = pretrain.optimizers(net, self)
-        batches, step, records, losses = self.batches(cut), 0, [], []
+        batches, step, losses = self.batches(cut), 0, []
+        records: list[dict] = []
         if path.exists():
             step, records = checkpoint.restore(path, net, optimizers, same)
         bar = tqdm(total=len(batches), initial=step, desc="reader", unit="update", mininterval=5,

@@ -141,7 +141,7 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np
     answers, starts, ends, tags = [], [], [], []
     for item, (begin, _), offsets in zip(windows.item, windows.story, windows.offsets):
         rationale = table.rationale.iloc[item]
-        tagged = np.zeros(len(offsets), bool)
+        tagged: np.ndarray = np.zeros(len(offsets), bool)
         for a, b in rationale:
             tagged |= _overlaps(offsets, a, b)
         span = np.flatnonzero(_overlaps(offsets, start[item], end[item]))
@@ -164,7 +164,7 @@ def batch_targets(targets: dict[str, Tensor | list[np.ndarray]], rows: np.ndarra
     tags = torch.zeros(batch["ids"].shape)
     for i, row in enumerate(rows):
         tags[i, targets["tags"][row]] = 1
-    found = {name: value[rows] for name, value in targets.items() if name != "tags"}
+    found = {name: value[rows] for name, value in targets.items() if isinstance(value, Tensor)}
     return {name: value.to(batch["ids"].device) for name, value in (found | {"tags": tags}).items()}
 
 

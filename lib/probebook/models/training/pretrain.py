@@ -88,7 +88,8 @@ def optimizers(model: nn.Module, recipe: Recipe | Reader) -> list[Optimizer]:
         matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
     inside = {id(p) for p in matrices}
     rest = [p for _, p in learned if id(p) not in inside]
-    found = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98), weight_decay=.01, fused=True)]
+    found: list[Optimizer] = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98),
+                                                weight_decay=.01, fused=True)]
     if matrices:
         found.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01,
                                       adjust_lr_fn="match_rms_adamw"))
@@ -144,7 +145,8 @@ def gradients(model: PreTrainedModel, tasks: list[Task], pool: ThreadPoolExecuto
     for i, parameter in enumerate(parameters):
         first, *others = (grads[i] for _, grads in done)
         parameter.grad = sum(others) + first if others else first
-    return sum(loss for loss, _ in done[:parts])
+    loss, *more = (loss for loss, _ in done[:parts])
+    return sum(more, loss)
 
 
 def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
@@ -161,7 +163,8 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
     `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
     adds the loss of `2 · recipe.rows` of its rows."""
     opts = optimizers(model, recipe)
-    step, records = 0, []
+    step = 0
+    records: list[dict] = []
     if checkpoint and Path(checkpoint).exists():
         step, records = checkpoints.restore(Path(checkpoint), model, opts, _same(recipe))
     model.train()

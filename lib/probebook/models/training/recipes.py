@@ -70,6 +70,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
     recipe = replace(RECIPES[name], steps=steps or RECIPES[name].steps)
     work = cache_dir() / "training" / name
     work.mkdir(parents=True, exist_ok=True)
+    cloze: tuple[Tensor, Tensor] | None
     if name in BIOGRAPHIES:
         tokenizer, prose, valid, cloze = _biographies(*BIOGRAPHIES[name])
         cloze = None if name == WITHOUT_CLOZE else cloze
@@ -83,8 +84,9 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
         model = pretrain.build(recipe)
     if torch.cuda.is_available():
         model.cuda()
-    records = pretrain.train(model, *prose, recipe, work / "checkpoint.safetensors", valid=valid,
-                             cloze=cloze)
+    ids, starts = prose
+    records = pretrain.train(model, ids, starts, recipe, work / "checkpoint.safetensors",
+                             valid=valid, cloze=cloze)
     export(model, tokenizer, recipe, records, out)
     return out
 

@@ -60,7 +60,7 @@ def draw_rows(ids: np.ndarray, starts: np.ndarray, n: int, length: int, rng: np.
     """`n` rows `[CLS] … [SEP]` of `length` ids, drawn from a text.
 
     Rows begin at random places or, with `sentence_start`, where a sentence begins."""
-    out = np.full((n, length), SEP, np.int64)
+    out: np.ndarray = np.full((n, length), SEP, np.int64)
     out[:, 0] = CLS
     room = length - 2
     if sentence_start:

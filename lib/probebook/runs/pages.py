@@ -23,11 +23,11 @@ if TYPE_CHECKING:              # loading it takes longer than all else here
 LIBRARY = Path(base.__file__).parent
 PROFILES = ("smoke", "pocket", "real", "paper")
 CHECKED = """import importlib.util
-import sys
 
 if importlib.util.find_spec("probebook") is None:           # not the book's own environment
 """
-INSTALL = """    !git clone -q --depth 1 {url} probebook
+INSTALL = """    import sys
+    !git clone -q --depth 1 {url} probebook
     %pip install -q -e probebook -c probebook/constraints.txt
     sys.path.insert(0, "probebook/lib")"""
 FENCE = re.compile(

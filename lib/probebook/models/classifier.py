@@ -38,20 +38,21 @@ class Classifier:
     """How a classifier is trained; `.fit(table)` trains it. Except for the encoder, the defaults
     are the paper's (§ C.1).
 
-    `task`: "binary", "ternary", "5-way", or "aspect": an aspect's label from "text [SEP] aspect".
-    `encoder`: any encoder or decoder that `load` takes.
-    `lstm`: use an LSTM with dot attention over the encoder's token embeddings instead (the paper's
-        has fastText's, and lr 1e-3).
-    `frozen`: train only the head. This takes seconds, needs a larger lr, and gives another black
-        box.
-    `epochs`, `batch`: passes over the texts, texts in a batch.
-    `max_length`: longer texts are cut to so many tokens.
-    `dropout`: of both dropouts of the head.
-    `trained_layers`: train only the topmost blocks, on states that are computed once (None: all
-        blocks, as in the paper; always so for an LSTM).
-    `at`: where φ(x) is read: "[CLS]", "last" or "mean" (default: an encoder's first token, a
-        decoder's or LSTM's last).
-    `seed`: of the head's first weights, the orders and the dropouts."""
+    - `task`: "binary", "ternary", "5-way", or "aspect": an aspect's label from "text [SEP] aspect".
+    - `encoder`: any encoder or decoder that `load` takes.
+    - `lstm`: use an LSTM with dot attention over the encoder's token embeddings instead (the
+      paper's has fastText's, and lr 1e-3).
+    - `frozen`: train only the head. This takes seconds, needs a larger lr, and gives another black
+      box.
+    - `epochs`, `batch`: passes over the texts, texts in a batch.
+    - `max_length`: longer texts are cut to so many tokens.
+    - `dropout`: of both dropouts of the head.
+    - `trained_layers`: train only the topmost blocks, on states that are computed once (None: all
+      blocks, as in the paper; always so for an LSTM).
+    - `at`: where φ(x) is read: "[CLS]", "last" or "mean" (default: an encoder's first token, a
+      decoder's or LSTM's last).
+    - `seed`: of the head's first weights, the orders and the dropouts.
+    """
 
     task: str = "5-way"
     encoder: str = "pocket-english"
@@ -158,10 +159,11 @@ class Classifier:
 class FittedClassifier:
     """`model(texts)` → probabilities [n, k] float64, the softmax of `head` on `phi`.
 
-    `recipe`: how it was trained.
-    `body`: the encoder after training.
-    `head`: from states [n, d] to logits [n, k] in their dtype, differentiable.
-    `states`: φ(x) of the texts read so far."""
+    - `recipe`: how it was trained.
+    - `body`: the encoder after training.
+    - `head`: from states [n, d] to logits [n, k] in their dtype, differentiable.
+    - `states`: φ(x) of the texts read so far.
+    """
 
     recipe: Classifier
     body: Model

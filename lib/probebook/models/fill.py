@@ -48,9 +48,10 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     blank. T5 and UL2 give the span after <extra_id_0>, up to the next sentinel. Causal models,
     servers, and encoder–decoders with a prompt give the greedy continuation of the prompt.
 
-    `prompt`: "A", "B", "C" (the paper's) or your own.
-    `k`: the number of most probable tokens to return at each position.
-    `steps`: the largest number of positions. The end of the sequence is not one of them, so there
+    - `prompt`: "A", "B", "C" (the paper's) or your own.
+    - `k`: the number of most probable tokens to return at each position.
+    - `steps`: the largest number of positions. The end of the sequence is not one of them, so there
+
     may be none.
     A model given by name is loaded in float32: bfloat16 changes a pronoun's share by up to two
     percentage points, and half a point matters here.

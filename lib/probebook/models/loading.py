@@ -27,9 +27,10 @@ NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor code hidden in a
 class Model:
     """A network, its tokenizer and what the library must know of its architecture.
 
-    `kind`: "masked", "causal", "seq2seq", or "encoder" (without a language-model head).
-    `source`: the folder or hub name from which it was read.
-    `below`: the fingerprint of the blocks that `cut` removed, if any."""
+    - `kind`: "masked", "causal", "seq2seq", or "encoder" (without a language-model head).
+    - `source`: the folder or hub name from which it was read.
+    - `below`: the fingerprint of the blocks that `cut` removed, if any.
+    """
 
     name: str
     net: PreTrainedModel

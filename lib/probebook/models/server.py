@@ -29,13 +29,14 @@ class Server:
 
     `say` returns its answers, from there or from `{base_url}/chat/completions`.
 
-    `base_url`: the address of the server.
-    `model`: its name for the model.
-    `key`: the environment variable that holds the key (None: the server needs none).
-    `timeout`: seconds for one try.
-    `retries`: tries after the first, with growing pauses, if the server is not reached, hangs, is
-        busy (429) or fails (5xx).
-    `per_minute`: the largest number of requests, not counting retries.
+    - `base_url`: the address of the server.
+    - `model`: its name for the model.
+    - `key`: the environment variable that holds the key (None: the server needs none).
+    - `timeout`: seconds for one try.
+    - `retries`: tries after the first, with growing pauses, if the server is not reached, hangs, is
+      busy (429) or fails (5xx).
+    - `per_minute`: the largest number of requests, not counting retries.
+
     Raises UserError for a `base_url` that is no address or contains secrets."""
 
     base_url: str

@@ -90,9 +90,10 @@ def fit(paragraphs: Iterable[str], size: int = 9_500, width: int = 300, window: 
         seed: int = 0, name: str = "vectors") -> Vectors:
     """Vectors U √Σ from the truncated SVD of the words' PPMI (Levy & Goldberg 2014).
 
-    `size`: the number of words, the most frequent ones.
-    `width`: the number of dimensions; the first d columns are the vectors of d dimensions.
-    `window`: pairs of words count if they are at most so far apart in a paragraph.
+    - `size`: the number of words, the most frequent ones.
+    - `width`: the number of dimensions; the first d columns are the vectors of d dimensions.
+    - `window`: pairs of words count if they are at most so far apart in a paragraph.
+
     Contexts are smoothed by the power .75 (Levy, Goldberg & Dagan 2015)."""
     texts = [words(paragraph) for paragraph in paragraphs]
     frequency = Counter(word for text in texts for word in text)

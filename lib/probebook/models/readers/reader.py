@@ -27,16 +27,17 @@ QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "r
 class Reader:
     """How a reader is trained; `.fit(table)` trains it.
 
-    `encoder`: any encoder that `load` takes.
-    `start`: a reader to begin from (a shipped one or a folder), of the same encoder and heads.
-    `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet).
-    `epochs`: passes over the windows, unless `updates` gives a number of updates instead.
-    `tokens`: size of a batch, including padding.
-    `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the encoder's blocks.
-    `lr`: rises over the share `warmup` of the updates, then falls linearly to 0.
-    `embeddings`: whether token embeddings are trained.
-    `tagging`: weight of the tags' loss.
-    `context`, `max_length`, `stride`: in tokens (see `windows.cut`)."""
+    - `encoder`: any encoder that `load` takes.
+    - `start`: a reader to begin from (a shipped one or a folder), of the same encoder and heads.
+    - `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet).
+    - `epochs`: passes over the windows, unless `updates` gives a number of updates instead.
+    - `tokens`: size of a batch, including padding.
+    - `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the encoder's blocks.
+    - `lr`: rises over the share `warmup` of the updates, then falls linearly to 0.
+    - `embeddings`: whether token embeddings are trained.
+    - `tagging`: weight of the tags' loss.
+    - `context`, `max_length`, `stride`: in tokens (see `windows.cut`).
+    """
 
     encoder: str = "pocket-english"
     start: str | None = None

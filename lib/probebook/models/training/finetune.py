@@ -111,13 +111,14 @@ class Trainer:
     updates `parameters` by AdamW; the gradient's norm is at most 1. Only the seed decides orders
     and dropouts.
 
-    `body`: the model whose base network reads the texts.
-    `at`: where states are read (see `embed`).
-    `parameters`: what is trained.
-    `epochs`, `batch`: passes over the texts, texts in a batch.
-    `lr`: falls linearly to 0.
-    `change`: gives the ids to read in place of a batch's own.
-    `steps`: the largest number of batches (None: all)."""
+    - `body`: the model whose base network reads the texts.
+    - `at`: where states are read (see `embed`).
+    - `parameters`: what is trained.
+    - `epochs`, `batch`: passes over the texts, texts in a batch.
+    - `lr`: falls linearly to 0.
+    - `change`: gives the ids to read in place of a batch's own.
+    - `steps`: the largest number of batches (None: all).
+    """
 
     def __init__(self, body: Model, texts: Sequence[str], at: str,
                  parameters: Iterable[nn.Parameter], epochs: int, batch: int, lr: float, seed: int,

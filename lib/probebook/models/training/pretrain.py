@@ -157,10 +157,11 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
 
     A record has step, tokens, training and validation loss, and seconds.
 
-    `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
-    `checkpoint`: file from which the run resumes, if it exists.
-    `valid`: ids and starts of another text, for the validation loss.
-    `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
+    - `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
+    - `checkpoint`: file from which the run resumes, if it exists.
+    - `valid`: ids and starts of another text, for the validation loss.
+    - `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
+
     adds the loss of `2 · recipe.rows` of its rows."""
     opts = optimizers(model, recipe)
     step = 0

@@ -120,6 +120,5 @@ def test_interventions_are_exported():
 @pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set")
 def test_real_data_have_the_same_columns():
     assert set(agreement.load("natural", n=100, seed=0)) >= {"text", "zc", "ze", "verb"}
-    assert set(agreement.load("lgd", n=100, seed=0)) >= {"text", "zc"}
     assert set(winogender.extended()) >= WINOGENDER
     assert set(cebab.load(source="1.1")) >= {"split", "description", "review_majority"}

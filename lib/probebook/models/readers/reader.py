@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from probebook.base import UserError, cache_dir
 from probebook.models.cache import cached, key_name
@@ -19,6 +18,7 @@ from probebook.models.readers.heads import HEADS, typed_targets
 from probebook.models.readers.network import Network, reader_folder, saved_weights
 from probebook.models.training import checkpoint, pretrain
 from probebook.models.training.finetune import torch_seed
+from probebook.models.training.progress import TrainingBar
 
 QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "rationale", "kind")
 
@@ -110,8 +110,7 @@ class Reader:
         records: list[dict] = []
         if path.exists():
             step, records = checkpoint.restore(path, net, optimizers, same)
-        bar = tqdm(total=len(batches), initial=step, desc="reader", unit="update", mininterval=5,
-                   disable=None)
+        bar = TrainingBar("reader", len(batches), step)
         net.train()
         for rows in batches[step:]:
             pretrain.set_rate(optimizers, self.rate(step, len(batches)))
@@ -126,12 +125,12 @@ class Reader:
                 optimizer.zero_grad()
             step += 1
             losses.append(loss.detach())
-            bar.update()
+            bar.advance()
             if step % every == 0 and step < len(batches):
                 mean = float(torch.stack(losses).mean())
                 records, losses = [*records, {"step": step, "loss": mean}], []
                 checkpoint.save(path, net, optimizers, step, records, same)
-                bar.set_postfix(loss=f"{mean:.3f}")
+                bar.show_loss(mean)
         bar.close()
         path.unlink(missing_ok=True)
         return net.trained_parameters()

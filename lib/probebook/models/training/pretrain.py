@@ -20,10 +20,10 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
-from tqdm.auto import tqdm
 
 from probebook.models.loading import Model
 from probebook.models.training import checkpoint as checkpoints
+from probebook.models.training.progress import TrainingBar
 from probebook.models.training.text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
     losses, tokens = [], (records[-1]["tokens"] if records else 0)
     pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
                               initargs=(1,))
-    bar = tqdm(total=recipe.steps, initial=step, desc="train", unit="step", mininterval=5)
+    bar = TrainingBar("train", recipe.steps, step)
     while step < recipe.steps:
         rng = np.random.default_rng((recipe.seed, step))
         generator = Generator().manual_seed(int(rng.integers(2**62)))
@@ -194,14 +194,14 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
         for optimizer in opts:
             optimizer.step()
         step, tokens = step + 1, tokens + rows.numel()
-        bar.update()
+        bar.advance()
         if step % every == 0 or step == recipe.steps:
             record = {"step": step, "tokens": tokens, "loss": float(torch.stack(losses).mean()),
                       "seconds": done + time.perf_counter() - began}
             if valid is not None:
                 record["valid_loss"] = evaluate(model, *valid, recipe)
             losses, records = [], [*records, record]
-            bar.set_postfix(loss=f"{record['loss']:.3f}")
+            bar.show_loss(record["loss"])
             if checkpoint:
                 checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
     bar.close()

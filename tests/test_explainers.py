@@ -496,25 +496,22 @@ def test_another_strength_needs_no_other_fit(table, changes, method, strengths):
 
 # --- CausaLM --------------------------------------------------------------------------------------
 
+def save_bert(folder, tokenizer, **settings):
+    """A small masked BERT with random weights, and its tokenizer."""
+    config = hf.BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=2,
+                           intermediate_size=64, **settings)
+    hf.BertForMaskedLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     words = SPECIAL + sorted({word for text in reviews().description for word in text.split()})
     tokenizer = hf.BertTokenizerFast(vocab={w: i for i, w in enumerate(words)})
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
-    hf.BertForMaskedLM(
-        hf.BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=64,
-            max_position_embeddings=64,
-            hidden_dropout_prob=0,
-            attention_probs_dropout_prob=0,
-        )
-    ).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_bert(folder, tokenizer, num_hidden_layers=1, max_position_embeddings=64,
+              hidden_dropout_prob=0, attention_probs_dropout_prob=0)
     return str(folder)
 
 
@@ -632,16 +629,7 @@ def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below
 ):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
     tokenizer, table, read, below = load(folder).tokenizer, reviews(), [], Below._read
-    hf.BertForMaskedLM(
-        hf.BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-        )
-    ).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_bert(tmp_path, tokenizer, num_hidden_layers=2)
     model = Classifier("ternary", str(tmp_path), epochs=1, trained_layers=1).fit(table)
     monkeypatch.setattr(
         Below, "_read", lambda self, ids, mask: read.extend(ids.tolist()) or below(self, ids, mask)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from probebook.base import ROOT
+from test_snippets import BLOCK
 
-SNIPPET = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"),
-                    re.S)[1]
+SNIPPET = BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))[1]
 
 
 @pytest.fixture(scope="module")

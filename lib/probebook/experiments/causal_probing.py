@@ -4,8 +4,6 @@ Canby et al., § 4. A page prepares once, fits its edits on the intervention par
 oracles judge them on another part."""
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -23,7 +21,7 @@ from probebook.interventions.serialization import save
 from probebook.measures.intervals import bootstrap
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
-from probebook.models.cache import cached, digest, read_or_make
+from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
@@ -96,10 +94,9 @@ def perceptron(s: Setting, z: Tensor, rows: Tensor, valid: Tensor, layers: Seque
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     grid = MLPProbe.grid(layers, widths, lrs, [s.seed])
     examples = [s.h[rows], z[rows], s.h[valid], z[valid]]
-    key = hashlib.sha256(json.dumps([asdict(cell) for cell in grid.cells]).encode())
-    for part in examples:
-        key.update(str(part.shape).encode() + part.numpy().tobytes())
-    path = cache_path() / "probes" / f"{key.hexdigest()[:40]}.safetensors"
+    data = digest(dict(zip(("h", "z", "h_valid", "z_valid"), examples)))
+    key = [[asdict(cell) for cell in grid.cells], data]
+    path = cache_path() / "probes" / f"{key_name(key)}.safetensors"
     return read_or_make(path, _load_probe, lambda: grid.fit(*examples), save)
 
 

@@ -42,11 +42,15 @@ MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.
                     re.ASCII)
 
 
+def _archive() -> Path:
+    return home() / "data" / "records"
+
+
 def add(run: Run, name: str) -> Path:
     """Write the tables of a finished run and `manifest.json`. An older entry of that name is
     replaced as a whole."""
     notebook = run.read()
-    folder = home() / "data" / "records" / run.page.name / plain_name(name)
+    folder = _archive() / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
     about = dict(notebook.metadata["probebook"])
     manifest = about | {"profile": run.profile} | environment(notebook) | {"data": data_hashes()}
@@ -65,7 +69,7 @@ def add(run: Run, name: str) -> Path:
 
 def manifests() -> dict[str, dict]:
     """Manifests of all archived runs, by PAGE/NAME."""
-    root = home() / "data" / "records"
+    root = _archive()
     return {path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
             for path in sorted(root.glob("*/*/*/manifest.json"))}
 
@@ -75,9 +79,9 @@ def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     metrics."""
     import pandas as pd
     found = {}
-    for name in manifests():
-        path = home() / "data" / "records" / name / f"{table}.csv"
-        if name.rpartition("/")[0] == page and path.exists():
+    for manifest in sorted((_archive() / page).glob("*/manifest.json")):
+        path = manifest.with_name(f"{table}.csv")
+        if path.exists():
             long = pd.read_csv(path)
             ids = [column for column in long if column not in ("metric", "value")]
             found[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
@@ -91,7 +95,7 @@ def sweep_table(name: str) -> pd.DataFrame:
     printed. UserError: there is no such file, or it holds another table.
     """
     import pandas as pd
-    path = home() / "data" / "records" / "sweeps" / f"{name}.csv"
+    path = _archive() / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook "
@@ -108,7 +112,7 @@ def folder(name: str) -> Path:
     names = list(manifests())
     if name not in names:
         raise UserError(f"no archived run {name!r}: there are {', '.join(names) or 'none'}")
-    return home() / "data" / "records" / name
+    return _archive() / name
 
 
 def determinism_table() -> pd.DataFrame:
@@ -119,7 +123,7 @@ def determinism_table() -> pd.DataFrame:
     as a share of the metric's largest value), where (the three metrics that differ most).
     """
     import pandas as pd
-    found = pd.read_csv(home() / "data" / "records" / "benchmarks" / "determinism.csv")
+    found = pd.read_csv(_archive() / "benchmarks" / "determinism.csv")
 
     def of(part):
         far = part[part.threads > 1e-6].nlargest(3, "threads")

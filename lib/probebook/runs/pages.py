@@ -20,7 +20,7 @@ from probebook.runs.schema import Parameter, declared
 if TYPE_CHECKING:              # loading it takes longer than all else here
     from nbformat import NotebookNode
 
-LIBRARY = Path(base.__file__).parent
+LIBRARY = base.PACKAGE
 PROFILES = ("smoke", "pocket", "real", "paper")
 CHECKED = """import importlib.util
 

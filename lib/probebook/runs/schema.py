@@ -77,12 +77,10 @@ FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
-         "Layer": Layer,
-         "ModelName": ModelName, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
-         "DataFolder": DataFolder,
-         "Sweep": Sweep, "int": int, "float": Annotated[float, Field(allow_inf_nan=False)],
-         "str": str, "bool": bool}
-# of `Field`
+         "Layer": Layer, "ModelName": ModelName, "Encoder": Encoder, "Source": Source,
+         "FilePath": FilePath, "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
+         "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
+# the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
 
 

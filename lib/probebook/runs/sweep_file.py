@@ -17,7 +17,7 @@ from probebook.runs.store import Run, plan
 Point = dict[str, Any]
 
 
-class Sweep(BaseModel):
+class SweepFile(BaseModel):
     """The keys that a sweep's file may have; book/how_to_use.md explains them."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
@@ -62,7 +62,7 @@ def checked(path: Path) -> list[tuple[str, Run]]:
     layer that a model lacks, or nothing to run.
     """
     try:
-        sweep = Sweep.model_validate(from_file(path))
+        sweep = SweepFile.model_validate(from_file(path))
     except ValidationError as e:
         raise UserError(f"{path}: {_problem(e.errors()[0])}") from None
     page, runs = find(sweep.page), []
@@ -105,6 +105,6 @@ def _problem(error: ErrorDetails) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{key}: {error['msg']}"
-    known = [field.alias or name for name, field in Sweep.model_fields.items()]
+    known = [field.alias or name for name, field in SweepFile.model_fields.items()]
     near = get_close_matches(key, known, 1, 0)[0]
     return f"no key {key!r}, {near} perhaps: there are {', '.join(known)}"

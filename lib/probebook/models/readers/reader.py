@@ -110,28 +110,27 @@ class Reader:
         records: list[dict] = []
         if path.exists():
             step, records = checkpoint.restore(path, net, optimizers, same)
-        bar = TrainingBar("reader", len(batches), step)
-        net.train()
-        for rows in batches[step:]:
-            pretrain.set_rate(optimizers, self.rate(step, len(batches)))
-            with torch_seed(self.seed + step), torch.enable_grad():
-                batch = net.batch(cut, rows)
-                wanted = windows.batch_targets(targets, rows, batch)
-                loss = net.heads.loss(net(batch)[1], batch, wanted)
-                loss.backward()
-            nn.utils.clip_grad_norm_(learned, 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
-            step += 1
-            losses.append(loss.detach())
-            bar.advance()
-            if step % every == 0 and step < len(batches):
-                mean = float(torch.stack(losses).mean())
-                records, losses = [*records, {"step": step, "loss": mean}], []
-                checkpoint.save(path, net, optimizers, step, records, same)
-                bar.show_loss(mean)
-        bar.close()
+        with TrainingBar("reader", len(batches), step) as bar:
+            net.train()
+            for rows in batches[step:]:
+                pretrain.set_rate(optimizers, self.rate(step, len(batches)))
+                with torch_seed(self.seed + step), torch.enable_grad():
+                    batch = net.batch(cut, rows)
+                    wanted = windows.batch_targets(targets, rows, batch)
+                    loss = net.heads.loss(net(batch)[1], batch, wanted)
+                    loss.backward()
+                nn.utils.clip_grad_norm_(learned, 1.0)
+                for optimizer in optimizers:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                step += 1
+                losses.append(loss.detach())
+                bar.advance()
+                if step % every == 0 and step < len(batches):
+                    mean = float(torch.stack(losses).mean())
+                    records, losses = [*records, {"step": step, "loss": mean}], []
+                    checkpoint.save(path, net, optimizers, step, records, same)
+                    bar.show_loss(mean)
         path.unlink(missing_ok=True)
         return net.trained_parameters()
 

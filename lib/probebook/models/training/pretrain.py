@@ -176,35 +176,34 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
     losses, tokens = [], (records[-1]["tokens"] if records else 0)
     pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
                               initargs=(1,))
-    bar = TrainingBar("train", recipe.steps, step)
-    while step < recipe.steps:
-        rng = np.random.default_rng((recipe.seed, step))
-        generator = Generator().manual_seed(int(rng.integers(2**62)))
-        halves = 1 if step % 4 == 3 else 2                     # every fourth step has long rows
-        rows = draw_rows(ids, starts, recipe.rows * halves // 2, recipe.max_length // halves, rng,
-                         recipe.sentence_start)
-        set_rate(opts, recipe.lr * schedule(step, recipe))
-        tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
-        if cloze is not None:
-            pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
-            inputs, labels = cloze[0][pick], cloze[1][pick]
-            tasks.append((inputs, labels, inputs != labels))
-        losses.append(gradients(model, tasks, pool))
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in opts:
-            optimizer.step()
-        step, tokens = step + 1, tokens + rows.numel()
-        bar.advance()
-        if step % every == 0 or step == recipe.steps:
-            record = {"step": step, "tokens": tokens, "loss": float(torch.stack(losses).mean()),
-                      "seconds": done + time.perf_counter() - began}
-            if valid is not None:
-                record["valid_loss"] = evaluate(model, *valid, recipe)
-            losses, records = [], [*records, record]
-            bar.show_loss(record["loss"])
-            if checkpoint:
-                checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
-    bar.close()
+    with TrainingBar("train", recipe.steps, step) as bar:
+        while step < recipe.steps:
+            rng = np.random.default_rng((recipe.seed, step))
+            generator = Generator().manual_seed(int(rng.integers(2**62)))
+            halves = 1 if step % 4 == 3 else 2                     # every fourth step has long rows
+            rows = draw_rows(ids, starts, recipe.rows * halves // 2, recipe.max_length // halves,
+                             rng, recipe.sentence_start)
+            set_rate(opts, recipe.lr * schedule(step, recipe))
+            tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
+            if cloze is not None:
+                pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
+                inputs, labels = cloze[0][pick], cloze[1][pick]
+                tasks.append((inputs, labels, inputs != labels))
+            losses.append(gradients(model, tasks, pool))
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimizer in opts:
+                optimizer.step()
+            step, tokens = step + 1, tokens + rows.numel()
+            bar.advance()
+            if step % every == 0 or step == recipe.steps:
+                record = {"step": step, "tokens": tokens, "loss": float(torch.stack(losses).mean()),
+                          "seconds": done + time.perf_counter() - began}
+                if valid is not None:
+                    record["valid_loss"] = evaluate(model, *valid, recipe)
+                losses, records = [], [*records, record]
+                bar.show_loss(record["loss"])
+                if checkpoint:
+                    checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
     pool.shutdown()
     model.eval()
     return records

@@ -1,7 +1,10 @@
-"""Shared fixtures: the built book, and a small book in a temporary folder."""
+"""Shared fixtures: the built book, a small book in a temporary folder, and what is kept from one
+test run to the next."""
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +17,9 @@ import yaml
 # before any import of a library that would ask the hub
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from probebook.base import ROOT
+from probebook.base import ROOT, written_whole
+
+KEPT = ROOT / "_build" / "tests"      # what test runs find again as long as it reads the same
 
 HEADER = """---
 file_format: mystnb
@@ -67,11 +72,39 @@ def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProce
                           env=os.environ | (env or {}))
 
 
+def once(read: list, check) -> None:
+    """Call `check`, unless it has passed on this machine on the same `read`.
+
+    `read` names everything that the check depends on, in plain data. A check that raises is made
+    again by the next test run, and CI, which begins with an empty folder, makes every check."""
+    passed = KEPT / "passed" / hashlib.sha256(json.dumps(read).encode()).hexdigest()
+    if not passed.exists():
+        check()
+        with written_whole(passed) as part:
+            part.touch()
+
+
+def digest_of(*paths: Path) -> str:
+    """sha256 of the files at the paths, or in the folders there."""
+    found = hashlib.sha256()
+    for path in paths:
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            found.update(f"{file.name} {file.stat().st_size} ".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """A book in a temporary folder: `tiny(*cells)` writes its page 1_demo/01_first and returns the
+def book_folder(tmp_path) -> Path:
+    """Where `tiny` writes its book; a module may have a folder of its own, which is kept."""
+    return tmp_path
+
+
+@pytest.fixture
+def tiny(book_folder, monkeypatch):
+    """A small book: `tiny(*cells)` writes its page 1_demo/01_first and returns the book's
     folder."""
-    monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+    monkeypatch.setenv("PROBEBOOK_HOME", str(book_folder))
     monkeypatch.setattr("probebook.runs.warm.FEW", 99)  # pages that import little need no server
 
     def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
@@ -79,9 +112,9 @@ def tiny(tmp_path, monkeypatch):
         if parameters:
             tagged = f"```{{code-cell}}\n:tags: [parameters]\n{dedent(parameters).strip()}\n```\n\n"
         codes = [f"```{{code-cell}}\n{dedent(cell).strip()}\n```\n" for cell in cells]
-        path = tmp_path / "notebooks" / f"{name}.md"
+        path = book_folder / "notebooks" / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes),
                         encoding="utf-8")
-        return tmp_path
+        return book_folder
     return write

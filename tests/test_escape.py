@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from conftest import KEPT
 from probebook.base import ROOT
 from probebook.publish import build
 from test_browser import WAITING, _settled, browser, pytestmark  # noqa: F401
@@ -58,6 +59,12 @@ return [window.pwned, ...[...found].map(e => e.outerHTML.slice(0, 99))].filter(x
 
 
 @pytest.fixture
+def book_folder():
+    """Kept, so that its pages are not run again."""
+    return KEPT / "escape"
+
+
+@pytest.fixture
 def book(tiny):
     """A small book as the project configures it: a page of texts, two that do not escape them."""
     tiny("start(globals())", PREPARE, *SHOWN, DRAWN, QUOTED, parameters="")
@@ -72,7 +79,7 @@ def book(tiny):
         "[file: notebooks/1_demo/02_styled, file: notebooks/1_demo/03_raw]}")
     shutil.copy(ROOT / "_config.yml", home)
     for folder in ("_static", "_ext"):
-        shutil.copytree(ROOT / "book" / folder, home / "book" / folder)
+        shutil.copytree(ROOT / "book" / folder, home / "book" / folder, dirs_exist_ok=True)
     shutil.copy(ROOT / "book/references.bib", home / "book")
     index = build.build()
     assert index

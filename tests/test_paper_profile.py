@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import itertools
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import torch
 import transformers as hf
 import yaml
 
+from conftest import KEPT
 from probebook.base import ROOT
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.models import load
@@ -50,18 +53,23 @@ def _corpus(folder: Path) -> None:
                                          rng.choice(["old", "new", "good", "bad"]), "."]),
                           " ".join([*tags, *end_tags, ("VBZ", "VBP")[number], "JJ", "."]), verb,
                           ("VBZ", "VBP")[number], 2, at + 1, 0])
-    with gzip.open(folder / "agr_50_mostcommon_10K.tsv.gz", "wt", newline="") as f:
-        out = csv.writer(f, delimiter="\t")
-        out.writerow("sentence orig_sentence pos_sentence verb verb_pos subj_index verb_index "
-                     "n_intervening".split())
-        out.writerows(lines)
+    table = io.StringIO(newline="")
+    out = csv.writer(table, delimiter="\t")
+    out.writerow("sentence orig_sentence pos_sentence verb verb_pos subj_index verb_index "
+                 "n_intervening".split())
+    out.writerows(lines)
+    packed = gzip.compress(table.getvalue().encode(), mtime=0)     # the same bytes at any time
+    (folder / "agr_50_mostcommon_10K.tsv.gz").write_bytes(packed)
     assert len(lines) == 200
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> tuple[str, dict]:
-    """A model's folder, and the environment in which the corpus is found."""
-    folder = tmp_path_factory.mktemp("paper")
+def world() -> tuple[str, dict]:
+    """A model's folder, and the environment in which the corpus is found: always the same bytes at
+    the same place, so that finished runs are found again."""
+    folder = KEPT / "paper"
+    for made in ("bert", "agreement"):
+        shutil.rmtree(folder / made, ignore_errors=True)
     tokenizer = load("pocket-agreement").tokenizer
     torch.manual_seed(0)
     net = hf.BertForMaskedLM(hf.BertConfig(
@@ -70,7 +78,7 @@ def world(tmp_path_factory) -> tuple[str, dict]:
         max_position_embeddings=128, initializer_range=.3))
     net.save_pretrained(folder / "bert")
     tokenizer.save_pretrained(folder / "bert")
-    (folder / "agreement").mkdir()
+    (folder / "agreement").mkdir(parents=True)
     _corpus(folder / "agreement")
     if REAL:
         (folder / "agreement" / "syneval_prepositional.tsv").symlink_to(

@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 
 import pandas as pd
 import pytest
 
 import tiny_encoders
+from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
@@ -46,9 +48,12 @@ def as_coqa(table) -> dict:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Folders of the encoders, and a source: a file to ask about, beside one to train on."""
-    folder = tmp_path_factory.mktemp("paper")
+def made():
+    """Folders of the encoders, and a source: a file to ask about, beside one to train on. They are
+    always the same, so that finished runs are found again."""
+    folder = KEPT / "readers"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     told = {
         part: stories.generate(4, seed, length=(4, 6)) for part, seed in (("dev", 5), ("train", 6))
     }

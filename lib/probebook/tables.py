@@ -36,6 +36,19 @@ def side_by_side(published: pd.Series | pd.DataFrame,
     return side.sort_index(level=0, sort_remaining=False)
 
 
+def judges(examined: pd.DataFrame) -> Styler:
+    """What every oracle knows (`causal_probing.examined`), in percent, and whether it can judge."""
+    shown = pd.DataFrame({
+        "oracle": examined.oracle, "reads": examined.property,
+        "training sentences": examined.trained, "test sentences": examined.tested,
+        "right, %": 100 * examined.accuracy, "from": 100 * examined.low,
+        "to": 100 * examined.high, "majority, %": 100 * examined.majority,
+        "best wrong rule, %": 100 * examined.wrong_rule,
+        "can judge": examined.reason.where(examined.reason != "", "yes")
+                             .mask(examined.reason != "", "no: " + examined.reason)})
+    return texts(shown).format("{:.0f}", subset=list(shown)[4:9])
+
+
 def texts(frame: pd.DataFrame) -> Styler:
     """A table without its index; columns with "text" in their names wrap."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}

@@ -18,7 +18,7 @@ from probebook.corpora import agreement
 from probebook.interventions.attack import Attack
 from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
-from probebook.measures.intervals import bootstrap
+from probebook.measures.intervals import bootstrap, rate
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load
 from probebook.models.cache import cached, digest, key_name, read_or_make
@@ -54,11 +54,23 @@ class Setting:
 
 @dataclass(frozen=True)
 class Judges:
-    """Oracle probes of the property that an edit targets (Z_c) and of the one to leave alone
-    (Z_e)."""
+    """Oracle probes of the property that an edit targets (Z_c) and of the one to leave alone (Z_e).
+
+    `examined`: how well they judge (`examine`). What an unusable oracle says is NaN in all
+    scores."""
 
     zc: Probe
     ze: Probe
+    examined: pd.DataFrame
+
+    def usable(self, name: str) -> bool:
+        """Whether the oracle of a property, "zc" or "ze", can be a judge."""
+        return bool(self.examined.usable[name])
+
+    def __str__(self) -> str:
+        failed = self.examined[~self.examined.usable]
+        reasons = "; ".join(f"{row.property}: {row.reason}" for row in failed.itertuples())
+        return f"no usable judge: {reasons}" if reasons else "both oracles can judge"
 
 
 @dataclass(frozen=True)
@@ -152,18 +164,83 @@ def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:
     return float((probe(h).argmax(1) == z).double().mean())
 
 
-def oracles(s: Setting, train: Callable[..., Probe] = perceptron, **settings) -> Judges:
-    """Oracle probes, trained on the largest parts of their sentences where Z_c and Z_e do not
-    correlate.
+def uncorrelated(s: Setting, name: str, part: str) -> Tensor:
+    """The largest set of rows of a part on which Z_c and Z_e do not correlate, for one oracle.
 
-    For Z_c, "no attractor" counts as a third value of Z_e, so that its oracle also knows sentences
-    without one. `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its
-    settings."""
-    rows, valid = s.parts["oracle"], s.parts["oracle_valid"]
-    for_zc = rows[agreement.decorrelate(s.zc[rows], s.ze[rows] + 1)]
-    for_ze = rows[agreement.decorrelate(s.ze[rows], s.zc[rows])]
-    return Judges(train(s, s.zc, for_zc, valid, **settings),
-                  train(s, s.ze, for_ze, valid, **settings))
+    It keeps the label shares of the property `name`, "zc" or "ze". For Z_c, "no attractor" counts
+    as a third value of Z_e, so that its oracle also knows sentences without one."""
+    rows = s.parts[part]
+    zc, ze = s.zc[rows], s.ze[rows]
+    kept = agreement.decorrelate(zc, ze + 1) if name == "zc" else agreement.decorrelate(ze, zc)
+    if not len(kept):
+        raise UserError(f"the two numbers cannot be told apart in the sentences of {part}: give "
+                        "more sentences, or data with all four cells of Z_c and Z_e")
+    return rows[kept]
+
+
+def oracles(s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 500,
+            **settings) -> Judges:
+    """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
+
+    `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its settings. An oracle with
+    fewer than `fewest` training sentences does not judge (`examine`)."""
+    probes = {name: train(s, getattr(s, name), uncorrelated(s, name, "oracle"),
+                          uncorrelated(s, name, "oracle_valid"), **settings)
+              for name in ("zc", "ze")}
+    return Judges(**probes, examined=examine(s, probes, fewest))
+
+
+def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.DataFrame:
+    """Can these oracles judge? One row for each of "zc" and "ze".
+
+    - property; trained, tested: uncorrelated sentences of the oracle's part and of the test part
+    - accuracy, low, high: on the tested ones, 95 % interval (over nouns where they are known)
+    - majority: accuracy of always giving the more frequent label
+    - wrong_rule: accuracy of the better of two rules that read the other property, "the same
+      number" and "the opposite number"
+    - usable: at least `fewest` training sentences, and `low` above majority and wrong rule; else
+      reason says why not
+    """
+    nouns = {"zc": "subject", "ze": "attractor"}
+    other = {"zc": "ze", "ze": "zc"}
+    rows = []
+    for name, probe in probes.items():
+        trained = len(uncorrelated(s, name, "oracle"))
+        test = uncorrelated(s, name, "test")
+        z, elsewhere = getattr(s, name)[test], getattr(s, other[name])[test]
+        noun = s.table[nouns[name]].to_numpy()[test.numpy()]
+        right = (probe(s.h[test]).argmax(1) == z).numpy().astype(float)
+        found = rate(right, noun if (noun != "").all() else None)
+        same = float((elsewhere == z)[elsewhere >= 0].double().mean())
+        majority = float(z.bincount().max() / len(z))
+        baseline = max(majority, same, 1 - same)
+        reason = ""
+        if trained < fewest:
+            reason = f"{trained} training sentences, fewer than {fewest}"
+        elif found.low <= baseline:
+            reason = (f"right in {found.share:.0%} of uncorrelated sentences (interval from "
+                      f"{found.low:.0%}), and a rule without it in {baseline:.0%}")
+        rows.append({"property": f"number of the {nouns[name]}", "trained": trained,
+                     "tested": len(test), "accuracy": found.share, "low": found.low,
+                     "high": found.high, "majority": majority,
+                     "wrong_rule": max(same, 1 - same), "usable": not reason, "reason": reason})
+    return pd.DataFrame(rows, index=[*probes])
+
+
+def examined(judges: Mapping[str, Judges]) -> pd.DataFrame:
+    """The examinations of several pairs of oracles, by name: one row for each oracle and
+    property."""
+    tables = [pair.examined.assign(oracle=name, usable=pair.examined.usable.astype(int))
+              for name, pair in judges.items()]
+    return pd.concat(tables, ignore_index=True)
+
+
+def must_judge(judges: Mapping[str, Judges]) -> None:
+    """UserError, with the reason, unless every oracle of these pairs can judge."""
+    for name, pair in judges.items():
+        if not pair.examined.usable.all():
+            raise UserError(f"{pair} ({name}); this page rests on scores by these oracles: give "
+                            "more sentences, another model or another layer")
 
 
 def target(s: Setting, **settings) -> Probe:
@@ -177,13 +254,15 @@ def judge(s: Setting, judges: Judges, edited: Tensor, rows: Tensor, to: Tensor |
     """Completeness [n] and selectivity [n] (NaN: no attractor) of the edited states of `rows`.
 
     `to`: wanted labels of a counterfactual edit; `before`: unedited states (default: the
-    setting's)."""
+    setting's). NaN throughout where the oracle is not usable."""
     before = s.h[rows] if before is None else before
     c = completeness(judges.zc(edited).softmax(1), to=to)
     some = s.ze[rows] >= 0
     kept = torch.full_like(c, torch.nan)
-    kept[some] = selectivity(judges.ze(edited[some]).softmax(1), judges.ze(before[some]).softmax(1))
-    return c, kept
+    if judges.usable("ze"):
+        kept[some] = selectivity(judges.ze(edited[some]).softmax(1),
+                                 judges.ze(before[some]).softmax(1))
+    return c if judges.usable("zc") else torch.full_like(c, torch.nan), kept
 
 
 def means(c: Tensor, s: Tensor) -> dict[str, float]:
@@ -228,7 +307,10 @@ def sweep(s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit],
 
 def best(tried: pd.DataFrame, scored: pd.DataFrame,
          by: Sequence[str] = ("oracle", "method")) -> pd.DataFrame:
-    """Rows of `scored` at the strength that was most reliable in `tried`, on other sentences."""
+    """Rows of `scored` at the strength that was most reliable in `tried`, on other sentences.
+
+    What no usable oracle judged is left out."""
+    tried = tried.dropna(subset="reliability")
     top = tried.loc[tried.groupby(list(by), sort=False)["reliability"].idxmax(), [*by, "strength"]]
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
 

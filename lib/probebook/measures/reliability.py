@@ -57,7 +57,7 @@ def selectivity(p_hat: ArrayLike, p: ArrayLike) -> Tensor:
 
 
 def reliability(c: ArrayLike, s: ArrayLike) -> Tensor:
-    """Harmonic mean R = 2CS/(C+S)  (eq. 4), with 0/0 = 0; broadcasts."""
+    """Harmonic mean R = 2CS/(C+S)  (eq. 4), with 0/0 = 0; broadcasts. NaN where C or S is NaN."""
     c, s = tensor(c).double(), tensor(s).double()
     total = c + s
-    return torch.where(total > 0, 2 * c * s / total.clamp_min(1e-300), torch.zeros_like(total))
+    return torch.where(total == 0, torch.zeros_like(total), 2 * c * s / total)

@@ -39,6 +39,7 @@ SHARES = [.4, .4, .2]
 VALID = .05                                     # share of the first two groups
 # thousands; rows zc Sg, Pl; columns ze none, Sg, Pl (Canby et al., §4)
 CONTINGENCY = [[176, 31, 5], [78, 10, 4]]
+WITH_ATTRACTOR = [[.3, .2], [.2, .3]]           # rows zc, columns ze: as many of both, φ = .2
 
 
 def apportion(n: int, weights: ArrayLike) -> np.ndarray:
@@ -179,8 +180,9 @@ def load(name: str, n: int | None = None, seed: int = 0,
     - `n`: at most so many rows, drawn by `seed`
     - `tokenizer`: keep the rows whose two verb forms are different single tokens of its vocabulary
       (four Linzen lines give one form twice)
-    - `attractors`: share of generated sentences that have one, by default the paper's 16 %; the
-      shares among those with and among those without stay the paper's
+    - `attractors`: share of generated sentences that have one, half of them singular, three in
+      five of the subject's number; by default the paper's table, in which 16 % have one and four
+      in five are singular, so that a probe of their number can hardly beat the majority
 
     In natural text `ze` follows `files.object_number` ("lgd": the file's part-of-speech tags) and
     the nouns are not known. In the templates everything is known.
@@ -209,11 +211,11 @@ def load(name: str, n: int | None = None, seed: int = 0,
 
 
 def _contingency(attractors: float | None) -> np.ndarray:
-    """The paper's table with another share of sentences that have an attractor."""
+    """The paper's table, or one with this share of sentences that have an attractor."""
     cells = np.array(CONTINGENCY, dtype=float)
     if attractors is not None:
         cells[:, 0] *= (1 - attractors) / cells[:, 0].sum()
-        cells[:, 1:] *= attractors / cells[:, 1:].sum()
+        cells[:, 1:] = attractors * np.array(WITH_ATTRACTOR)
     return cells
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -152,17 +152,18 @@ def gradients(model: PreTrainedModel, tasks: list[Task], pool: ThreadPoolExecuto
 def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
           checkpoint: Path | None = None, every: int = 500,
           valid: tuple[np.ndarray, np.ndarray] | None = None,
-          cloze: tuple[Tensor, Tensor] | None = None) -> list[dict]:
+          cloze: tuple[Tensor, Tensor] | None = None,
+          measure: Callable[[PreTrainedModel], dict[str, float]] | None = None) -> list[dict]:
     """Train the model in place; return a record for every `every` steps.
 
-    A record has step, tokens, training and validation loss, and seconds.
+    A record has step, tokens, training and validation loss, seconds, and what `measure` gives.
 
     - `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
     - `checkpoint`: file from which the run resumes, if it exists.
     - `valid`: ids and starts of another text, for the validation loss.
     - `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
-
-    adds the loss of `2 · recipe.rows` of its rows."""
+      adds the loss of `2 · recipe.rows` of its rows
+    - `measure`: called with the model, in evaluation mode, when a record is made"""
     opts = optimizers(model, recipe)
     step = 0
     records: list[dict] = []
@@ -200,6 +201,10 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
                           "seconds": done + time.perf_counter() - began}
                 if valid is not None:
                     record["valid_loss"] = evaluate(model, *valid, recipe)
+                if measure is not None:
+                    model.eval()
+                    record |= measure(model)
+                    model.train()
                 losses, records = [], [*records, record]
                 bar.show_loss(record["loss"])
                 if checkpoint:

@@ -1,0 +1,106 @@
+"""Judges are judged before they score: planted states in which an oracle can or cannot judge."""
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from probebook.base import UserError
+from probebook.corpora import agreement
+from probebook.experiments import causal_probing as cp
+
+SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
+
+
+def planted(n: int = 4000, opposite: float = .5, reads: tuple[float, float] = (3, 3),
+            seed: int = 0) -> cp.Setting:
+    """Sentences whose states hold Z_c and Z_e, each on a line of its own, `reads` times as clearly
+    as the noise; the attractor has the opposite number in a share `opposite` of them."""
+    rng = np.random.default_rng(seed)
+    zc = rng.integers(2, size=n)
+    ze = np.where(rng.random(n) < opposite, 1 - zc, zc)
+    h = rng.normal(size=(n, 8))
+    h[:, 0] += reads[0] * (2 * zc - 1)
+    h[:, 1] += reads[1] * (2 * ze - 1)
+    table = pd.DataFrame({"text": [f"sentence {i}" for i in range(n)], "subject": "",
+                          "attractor": "", "group": ""})
+    parts = {name: torch.tensor(rows) for name, rows in agreement.split(table, seed).items()}
+    return cp.Setting(None, -1, table, torch.tensor(h, dtype=torch.float32), torch.tensor(zc),
+                      torch.tensor(ze), parts, seed)
+
+
+def unchanged(s: cp.Setting, judges: cp.Judges) -> dict[str, float]:
+    """The scores of an edit that does nothing."""
+    rows = s.parts["test"]
+    return cp.means(*cp.judge(s, judges, s.h[rows], rows))
+
+
+def test_oracles_that_read_both_numbers_can_judge():
+    s = planted()
+    judges = cp.oracles(s, **SMALL)
+    assert judges.examined.usable.all()
+    assert str(judges) == "both oracles can judge"
+    assert judges.examined.accuracy.min() > .98
+    assert unchanged(s, judges)["selectivity"] == pytest.approx(1)
+
+
+def test_an_oracle_of_too_few_sentences_scores_nothing():
+    """As in collections whose attractors nearly always have the other number."""
+    s = planted(opposite=.97)
+    judges = cp.oracles(s, **SMALL)
+    trained = judges.examined.trained["ze"]
+    assert trained < 200
+    assert f"number of the attractor: {trained} training sentences, fewer than 500" in str(judges)
+    assert not judges.usable("ze")
+    assert np.isnan(unchanged(s, judges)["selectivity"])
+    assert np.isnan(unchanged(s, judges)["reliability"])
+    assert cp.oracles(s, **SMALL, fewest=20).usable("ze")
+
+
+def test_an_oracle_that_reads_nothing_scores_nothing():
+    s = planted(reads=(3, 0))
+    judges = cp.oracles(s, **SMALL)
+    assert judges.usable("zc")
+    assert "a rule without it in" in judges.examined.reason["ze"]
+    assert not np.isnan(unchanged(s, judges)["completeness"])
+    assert np.isnan(unchanged(s, judges)["selectivity"])
+
+
+def test_an_oracle_that_reads_the_wrong_number_is_found_out():
+    """It reads the subject instead: near 1 where the two agree, and at one half on uncorrelated
+    sentences."""
+    s = planted(opposite=.03)
+    wrong = cp.perceptron(s, s.zc, s.parts["oracle"], s.parts["oracle_valid"], **SMALL)
+    rows = s.parts["test"]
+    assert cp.accuracy(wrong, s.h[rows], s.ze[rows]) > .9
+    examined = cp.examine(s, {"zc": wrong, "ze": wrong}, fewest=20)
+    assert examined.usable.to_dict() == {"zc": True, "ze": False}
+    assert examined.accuracy["ze"] < .7
+
+
+def test_the_wrong_rules_are_at_chance_where_the_numbers_do_not_correlate():
+    examined = cp.oracles(planted(opposite=.8), **SMALL).examined
+    np.testing.assert_allclose(examined.wrong_rule, .5, atol=.03)
+
+
+def test_oracles_are_chosen_on_uncorrelated_sentences():
+    s = planted(opposite=.8)
+    for name in ("zc", "ze"):
+        for part in ("oracle", "oracle_valid", "test"):
+            rows = cp.uncorrelated(s, name, part)
+            assert set(rows.tolist()) <= set(s.parts[part].tolist())
+            cells = pd.crosstab(s.zc[rows].numpy(), s.ze[rows].numpy()).to_numpy()
+            independent = np.outer(cells.sum(1), cells.sum(0)) / cells.sum()
+            assert np.abs(cells - independent).max() < 1
+
+
+def test_a_strength_that_no_judge_scored_is_not_chosen():
+    scored = pd.DataFrame({"oracle": ["a", "a", "b"], "method": "INLP", "strength": [1, 2, 1],
+                           "reliability": [.2, .6, np.nan]})
+    assert cp.best(scored, scored).strength.tolist() == [2]
+
+
+def test_one_number_alone_is_refused():
+    with pytest.raises(UserError, match="cannot be told apart in the sentences of oracle"):
+        cp.uncorrelated(planted(opposite=1), "ze", "oracle")

@@ -23,9 +23,9 @@ from transformers import PreTrainedModel
 
 from probebook.base import cache_dir
 from probebook.corpora import biographies, mgc
+from probebook.measures.specification import gender_mass
 from probebook.models import fill
 from probebook.models.loading import Model
-from probebook.measures.specification import gender_mass
 from probebook.models.training import pretrain, recipes
 
 KEYS = ["s", "task", "masked", "steps", "seed"]

@@ -27,10 +27,10 @@ from probebook.measures.intervals import (
 
 GROUPS, ITEMS, DRAWS = 40, 10, 500
 # standard deviations between seeds, groups, items, answers of one seed to one item
-WORLDS = {"all alike": (.2, .5, 1, 1), "mostly seeds": (1, .5, 1, 1), "mostly groups": (.05, 1, 1, 1),
-          "single answers": (0, 0, 0, 2)}
+WORLDS = {"all alike": (.2, .5, 1, 1), "mostly seeds": (1, .5, 1, 1),
+          "mostly groups": (.05, 1, 1, 1), "single answers": (0, 0, 0, 2)}
 SEEDS = (3, 5, 10)
-METHODS, STEPS = (2, 5, 10), (0, 2, 4)         # lead of the best, in standard errors of a difference
+METHODS, STEPS = (2, 5, 10), (0, 2, 4)            # lead of the best, in a difference's errors
 FAMILIES = [(20, 40), (20, 100), (20, 400), (11, 40), (11, 100)]             # nulls, groups
 
 

@@ -1,9 +1,11 @@
 """Intervals against closed forms, exact counts and plain loops; groups, not items, are drawn."""
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm, sem, t
 
 from probebook.base import UserError
 from probebook.measures.intervals import (
@@ -11,10 +13,14 @@ from probebook.measures.intervals import (
     bootstrap_mean,
     clustered_mean,
     contrast,
+    contrasts,
     draw_counts,
+    holm,
+    mean_over_seeds,
     percentiles,
     rate,
     resample_means,
+    resample_seeds,
 )
 
 # shares: Wilson's interval
@@ -201,3 +207,204 @@ def test_resampled_means_are_those_of_the_counted_groups():
     draws = resample_means(values, pd.Series([0, 1, 1, 2, 2, 2]), n=20, seed=1)
     for counts, mean in zip(draw_counts(3, 20, seed=1), draws.x[1:]):
         assert mean == pytest.approx(counts @ [1, 6, 56] / (counts @ [1, 2, 3]))
+
+
+def test_an_item_that_does_not_count_in_a_column_is_left_out_there():
+    values, groups = pd.DataFrame({"a": [1, np.nan, 3, 5], "b": [1.0, 2, 3, 4]}), list("xxyy")
+    draws = resample_means(values, pd.Series(groups), n=200)
+    assert_allclose(draws.iloc[0], [3, 2.5])
+    x, y = [1, 1.5], [4, 3.5]                     # means of a and b in x alone and in y alone
+    possible = np.array([x, y, [3, 2.5]])
+    assert (np.abs(draws.to_numpy()[:, None] - possible).max(2).min(1) < 1e-12).all()
+
+
+# several trainings
+
+def studies(seeds, sd_seed, sd_group, sd_item, sd_answer, times, groups=40, items=10, rng=0):
+    """Answers [seeds, groups · items] of simulated studies: sums of normal deviations from 0."""
+    normal = np.random.default_rng(rng).normal
+    for _ in range(times):
+        answers = (sd_seed * normal(size=(seeds, 1, 1)) + sd_group * normal(size=(1, groups, 1))
+                   + sd_item * normal(size=(1, groups, items))
+                   + sd_answer * normal(size=(seeds, groups, items)))
+        yield answers.reshape(seeds, -1)
+
+
+GROUPS = pd.Series(np.repeat(np.arange(40), 10))
+
+
+def test_seeds_that_do_not_differ_add_nothing():
+    values = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 2)), columns=["a", "b"])
+    found = resample_seeds([values] * 3, GROUPS, n=50, seed=4)
+    pd.testing.assert_frame_equal(found, resample_means(values, GROUPS, n=50, seed=4))
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_of_equal_groups_every_difference_has_students_interval(seeds):
+    """No luck of items: the draws' quantiles are those of t, for columns and their differences."""
+    means = np.random.default_rng(seeds).normal(size=(seeds, 3))
+    tables = [pd.DataFrame([row] * 400, columns=list("abc")) for row in means]
+    draws = resample_seeds(tables, GROUPS, n=40_000)
+    assert_allclose(draws.iloc[0], means.mean(0))
+    for weights in np.eye(3)[0], np.array([1, -1, 0]), np.array([1, 1, -2]):
+        wanted = t(seeds - 1, (means @ weights).mean(), sem(means @ weights))
+        found = percentiles((draws @ weights)[1:])
+        half = np.diff(wanted.interval(.95)) / 2
+        assert_allclose(found, wanted.interval(.95), atol=float(.04 * half[0]))
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_the_interval_over_seeds_and_groups_holds_the_truth_95_times_in_100(seeds):
+    """Seeds, groups and items matter; the intervals of one training and of the drawn groups alone
+    do not hold it."""
+    hits = np.zeros(3)
+    for answers in studies(seeds, .5, 1, 1, 1, 300):
+        plain = pd.DataFrame({"one": answers[0], "mean": answers.mean(0)})
+        draws = np.column_stack([resample_seeds(answers, GROUPS, n=500),
+                                 resample_means(plain, GROUPS, n=500)])
+        hits += contrast(draws)["verdict"] == 0
+    assert .93 <= hits[0] / 300 <= .98
+    assert hits[1] / 300 < .7
+    assert hits[2] / 300 < .9
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_the_mean_over_seeds_with_errors_of_shared_items_holds_the_truth(seeds):
+    """Student's interval alone misses the items' luck; drawing so few seeds misses theirs, too."""
+    hits, drawn = np.zeros(3), np.random.default_rng(0).integers(seeds, size=(500, seeds))
+    for answers in studies(seeds, .3, 1, 1, 1, 500):
+        of_groups, means = answers.reshape(seeds, 40, 10).mean(2), answers.mean(1)
+        for i, errors in enumerate([of_groups.std(1, ddof=1) / 40 ** .5, None]):
+            found = mean_over_seeds(means, errors)
+            hits[i] += found.low <= 0 <= found.high
+        low, high = percentiles(means[drawn].mean(1))
+        hits[2] += low <= 0 <= high
+    assert .94 <= hits[0] / 500 <= .985
+    assert hits[1] / 500 < .92
+    assert hits[2] / 500 < .85
+
+
+def test_the_mean_over_seeds_of_own_items_has_students_interval():
+    values = np.random.default_rng(2).normal(size=4)
+    found = mean_over_seeds(values)
+    assert_allclose(found, [values.mean(), *t(3, values.mean(), sem(values)).interval(.95)])
+    half = found.high - found.mean
+    with_errors = mean_over_seeds(values, [.3, .4, .3, .4])
+    assert with_errors.high - found.mean == pytest.approx((half ** 2 + norm.ppf(.975) ** 2 / 8)
+                                                          ** .5)
+
+
+@pytest.mark.parametrize("call", [lambda: resample_seeds(np.ones((1, 400)), GROUPS),
+                                  lambda: resample_seeds([pd.DataFrame(np.ones((400, 2))),
+                                                          pd.DataFrame(np.ones((400, 1)))], GROUPS),
+                                  lambda: mean_over_seeds([1.0]),
+                                  lambda: mean_over_seeds([1.0, np.nan])])
+def test_one_seed_has_no_spread(call):
+    with pytest.raises(UserError, match="two") as e:
+        call()
+    assert "\n" not in str(e.value)
+
+
+# families
+
+def test_holms_p_is_the_largest_of_bonferronis_over_the_subsets():
+    """Holm's correction is the closed test that tests each subset by Bonferroni."""
+    p = np.random.default_rng(0).beta(.5, 5, size=6)
+    subsets = [list(some) for k in range(1, 7) for some in combinations(range(6), k)]
+    closed = [max(min(1, len(some) * p[some].min()) for some in subsets if i in some)
+              for i in range(6)]
+    assert_allclose(holm(p), closed)
+    assert_allclose(holm([.01, .04, .03, .005]), [.03, .06, .06, .02])       # Holm's steps by hand
+    assert_array_equal(holm([.7, .7]), [1, 1])
+
+
+def test_a_family_of_one_is_a_contrast():
+    draws = pd.DataFrame(np.random.default_rng(3).normal(size=(1001, 1)), columns=["x"])
+    for shift in (-2.2, -1.7, 0, 1.7, 2.2):
+        found, alone = contrasts(draws + shift).loc["x"], contrast(draws.x + shift)
+        assert_allclose(found[["here", "low", "high", "verdict"]].astype(float),
+                        list(alone.values()))
+        beyond = min((draws.x[1:] + shift <= 0).sum(), (draws.x[1:] + shift >= 0).sum())
+        assert found.p == found.p_holm == pytest.approx(2 * (1 + beyond) / 1001)
+
+
+def test_names_of_several_parts_are_levels():
+    draws = np.linspace(1, 2, 201)
+    found = contrasts({("a", "l2"): draws, ("b", "l2"): -draws})
+    assert found.index.nlevels == 2
+    assert found.verdict.tolist() == [1, -1]
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """Draws of 400 groups, used for many families."""
+    return np.vstack([np.ones(400), draw_counts(400, 999)]) / 400
+
+
+def test_of_20_true_nulls_hardly_any_verdict_is_not_0(counted):
+    """Without correction more than half of the families would have one."""
+    rng, wrong, without = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        found = contrasts(pd.DataFrame(counted @ rng.normal(size=(400, 20))))
+        wrong += (found.verdict != 0).any()
+        without += (found.p <= .05).any()
+    assert wrong / 300 <= .07
+    assert without / 300 > .5
+
+
+def test_strong_effects_survive_the_correction(counted):
+    effects = np.repeat([0, .4, -.4], [14, 3, 3])
+    for rng in range(20):
+        values = np.random.default_rng(rng).normal(size=(400, 20)) + effects
+        assert_array_equal(contrasts(pd.DataFrame(counted @ values)).verdict[14:],
+                           np.sign(effects[14:]))
+
+
+def test_a_family_too_large_for_its_draws_is_refused():
+    draws = np.random.default_rng(0).normal(size=(400, 11))
+    assert len(contrasts(pd.DataFrame(draws[:, :9]))) == 9                  # needs 359
+    with pytest.raises(UserError, match="11 comparisons at 0.05 need 439 draws"):
+        contrasts(pd.DataFrame(draws))
+    with pytest.raises(UserError, match="NaN"):
+        contrasts({"x": np.full(1001, np.nan)})
+
+
+# the best of several methods
+
+@pytest.mark.parametrize("ahead", [0, .3])
+def test_the_interval_of_the_least_lead_holds_it(counted, ahead):
+    """One method against the best of nine others, all alike: the minimum's percentiles do not."""
+    rng, least, minimum = np.random.default_rng(1), 0, 0
+    for _ in range(200):
+        means = counted @ (rng.normal(size=(400, 10)) + ahead * np.eye(10)[0])
+        leads = means[:, :1] - means[:, 1:]
+        found, plain = contrasts({"lead": leads}).loc["lead"], contrast(leads.min(1))
+        least += found.low <= ahead <= found.high
+        minimum += plain["low"] <= ahead <= plain["high"]
+    assert least / 200 >= .94
+    assert minimum / 200 < .75
+
+
+def test_the_least_of_k_differences_is_above_0_if_each_is(counted):
+    values = np.random.default_rng(2).normal(size=(400, 5)) * .1 + [1, 2, 3, 4, 5]
+    draws = counted @ values
+    found = contrasts({"above": draws, "not": draws - 2, "below": draws - 7, "alone": draws[:, 0]})
+    assert found.verdict.tolist() == [1, -1, -1, 1]
+    assert found.here["above"] == pytest.approx(values.mean(0).min())
+    assert_allclose(found.low["above"], found.low["alone"])
+
+
+def test_who_picks_the_best_on_other_items_keeps_the_interval(counted):
+    """The lead of the method picked as best over the one picked as second, of ten, one of them
+    ahead; on the same items it looks larger than it is."""
+    rng, hits, true = np.random.default_rng(3), np.zeros(2), .15 * np.eye(10)[0]
+    for _ in range(400):
+        picking, judging = rng.normal(size=(2, 400, 10)) + true
+        second, first = picking.mean(0).argsort()[-2:]
+        leads = np.stack([picking[:, first] - picking[:, second],
+                          judging[:, first] - judging[:, second]], 1)
+        found = contrast(counted @ leads)
+        lead = true[first] - true[second]
+        hits += (found["low"] <= lead) & (lead <= found["high"])
+    assert .93 <= hits[1] / 400 <= .98
+    assert hits[0] / 400 < .92

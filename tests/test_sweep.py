@@ -177,6 +177,15 @@ def test_the_example_of_the_book(tmp_path):
     assert len(read(tmp_path / "example.yaml")) == (2 * 4 - 2 + 1) * 3
 
 
+@pytest.mark.parametrize("path", (ROOT / "notebooks" / "sweeps").glob("*_seeds.yaml"),
+                         ids=lambda path: path.stem)
+def test_a_sweep_of_seeds_has_five_runs_that_differ_in_nothing_else(path):
+    values = [run.values for run in read(path).values()]
+    assert len(values) == 5
+    assert [name for name in values[0] if values[0][name] != values[1][name]] in (
+        ["seed"], ["seeds"], ["box_seed"])
+
+
 def test_the_stored_sweep_is_what_its_file_says():
     file = ROOT / "notebooks" / "sweeps" / "first_interventions.yaml"
     spec = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -5,11 +5,16 @@ Items of one group (a story, a review, an occupation) are not independent. Every
 `groups` [n] therefore treats whole groups as the unit: it draws them, or sums over them. An
 interval of a paired difference a − b is the interval of the differences themselves: pass `a - b` as
 `values`.
+
+An interval from one training speaks of that one model. What training would give with another seed
+is in `resample_seeds`, where the items of several trained models are at hand, and in
+`mean_over_seeds`, where only one value of each is. Many verdicts on one page are a family: see
+`contrasts`. How often these intervals hold the truth is measured by `benchmarks/coverage.py`.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -70,6 +75,30 @@ def clustered_mean(values: ArrayLike, groups: ArrayLike | None = None,
     return Mean(mean, mean - half, mean + half)
 
 
+def mean_over_seeds(values: ArrayLike, own_errors: ArrayLike | None = None,
+                    level: float = .95) -> Mean:
+    """Mean of one value for each seed, with an interval for the mean over all seeds.
+
+    `values` [seeds]: Student's interval, which is wide for few seeds (3: 4.3 standard errors).
+    `own_errors` [seeds]: the runs' own standard errors (the width of a 95 % interval over 3.92), to
+    be given if all runs share their items: those items' luck does not show between seeds, so the
+    two half-widths are added as squares. Leave them out if each run draws items of its own.
+
+    For 3 to 10 seeds with shared items and their errors, it held the truth in 95 to 99 % of
+    simulated studies. Where all luck is that of single answers, that luck is counted twice, and the
+    interval is always too wide. UserError for fewer than two seeds."""
+    values = np.asarray(values, float)
+    if values.ndim != 1 or len(values) < 2 or np.isnan(values).any():
+        raise UserError(f"values of the shape {values.shape}: give one number for each of two or "
+                        "more seeds")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * stats.sem(values)
+    if own_errors is not None:
+        own = np.sqrt(np.mean(np.square(np.broadcast_to(own_errors, values.shape))))
+        half = np.hypot(half, stats.norm.ppf((1 + level) / 2) * own)
+    mean = values.mean()
+    return Mean(float(mean), float(mean - half), float(mean + half))
+
+
 def bootstrap(statistic: Callable[..., np.ndarray], *data: np.ndarray, n: int = 1000,
               level: float = .95, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap (`scipy.stats.bootstrap`): low and high ends of a statistic's interval.
@@ -111,13 +140,43 @@ def resample_means(values: pd.DataFrame, groups: pd.Series, n: int = 1000,
     """Means of the columns over all items (row 0) and over n draws of whole groups (the other
     rows).
 
-    All columns share the draws, so that differences, ratios and the best of several columns have
-    intervals too: see `contrast`."""
+    All columns share the draws, so that differences and ratios of columns have intervals too: see
+    `contrast`; for the best of several columns see `contrasts`. NaN marks an item that does not
+    count in its column."""
     parts = values.groupby(groups.to_numpy())
-    total, size = parts.sum(), parts.size().to_numpy()
+    total, size = parts.sum(), parts.count()
     counts = np.vstack([np.ones(len(size)), draw_counts(len(size), n, seed)])
-    means = counts @ total.to_numpy() / (counts @ size)[:, None]
+    means = (counts @ total.to_numpy()) / (counts @ size.to_numpy())
     return pd.DataFrame(means, columns=values.columns)
+
+
+def resample_seeds(values: Sequence[pd.DataFrame] | np.ndarray, groups: pd.Series, n: int = 1000,
+                   seed: int = 0) -> pd.DataFrame:
+    """`resample_means` of the mean over several trainings: both their seeds and the groups could
+    have been others.
+
+    `values`: one table of the same items for each seed, or an array [seeds, items]; `groups`
+    [items] are drawn once for all seeds, as all are judged on the same items (NaN in the same
+    places). Each draw of groups is joined by a draw for the seeds: the columns' deviations between
+    seeds, mixed with shared normal weights, times √(ν / χ²_ν), ν = seeds − 1. For every difference
+    of columns this is Student's t of its seed means, so that it does not matter whether the seeds
+    of two columns are pairs. Seeds drawn with replacement, as groups are, would give intervals that
+    are too short: of 3 seeds, √(2/3) of the width, and without heavier tails. Items are not drawn
+    within groups, whose means vary with them already.
+
+    The 95 % interval (`contrast`) of 3 to 10 seeds and 40 groups held the truth in 94 to 98 % of
+    simulated studies, and in 99 % where neither seeds nor groups matter and all luck is that of
+    single answers. UserError for fewer than two seeds, or tables of different shapes."""
+    tables = [pd.DataFrame(one) for one in values]
+    if len(tables) < 2 or len({table.shape for table in tables}) > 1:
+        raise UserError(f"{len(tables)} seeds: give two at least, all with the same items")
+    items = pd.DataFrame(np.mean(tables, axis=0), columns=tables[0].columns)
+    draws = resample_means(items, groups, n, seed)
+    means = pd.DataFrame([table.mean() for table in tables])
+    rng, df = np.random.default_rng([seed, len(tables)]), len(tables) - 1
+    weights = rng.normal(size=(n, df + 1)) / np.sqrt((df + 1) * rng.chisquare(df, (n, 1)))
+    draws.iloc[1:] += weights @ (means - means.mean()).to_numpy()
+    return draws
 
 
 def percentiles(draws: ArrayLike) -> np.ndarray:
@@ -133,6 +192,59 @@ def contrast(draws: ArrayLike) -> dict[str, np.ndarray]:
     draws = np.asarray(draws)
     low, high = percentiles(draws[1:])
     return {"here": draws[0], "low": low, "high": high, "verdict": (low > 0) * 1 - (high < 0) * 1}
+
+
+def holm(p: ArrayLike) -> np.ndarray:
+    """Holm's adjusted p-values [m] of a family: rejecting those ≤ α errs with probability α at
+    most, whichever hypotheses are true (Holm 1979)."""
+    p = np.asarray(p, float)
+    order = p.argsort()
+    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(1, adjusted)[order.argsort()]
+
+
+def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = .05) -> pd.DataFrame:
+    """A family of comparisons with 0: one row each, verdicts by Holm's correction within the
+    family.
+
+    `draws`: name → [1 + n] as for `contrast`, or [1 + n, k] for *the least* of k differences. "A is
+    better than each of k others" is the least of its k leads; "each of 3 is better than each of 4"
+    the least of 12. Do not take the minimum yourself: the minimum over noisy columns lies too low,
+    in the draws once more than in the data. Columns:
+
+    - here, low, high: value and interval of level 1 − `level`, each row for itself. For a least, it
+      is the least of the lower ends, and of upper ends that all hold at once
+    - p: twice the smaller share of draws (+1) on either side of 0; p_holm: the same, corrected
+    - verdict: 1 if the value is above 0 (−1: below) and p_holm ≤ `level`, else 0
+
+    No p is below 2 / (n + 1), so that m comparisons need n ≥ 2 m / level − 1 draws (40 m; UserError
+    for fewer), better ten times as many. The tails of draws of G groups are too light for many
+    comparisons: with 20 true nulls, some verdict was not 0 in 5 % of simulated families with 100
+    groups, but in 8 % with 40. A method that is picked as the best by the items that judge it looks
+    better than it is: pick it by other items (`experiments.causal_probing.best`)."""
+    family = {name: np.asarray(one, float) for name, one in draws.items()}
+    needed = 2 * len(family) / level - 1
+    if any(len(one) - 1 < needed for one in family.values()):
+        raise UserError(f"{len(family)} comparisons at {level} need {needed:.0f} draws each")
+    found = pd.DataFrame([_least(one, level) for one in family.values()],
+                         index=pd.Index(list(family)))
+    found["p_holm"] = holm(found.p)
+    found["verdict"] = found.pop("sign") * (found.p_holm <= level)
+    return found
+
+
+def _least(draws: np.ndarray, level: float) -> dict[str, float]:
+    """A row of `contrasts` and the sign of its value, by draws [1 + n] or [1 + n, k]."""
+    if np.isnan(draws).any():
+        raise UserError("draws with NaN cannot be compared with 0")
+    here, drawn = draws[0], draws[1:].reshape(len(draws) - 1, -1)
+    n, highest = len(drawn), stats.rankdata(drawn, "max", axis=0).max(1)    # rank in any column
+    upper = (np.quantile(highest, 1 - level / 2) - 1) / (n - 1)
+    above, below = (drawn <= 0).sum(0).max(), (highest > (drawn < 0).sum(0).max()).sum()
+    rest, sign = min((above, 1), (below, -1))                # draws that speak against the sign
+    return {"here": here.min(), "low": np.quantile(drawn, level / 2, axis=0).min(),
+            "high": np.quantile(drawn, upper, axis=0).min(),
+            "p": min(1, 2 * (1 + rest) / (n + 1)), "sign": sign}
 
 
 def same_items(values: ArrayLike, groups: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import binom, binomtest, norm, sem, t
+from scipy.stats import binom, binomtest, norm, sem, t, ttest_1samp
 
 from probebook.base import UserError
 from probebook.measures.intervals import (
@@ -16,6 +16,7 @@ from probebook.measures.intervals import (
     contrasts,
     draw_counts,
     holm,
+    least_over_seeds,
     mean_over_seeds,
     percentiles,
     rate,
@@ -408,3 +409,25 @@ def test_who_picks_the_best_on_other_items_keeps_the_interval(counted):
         hits += (found["low"] <= lead) & (lead <= found["high"])
     assert .93 <= hits[1] / 400 <= .98
     assert hits[0] / 400 < .92
+
+
+def test_one_difference_over_seeds_is_students_test():
+    values = np.random.default_rng(0).normal(.3, .2, size=5)
+    found = least_over_seeds(values)
+    assert found["p"] == pytest.approx(ttest_1samp(values, 0).pvalue)
+    assert (found["here"], found["low"], found["high"]) == pytest.approx(
+        mean_over_seeds(values))
+
+
+def test_the_least_of_several_leads_over_seeds_errs_as_often_as_it_says():
+    """Two true leads of 0 and a large one: only chance finds a lead over each, or a deficit."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(2000, 5, 3)) + [0, 0, 9]
+    surely = [least_over_seeds(one)["p"] <= .05 for one in noise]
+    assert np.mean(surely) <= .05
+    beaten = least_over_seeds(rng.normal([-9, 0, 9], .1, size=(5, 3)))
+    assert beaten["high"] < 0
+    assert beaten["p"] < .001
+    ahead = least_over_seeds(rng.normal([1, 2, 9], .1, size=(5, 3)))
+    assert ahead["low"] > 0
+    assert ahead["p"] < .001

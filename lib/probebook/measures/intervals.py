@@ -130,6 +130,29 @@ def bootstrap_mean(values: ArrayLike, groups: ArrayLike, n: int = 1000, level: f
     return low.reshape(shape), high.reshape(shape)
 
 
+def least_over_seeds(leads: ArrayLike, level: float = .95) -> dict[str, float]:
+    """The least of k differences, each measured by several trainings: here, low, high, and p.
+
+    `leads` [seeds, k], as in `contrasts`: "A beats each of k others" is the least of its leads.
+    Each difference has Student's interval over the seeds. here is the least mean, low the least of
+    the lower ends, high that of upper ends that all hold at once (Bonferroni). p, two-sided: that
+    of the weakest lead if all means are above 0, else k times that of the strongest deficit.
+    UserError for fewer than two seeds."""
+    leads = np.asarray(leads, float).reshape(len(leads), -1)
+    seeds, k = leads.shape
+    if seeds < 2 or np.isnan(leads).any():
+        raise UserError(f"differences of the shape {leads.shape}: one number for each of two or "
+                        "more seeds")
+    mean, error, df = leads.mean(0), stats.sem(leads), seeds - 1
+    tail = (1 - level) / 2
+    found = {"here": mean.min(), "low": (mean + stats.t.ppf(tail, df) * error).min(),
+             "high": (mean - stats.t.ppf(tail / k, df) * error).min()}
+    above = 2 * stats.t.sf(mean / error, df)                    # two-sided p, where the mean is > 0
+    below = 2 * stats.t.cdf(mean / error, df)
+    p = above.max() if mean.min() > 0 else k * below.min()
+    return {name: float(value) for name, value in found.items()} | {"p": float(min(1, p))}
+
+
 def draw_counts(groups: int, n: int = 1000, seed: int = 0) -> np.ndarray:
     """How often each of so many groups is drawn in n bootstrap samples; int64 [n, groups]."""
     return np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), n)

@@ -26,6 +26,7 @@ from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from probebook.base import UserError
+from probebook.runs.cost import lines as cost_lines
 from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home, modules
@@ -33,7 +34,7 @@ from probebook.runs.progress import USUAL, RunProgress, in_words
 from probebook.runs.records import read_record
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
-from probebook.runs.sweep_file import read
+from probebook.runs.sweep_file import load, read
 from probebook.runs.warm import server
 
 _server = cache(server)      # one as long as a worker's process lasts
@@ -77,7 +78,7 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
 
 def forecast(path: Path, workers: int | None = None) -> str:
     """What `sweep` would do, as text: the number of runs, how many are finished, the time left, the
-    first points."""
+    cost of all, the first points."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     page = next(iter(runs.values())).page
@@ -90,6 +91,7 @@ def forecast(path: Path, workers: int | None = None) -> str:
         left = f"about {time_left} on {workers} worker{plural}, from {len(seconds)} finished"
     lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time "
              f"left: {left}",
+             *cost_lines(load(path).cost, [run.values for run in runs.values()]),
              *(f"  {point}" for point in list(todo)[:SHOWN])]
     return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))
 

@@ -4,8 +4,9 @@
 
 Networks are of bert-base's size with random weights, in the library's own precision: `embed` on
 texts of 30 tokens, and steps of AdamW on 32 such texts. Probes are chapter 1's grid of perceptrons,
-attacks its PGD, the search is chapter 3's; all three run on the processor, as in the library. Operations are counted as in `probebook.runs.cost`. The machine's rows in
-data/throughput.csv are replaced; OMP_NUM_THREADS sets the threads.
+attacks its PGD, the search is chapter 3's; all three run on the processor, as in the library.
+Operations are counted as in `probebook.runs.cost`. The machine's rows in data/throughput.csv are
+replaced; OMP_NUM_THREADS sets the threads.
 """
 from __future__ import annotations
 

@@ -46,14 +46,21 @@ def machine() -> str:
     return f"{torch.cuda.get_device_name()}, {cpu}" if torch.cuda.is_available() else cpu
 
 
-def per_second(work: Callable[[int], None], operations: float, seconds: float) -> float:
-    """Operations per second of `work(turn)`, repeated for so many seconds after a first turn."""
-    work(0)
-    turns, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        turns += 1
-        work(turns)
-    return turns * operations / (time.perf_counter() - began)
+def clock() -> float:
+    """Seconds; without a GPU those that each thread had, so that other processes do not count."""
+    if torch.cuda.is_available():
+        return time.perf_counter()
+    return time.process_time() / torch.get_num_threads()
+
+
+def per_second(work: Callable[[], object], operations: float, seconds: float) -> float:
+    """Operations per second of `work()`, repeated for so many seconds after a first time."""
+    work()
+    times, began = 0, clock()
+    while clock() - began < seconds:
+        times += 1
+        work()
+    return times * operations / (clock() - began)
 
 
 def network() -> Model:
@@ -79,12 +86,12 @@ def networks(seconds: float) -> dict[str, float]:
     passed = sum(p.numel() for p in model.base.encoder.parameters())
     operations = 2 * passed * int(batch["attention_mask"].sum())
     model.net.eval().requires_grad_(False)
-    speeds = {"forward": per_second(lambda turn: embed(asked, model, at="[CLS]", cache=False),
+    speeds = {"forward": per_second(lambda: embed(asked, model, at="[CLS]", cache=False),
                                     operations, seconds)}
     model.net.float().train().requires_grad_(True)
     optimizer = torch.optim.AdamW(model.net.parameters(), lr=1e-5)
 
-    def step(turn: int) -> None:
+    def step() -> None:
         with mixed_precision(model.device):
             hidden = model.base(**batch).last_hidden_state
         hidden.float().square().mean().backward()
@@ -108,13 +115,13 @@ def probes(seconds: float) -> dict[str, float]:
                      for cell in grid.cells)
         operations = 2 * GRADIENT[name] * passed * ROWS
 
-        def fit(turn: int, grid=grid) -> None:
+        def fit(grid=grid) -> None:
             grid.fit(h, z, h[:100], z[:100])
         speeds[name] = per_second(fit, operations, seconds)
     probe = MLPProbe(layers=1, width=1024, epochs=1).fit(h, z)
     attack = PGD(probe, steps=40).at(eps=.1)
     operations = 2 * GRADIENT["attacks"] * (WIDTH + 2) * 1024 * len(h) * attack.steps
-    speeds["attacks"] = per_second(lambda turn: attack(h, to=1 - z), operations, seconds)
+    speeds["attacks"] = per_second(lambda: attack(h, to=1 - z), operations, seconds)
     return speeds
 
 

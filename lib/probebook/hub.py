@@ -1,9 +1,11 @@
 """Where a model's name leads (a pocket model, package, folder or Hugging Face), without torch."""
 from __future__ import annotations
 
+import csv
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from probebook.base import DATA, UserError
 
@@ -52,6 +54,24 @@ def is_local(name: str) -> bool:
             raise unknown(name) from e
         return True
     return False
+
+
+class Size(NamedTuple):
+    """A model's number of blocks, their width, its parameters, and those in its blocks."""
+
+    layers: int
+    width: int
+    parameters: int
+    in_blocks: int
+
+
+@cache
+def model_sizes() -> dict[str, Size]:
+    """The papers' own models by Hugging Face name, so that a plan needs neither them nor the
+    hub."""
+    with (DATA / "model_sizes.csv").open(encoding="utf-8", newline="") as file:
+        return {row["model"]: Size(*(int(row[name]) for name in Size._fields))
+                for row in csv.DictReader(file)}
 
 
 def unknown(name: str) -> UserError:

@@ -23,7 +23,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.hub import pocket_depth
+from probebook.hub import model_sizes, pocket_depth
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -181,7 +181,8 @@ def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
     if not layers or not models:
         return
     for _, model in models:
-        last = pocket_depth(model)
+        known = model_sizes().get(model)
+        last = known.layers if known else pocket_depth(model)
         if last is None:
             from probebook.models.loading import depth
             last = depth(model)

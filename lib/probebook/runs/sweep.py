@@ -26,6 +26,7 @@ from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from probebook.base import UserError
+from probebook.runs.cost import lines as cost_lines
 from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home, modules
@@ -33,7 +34,7 @@ from probebook.runs.progress import USUAL, RunProgress, in_words
 from probebook.runs.records import read_record
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
-from probebook.runs.sweep_file import read
+from probebook.runs.sweep_file import load, read
 from probebook.runs.warm import server
 
 _server = cache(server)      # one as long as a worker's process lasts
@@ -62,9 +63,8 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
     if todo:
-        page = next(iter(todo.values())).page
-        usual = dict.fromkeys(todo, median(_seconds(page) or [USUAL]))
         count, first = _worker_count(workers, todo), next(iter(todo.values()))
+        usual = dict.fromkeys(todo, median(_seconds(first) or [USUAL]))
         with dask.config.set(CONFIG), _client(count, scheduler, first) as client, \
                 RunProgress(usual, count, len(runs) - len(todo)) as progress:
             failed = _run_all(client, todo, limits, progress)
@@ -77,27 +77,28 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
 
 def forecast(path: Path, workers: int | None = None) -> str:
     """What `sweep` would do, as text: the number of runs, how many are finished, the time left, the
-    first points."""
+    cost of all, the first points."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
-    page = next(iter(runs.values())).page
-    seconds = _seconds(page)
+    first = next(iter(runs.values()))
+    seconds = _seconds(first)
     workers = _worker_count(workers, todo)
     left = "no estimate: no finished run"
     if seconds:
         time_left = in_words(median(seconds) * len(todo) / workers)
         plural = "s" if workers > 1 else ""
         left = f"about {time_left} on {workers} worker{plural}, from {len(seconds)} finished"
-    lines = [f"{path}: {len(runs)} runs of {page.name}, {len(runs) - len(todo)} finished; time "
-             f"left: {left}",
+    done = len(runs) - len(todo)
+    lines = [f"{path}: {len(runs)} runs of {first.page.name}, {done} finished; time left: {left}",
+             *cost_lines(load(path).cost, [run.values for run in runs.values()]),
              *(f"  {point}" for point in list(todo)[:SHOWN])]
     return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))
 
 
-def _seconds(page: Page) -> list[float]:
-    """How long the finished runs of a page took."""
-    records = map(read_record, (home() / "_build" / "runs" / page.name).glob("*"))
-    return [record.seconds for record in records if record]
+def _seconds(run: Run) -> list[float]:
+    """How long the finished runs of its page and profile took."""
+    records = map(read_record, (home() / "_build" / "runs" / run.page.name).glob("*"))
+    return [record.seconds for record in records if record and record.profile == run.profile]
 
 
 def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:

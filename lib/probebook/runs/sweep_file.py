@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
 from probebook.base import UserError
+from probebook.runs.cost import Work
 from probebook.runs.pages import find
 from probebook.runs.schema import check_layers, coerce, from_file
 from probebook.runs.store import Run, plan
@@ -28,6 +29,7 @@ class SweepFile(BaseModel):
     exclude: list[Point] = []  # but none that agrees with one of these
     # each of them with every seed
     seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None
+    cost: list[Work] = []  # what each run does, for an estimate of hours and memory
 
     def combinations(self) -> list[Point]:
         """The points of the grid, then of the list, each with every seed.
@@ -61,11 +63,13 @@ def checked(path: Path) -> list[tuple[str, Run]]:
     UserError names the point: no such file, an unknown key, a value that the page does not take, a
     layer that a model lacks, or nothing to run.
     """
-    try:
-        sweep = SweepFile.model_validate(from_file(path))
-    except ValidationError as e:
-        raise UserError(f"{path}: {_problem(e.errors()[0])}") from None
+    sweep = load(path)
     page, runs = find(sweep.page), []
+    for work in sweep.cost:
+        try:
+            work.check(page.types)
+        except UserError as e:
+            raise UserError(f"{path}: {e}") from None
     rules = [{name: _any_of(page, name, value) for name, value in rule.items()}
              for rule in sweep.exclude]
     for point in sweep.combinations():
@@ -82,6 +86,16 @@ def checked(path: Path) -> list[tuple[str, Run]]:
         raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude "
                         "leaves none")
     return runs
+
+
+def load(path: Path) -> SweepFile:
+    """A sweep's file as it stands. UserError: no such file, an unknown key, a value of a wrong
+    type."""
+    try:
+        return SweepFile.model_validate(from_file(path))
+    except ValidationError as e:
+        first = min(e.errors(), key=lambda error: error["type"] != "extra_forbidden")
+        raise UserError(f"{path}: {_problem(first)}") from None
 
 
 def text(values: Point) -> str:
@@ -105,6 +119,7 @@ def _problem(error: ErrorDetails) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] != "extra_forbidden":
         return f"{key}: {error['msg']}"
-    known = [field.alias or name for name, field in SweepFile.model_fields.items()]
+    fields = Work.model_fields if key.startswith("cost.") else SweepFile.model_fields
+    known = [field.alias or name for name, field in fields.items()]
     near = get_close_matches(key, known, 1, 0)[0]
     return f"no key {key!r}, {near} perhaps: there are {', '.join(known)}"

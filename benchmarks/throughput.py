@@ -1,0 +1,144 @@
+"""Operations per second of this machine for the kinds of work in the cost of a sweep.
+
+    .venv/bin/python benchmarks/throughput.py [--seconds 10]
+
+Networks are of bert-base's size with random weights, in the library's own precision: `embed` on
+texts of 30 tokens, and steps of AdamW on 32 such texts. Probes are chapter 1's grid of perceptrons,
+attacks its PGD, the search is chapter 3's; all three run on the processor, as in the library.
+Operations are counted as in `probebook.runs.cost`. The machine's rows in data/throughput.csv are
+replaced; OMP_NUM_THREADS sets the threads.
+"""
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import torch
+import transformers as hf
+
+from probebook.base import DATA
+from probebook.experiments.data_requirements import GRIDS
+from probebook.interventions import PGD
+from probebook.models import Model, embed, load
+from probebook.models.loading import mixed_precision
+from probebook.probes import MLPProbe
+from probebook.runs.cost import GRADIENT
+
+TABLE = DATA / "throughput.csv"
+TOKENS, TEXTS, ROWS, WIDTH = 30, 32, 1024, 768
+WORDS = "the old man near the houses knew that they were a child and went on".split()
+
+
+def machine() -> str:
+    """The GPU, if there is one; the processor and the number of threads."""
+    cpu = platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        cpu = named[0] if named else cpu
+    threads = torch.get_num_threads()
+    cpu = f"{cpu}, {threads} thread{'s' * (threads > 1)}"
+    return f"{torch.cuda.get_device_name()}, {cpu}" if torch.cuda.is_available() else cpu
+
+
+def clock() -> float:
+    """Seconds; without a GPU those that each thread had, so that other processes do not count."""
+    if torch.cuda.is_available():
+        return time.perf_counter()
+    return time.process_time() / torch.get_num_threads()
+
+
+def per_second(work: Callable[[], object], operations: float, seconds: float) -> float:
+    """Operations per second of `work()`, repeated for so many seconds after a first time."""
+    work()
+    times, began = 0, clock()
+    while clock() - began < seconds:
+        times += 1
+        work()
+    return times * operations / (clock() - began)
+
+
+def network() -> Model:
+    """bert-base with random weights and the tokenizer of a pocket model."""
+    tokenizer = load("pocket-english").tokenizer
+    net = hf.BertForMaskedLM(hf.BertConfig(vocab_size=len(tokenizer)))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    return Model("bert-base's size", net.to(device, dtype), tokenizer, "masked")
+
+
+def texts(model: Model) -> list[str]:
+    """Different texts of about TOKENS tokens."""
+    return [" ".join(WORDS[(i * (k + 1) + k) % len(WORDS)] for k in range(TOKENS - 2))
+            for i in range(TEXTS)]
+
+
+def networks(seconds: float) -> dict[str, float]:
+    """The speeds of `embed` and of training steps."""
+    model = network()
+    asked = texts(model)
+    batch = model.tokenizer(asked, padding=True, return_tensors="pt").to(model.device)
+    passed = sum(p.numel() for p in model.base.encoder.parameters())
+    operations = 2 * passed * int(batch["attention_mask"].sum())
+    model.net.eval().requires_grad_(False)
+    speeds = {"forward": per_second(lambda: embed(asked, model, at="[CLS]", cache=False),
+                                    operations, seconds)}
+    model.net.float().train().requires_grad_(True)
+    optimizer = torch.optim.AdamW(model.net.parameters(), lr=1e-5)
+
+    def step() -> None:
+        with mixed_precision(model.device):
+            hidden = model.base(**batch).last_hidden_state
+        hidden.float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        float(hidden.detach()[0, 0, 0])                 # waits for the GPU
+
+    speeds["training"] = per_second(step, GRADIENT["training"] * operations, seconds)
+    return speeds
+
+
+def probes(seconds: float) -> dict[str, float]:
+    """The speeds of chapter 1's grid of perceptrons and attacks, and of chapter 3's search."""
+    draws = torch.Generator().manual_seed(0)
+    h, z = torch.randn(ROWS, WIDTH, generator=draws), torch.arange(ROWS) % 2
+    grids = {"probes": MLPProbe.grid((1, 2), (64, 256, 512, 1024), (1e-3, 1e-2), [0], epochs=1),
+             "search": MLPProbe.grid(**GRIDS["MLP-20"] | {"epochs": 1}, seeds=range(5))}
+    speeds = {}
+    for name, grid in grids.items():
+        passed = sum(WIDTH * cell.width + (cell.layers - 1) * cell.width ** 2 + 2 * cell.width
+                     for cell in grid.cells)
+        operations = 2 * GRADIENT[name] * passed * ROWS
+
+        def fit(grid=grid) -> None:
+            grid.fit(h, z, h[:100], z[:100])
+        speeds[name] = per_second(fit, operations, seconds)
+    probe = MLPProbe(layers=1, width=1024, epochs=1).fit(h, z)
+    attack = PGD(probe, steps=40).at(eps=.1)
+    operations = 2 * GRADIENT["attacks"] * (WIDTH + 2) * 1024 * len(h) * attack.steps
+    speeds["attacks"] = per_second(lambda: attack(h, to=1 - z), operations, seconds)
+    return speeds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=10, help="for each kind of work")
+    seconds = parser.parse_args().seconds
+    speeds = networks(seconds) | probes(seconds)
+    here = pd.DataFrame([{"machine": machine(), "work": work,
+                          "operations_per_second": f"{speed:.3g}", "torch": torch.__version__,
+                          "measured": date.today().isoformat()}
+                         for work, speed in speeds.items()])
+    kept = pd.read_csv(TABLE, dtype=str) if TABLE.exists() else here.iloc[:0]
+    kept = kept[kept.machine != machine()]
+    pd.concat([kept, here]).to_csv(TABLE, index=False)
+    print(here.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

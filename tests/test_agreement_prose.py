@@ -1,4 +1,4 @@
-"""Agreement sentences mined from prose: the rule, the file that ships, and what 300 readings say."""
+"""Agreement sentences mined from prose: the rule, the file that ships, its precision as read."""
 import csv
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probebook.base import DATA, UserError
+from probebook.base import UserError
 from probebook.corpora import agreement, english
 from probebook.corpora.agreement import prose
 
@@ -78,12 +78,12 @@ def test_a_verb_of_the_other_number_is_dropped(sentence):
     assert prose.mine([("", sentence)]) == ([], 1)
 
 
-def test_each_text_once_and_one_row_a_sentence():
-    paragraph = "The walls of the town are old. The walls of the town are old and the gates of it are."
+def test_each_text_once_and_a_row_for_each_verb():
+    paragraph = "The walls of the town are old, and the roofs of its houses are new."
     rows, _ = prose.mine([("1", paragraph), ("2", paragraph)])
     assert [(row["text"], row["work"]) for row in rows] == [
-        ("The walls of the town [MASK] old.", "1"),
-        ("The walls of the town [MASK] old and the gates of it are.", "1")]
+        ("The walls of the town [MASK] old, and the roofs of its houses are new.", "1"),
+        ("The walls of the town are old, and the roofs of its houses [MASK] new.", "1")]
 
 
 def test_of_a_long_sentence_the_clause_is_kept():
@@ -141,9 +141,7 @@ def test_works_that_trained_no_model_come_last():
 def test_mined_sentences_are_split_by_work(table):
     parts = agreement.split(table)
     assert sorted(np.concatenate(list(parts.values()))) == list(range(len(table)))
-    whole = [set(table.work.iloc[np.concatenate([parts[name], parts.get(f"{name}_valid", [])])
-                                 .astype(int)]) if False else
-             set(table.work.iloc[parts[name]]) for name in agreement.GROUPS]
+    whole = [set(table.work.iloc[parts[name]]) for name in agreement.GROUPS]
     assert not whole[0] & whole[1]
     assert not whole[0] & whole[2]
     assert not whole[1] & whole[2]
@@ -151,11 +149,17 @@ def test_mined_sentences_are_split_by_work(table):
     assert shares == pytest.approx([.38, .38, .2], abs=.01)
 
 
-def test_natural_needs_the_files_of_others(tmp_path, monkeypatch):
+def test_the_prose_is_at_hand_without_the_data_of_others(tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
-    monkeypatch.setattr("probebook.corpora.agreement.prose.fetch", None)
+    monkeypatch.setattr("probebook.corpora.fetch._download", _no_network)
     assert len(agreement.load("prose", n=10)) == 10
+    with pytest.raises(UserError, match="linzen_testset.text is not at hand"):
+        agreement.load("natural")
+
+
+def _no_network(name, entry):
+    raise UserError(f"{name} is not at hand")
 
 
 # precision

@@ -71,14 +71,15 @@ def _noun(word: str) -> tuple[str, int] | None:
     name."""
     nouns, words = _nouns(), _words()
     listed = nouns.get(word) or nouns.get(word.lower())
-    if listed:
+    if listed or word.lower() in words["unclear number"]:
         return listed
     if word.endswith(tuple(words["endings"])):
         return word, 0
-    if word.islower() and word.endswith("s") and not word.endswith(("ss", "us", "is", "ics")):
-        return "", 1
-    name = word[0].isupper() and len(word) > 2 and not word.endswith("s")
-    return (word, 0) if name and word not in words["not names"] else None
+    if word.islower():
+        regular = word.endswith("s") and not word.endswith(("ss", "us", "is", "ics"))
+        return ("", 1) if regular else None
+    no_name = word.endswith(tuple(words["endings of other capitalised words"]))
+    return None if len(word) < 3 or no_name or word in words["not names"] else (word, 0)
 
 
 @cache
@@ -104,7 +105,7 @@ def _pattern() -> re.Pattern[str]:
     closed = f"{determiner}|{preposition}|{one_of('openers', 'outside noun phrases')}"
     noun = rf"(?!(?i:{closed})\b)[A-Za-z]+"
     word = rf"{noun}(?:-[a-z]+)*(?:[’']s)?"
-    determiner = rf"(?:(?:all|both)\ )?(?:{determiner})"
+    determiner = rf"(?:(?:all|both)\ )?(?:{determiner})(?:\ (?:{one_of('plural determiners')}))?"
     return re.compile(rf"""
         (?: ^ | [.,;:!?—–] | -- | \b(?i:{openers})\b )      # here a clause may begin:
         ["”’)]?\ ?["“‘(']? (?: (?i:{openers}|and|for)\  )?  # and
@@ -138,7 +139,11 @@ def _judged(match: re.Match[str]) -> Found | None:
     (subject, zc), (attractor, ze) = of_subject, of_object
     modifiers = (match["m1"] + match["m2"]).split()
     other, number = _verbs()[match["verb"]]
-    doubtful = (noun in _words()["not subjects"],
+    words = _words()
+    before = match.string[match.start():match.start("subject")].lower().split()[-1:]
+    object_clause = not match["d1"] and set(before) & set(words["words before a clause"])
+    doubtful = (noun in words["not subjects"], match["object"] in words["not objects"],
+                object_clause,                                  # find men in boats
                 any(_nouns().get(word, ("", 0))[1] for word in modifiers),
                 not _fits(match["d1"], zc, bare=zc == 1),
                 not _fits(match["d2"], ze, bare=match["preposition"] != "to"))
@@ -152,8 +157,17 @@ def _fits(determiner: str | None, number: int, bare: bool) -> bool:
     """Whether a noun of that number may follow the determiner, or stand without one (`bare`)."""
     if not determiner:
         return bare
-    kind = "singular" if number else "plural"
-    return determiner.lower().split()[0] not in _words()[f"{kind} determiners"]
+    wrong = _words()["singular determiners" if number else "plural determiners"]
+    return not set(determiner.lower().split()) & set(wrong)
+
+
+@cache
+def _candidate() -> re.Pattern[str]:
+    """A preposition, up to seven words, a verb: every match holds them, and they are found
+    sooner."""
+    words = _words()
+    return re.compile(rf"\b(?:{'|'.join(words['prepositions'])})(?: [A-Za-z’'-]+){{1,7}} "
+                      rf"(?:{'|'.join(_verbs())})(?![\w’'-])")
 
 
 _ABBREVIATION = r"(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)(?<!\b[A-Z])"
@@ -163,20 +177,19 @@ _SENTENCE_END = re.compile(rf"(?:(?<=[!?])|{_ABBREVIATION}(?<=\.))[\"'”’)]*\
 def mine(paragraphs: Iterable[tuple[str, str]]) -> tuple[list[dict], int]:
     """Rows of `COLUMNS` from paragraphs, each after its work; how many candidates did not agree.
 
-    Each text occurs once, and a sentence gives one row at most. Of a sentence of more than
+    Each text occurs once; a sentence with two such verbs gives two rows. Of a sentence of more than
     `LONGEST` words the row holds the clause, from its subject to the next semicolon, colon, dash or
     full stop; if that is too long as well, there is no row."""
     rows: dict[str, dict] = {}
     dropped = 0
     for work, paragraph in paragraphs:
         for sentence in _SENTENCE_END.split(paragraph.replace("_", "")):
-            for found in find(sentence):
+            for found in find(sentence) if _candidate().search(sentence) else ():
                 text = _masked(sentence, found)
                 if not found.agrees:
                     dropped += 1
                 elif len(text.split()) <= LONGEST:
                     rows.setdefault(text, found._asdict() | {"text": text, "work": work})
-                    break
     return [{name: row[name] for name in COLUMNS} for row in rows.values()], dropped
 
 

@@ -10,6 +10,7 @@ import pytest
 from probebook.base import UserError
 from probebook.corpora import agreement, english
 from probebook.corpora.agreement import prose
+from probebook.experiments.causal_probing import verb_choice
 
 real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ,
                           reason="needs real data: set PROBEBOOK_DATA")
@@ -213,3 +214,15 @@ def test_natural_is_the_prose_and_the_sentences_of_others(table):
     assert natural.text.is_unique
     correlation = np.corrcoef(*natural.loc[natural.ze >= 0, ["zc", "ze"]].to_numpy().T)[0, 1]
     assert abs(correlation) < .5
+
+
+# models
+
+def test_verb_choice_counts_the_sentences_with_the_right_form_ahead(table):
+    rows = pd.concat([table[(table.zc == zc) & (table.ze == ze) & (table.verb.isin(["was", "were"]))]
+                      .head(20) for zc, ze in CELLS])
+    swapped = rows.rename(columns={"verb": "other_verb", "other_verb": "verb"})
+    right, wrong = (verb_choice(part, "pocket-english") for part in (rows, swapped))
+    assert right.n.tolist() == [20] * 4
+    np.testing.assert_allclose(right.share + wrong.share, 1)
+    assert ((right.low <= right.share) & (right.share <= right.high)).all()

@@ -35,7 +35,7 @@ class Setting:
     - `h` [n, d] float32: states of `lm` at `layer`
     - `zc`, `ze` [n]: number of the subject and of the attractor (0 singular, 1 plural; ze −1: none)
     - `parts`: name → rows; oracle, oracle_valid, intervention, intervention_valid, test. No noun
-      (in natural text: no sentence) is in two parts."""
+      (in natural text: no sentence, or work) is in two parts."""
 
     lm: Model
     layer: int

@@ -214,13 +214,17 @@ def test_natural_is_the_prose_and_the_sentences_of_others(table):
     assert natural.text.is_unique
     correlation = np.corrcoef(*natural.loc[natural.ze >= 0, ["zc", "ze"]].to_numpy().T)[0, 1]
     assert abs(correlation) < .5
+    parts = agreement.split(natural)
+    assert sorted(np.concatenate(list(parts.values()))) == list(range(len(natural)))
+    works = [set(natural.work.iloc[parts[name]]) - {""} for name in agreement.GROUPS]
+    assert not works[0] & works[1] | works[0] & works[2] | works[1] & works[2]
 
 
 # models
 
 def test_verb_choice_counts_the_sentences_with_the_right_form_ahead(table):
-    rows = pd.concat([table[(table.zc == zc) & (table.ze == ze) & (table.verb.isin(["was", "were"]))]
-                      .head(20) for zc, ze in CELLS])
+    past = table[table.verb.isin(["was", "were"])]
+    rows = pd.concat([past[(past.zc == zc) & (past.ze == ze)].head(20) for zc, ze in CELLS])
     swapped = rows.rename(columns={"verb": "other_verb", "other_verb": "verb"})
     right, wrong = (verb_choice(part, "pocket-english") for part in (rows, swapped))
     assert right.n.tolist() == [20] * 4

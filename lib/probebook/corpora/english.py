@@ -35,7 +35,7 @@ def works() -> pd.DataFrame:
     may be filed under one of its authors), `year` ("" if the file's name does not say it), `source`
     (eltec-eng, whose names give surname and year alone, or gutenberg), `shard`, `characters` (of
     its paragraphs and the line ends between them)."""
-    with open(fetch("english_works.tsv"), encoding="utf-8", newline="") as f:
+    with open(fetch("english/works.tsv"), encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
     rows.sort(key=lambda row: int(row["shard"]))
     return pd.DataFrame([_work(i, row) for i, row in enumerate(rows)])
@@ -67,5 +67,5 @@ def paragraphs_of_works() -> Iterator[tuple[str, str]]:
                 length += len(paragraph) + 1
                 yield work, paragraph
             if length != characters:
-                raise UserError(f"work {work} of english_works.tsv ends within a paragraph of "
+                raise UserError(f"work {work} of english/works.tsv ends within a paragraph of "
                                 f"shard {shard}: list and text belong to different versions")

@@ -165,7 +165,7 @@ def _phrase(rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun,
 
 def _table(rows: Iterable[dict]) -> pd.DataFrame:
     """The columns of every table, in order; missing ones are ""."""
-    table = pd.DataFrame(list(rows)).reindex(columns=COLUMNS, fill_value="")
+    table = pd.DataFrame(list(rows)).fillna("").reindex(columns=COLUMNS, fill_value="")
     return table.astype({"zc": "int64", "ze": "int64"})
 
 

@@ -35,7 +35,8 @@ def table():
 
 # the words
 
-@pytest.mark.parametrize("path", sorted((DATA / "corpora").iterdir()), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((DATA / "corpora").glob("*.yaml")),
+                         ids=lambda path: path.stem)
 def test_word_files_say_what_they_are(path):
     text = path.read_text(encoding="utf-8")
     head = text.partition("\n\n")[0]
@@ -382,7 +383,7 @@ class _NoVerbs:
 
 @pytest.mark.parametrize("call, says", [
     (lambda: agreement.load("wikipedia"),
-     "one of generated, linzen, lgd_masked, natural, syneval, lgd"),
+     "one of generated, linzen, lgd_masked, natural, syneval, lgd, prose, wikitext"),
     (lambda: agreement.load("linzen", n=0), "at least 1"),
     (lambda: agreement.load("syneval"), "syneval_prepositional.tsv is not at hand"),
     (lambda: agreement.load("generated", n=50, tokenizer=_NoVerbs()),

@@ -20,7 +20,7 @@ from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
 from probebook.measures.intervals import bootstrap, rate
 from probebook.measures.reliability import completeness, reliability, selectivity
-from probebook.models import Model, embed, embed_layers, load
+from probebook.models import Model, embed, embed_layers, load, word_logits
 from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.probes import LinearProbe, MLPProbe
 
@@ -35,7 +35,7 @@ class Setting:
     - `h` [n, d] float32: states of `lm` at `layer`
     - `zc`, `ze` [n]: number of the subject and of the attractor (0 singular, 1 plural; ze −1: none)
     - `parts`: name → rows; oracle, oracle_valid, intervention, intervention_valid, test. No noun
-      (in natural text: no sentence) is in two parts."""
+      (in natural text: no sentence, or work) is in two parts."""
 
     lm: Model
     layer: int
@@ -128,6 +128,20 @@ def linear(s: Setting, z: Tensor, rows: Tensor, valid: Tensor,
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     fitted = [LinearProbe(C).fit(s.h[rows], z[rows]) for C in penalties]
     return max(fitted, key=lambda probe: accuracy(probe, s.h[valid], z[valid]))
+
+
+def verb_choice(table: pd.DataFrame, lm: str | Model) -> pd.DataFrame:
+    """How often a model gives the right form of the verb a larger probability at [MASK] than the
+    other form.
+
+    One row per cell. Columns zc, ze, and of `measures.intervals.rate`: share, low, high (95 %) and
+    n; sentences of one work count as a group. UserError: a form that is not a single token of the
+    model's."""
+    right, wrong = word_logits(table.text, lm, table[["verb", "other_verb"]].values.tolist()).T
+    found = table.assign(right=(right > wrong).numpy())
+    groups = found["work"].where(found["work"] != "", found["text"])
+    return pd.DataFrame([{"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
+                         for (zc, ze), cell in found.groupby(["zc", "ze"])])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ Every table has these columns; what is not known is "" or −1.
 - `subject_flipped`, `attractor_flipped`: the sentence with only that noun's number changed
 - `animacy`: "animate" or "inanimate" subject
 - `group`: the part of the split that a generated sentence belongs to
+- `work`: the work or article that a mined sentence comes from (`prose.works`)
 
     table = agreement.generate(2_000)
     parts = agreement.split(table)           # oracle, intervention, test: disjoint by noun
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 COLUMNS = ["text", "zc", "ze", "verb", "other_verb", "subject", "attractor", "subject_flipped",
-           "attractor_flipped", "animacy", "group"]
+           "attractor_flipped", "animacy", "group", "work"]
 GROUPS = ["oracle", "intervention", "test"]
 SHARES = [.4, .4, .2]
 VALID = .05                                     # share of the first two groups
@@ -165,7 +166,7 @@ def _phrase(rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun,
 
 def _table(rows: Iterable[dict]) -> pd.DataFrame:
     """The columns of every table, in order; missing ones are ""."""
-    table = pd.DataFrame(list(rows)).reindex(columns=COLUMNS, fill_value="")
+    table = pd.DataFrame(list(rows)).fillna("").reindex(columns=COLUMNS, fill_value="")
     return table.astype({"zc": "int64", "ze": "int64"})
 
 
@@ -174,9 +175,9 @@ def load(name: str, n: int | None = None, seed: int = 0,
          attractors: float | None = None) -> pd.DataFrame:
     """Sentences of one collection, in the file's order. UserError if no row is left.
 
-    - `name`: "linzen", "lgd_masked", both of these ("natural"), "lgd", "syneval" (crossed
-      templates), or "generated": `generate(n, seed, nouns="test")`, whose nouns `pocket-agreement`
-      never saw
+    - `name`: "prose" (mined by `prose.find`, ships with the project), "linzen", "lgd_masked", these
+      three ("natural"), "wikitext" (mined from WikiText-2), "lgd", "syneval" (crossed templates),
+      or "generated": `generate(n, seed, nouns="test")`, whose nouns `pocket-agreement` never saw
     - `n`: at most so many rows, drawn by `seed`
     - `tokenizer`: keep the rows whose two verb forms are different single tokens of its vocabulary
       (four Linzen lines give one form twice)
@@ -184,8 +185,9 @@ def load(name: str, n: int | None = None, seed: int = 0,
       five of the subject's number; by default the paper's table, in which 16 % have one and four
       in five are singular, so that a probe of their number can hardly beat the majority
 
-    In natural text `ze` follows `files.object_number` ("lgd": the file's part-of-speech tags) and
-    the nouns are not known. In the templates everything is known.
+    Mined sentences all have an attractor, and their nouns are known, but for a few plurals. In
+    other natural text `ze` follows `files.object_number` ("lgd": the file's part-of-speech tags)
+    and the nouns are not known. In the templates everything is known.
     """
     names = ["generated", *ROWS]
     if name not in names:
@@ -253,17 +255,21 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
     "_valid" parts.
 
     The parts share no sentence, and where nouns are known no subject or attractor. Generated tables
-    come with their groups and lose no row. In a table of templates `seed` assigns the nouns to
-    groups, and a row whose subject and attractor fall into different groups is dropped: about a
-    third of the crossed templates remains. UserError for an empty table.
+    come with their groups and lose no row. Mined sentences are split by work and lose no row; the
+    parts share nouns. In a table of templates `seed` assigns the nouns to groups, and a row whose
+    subject and attractor fall into different groups is dropped: about a third of the crossed
+    templates remains. UserError for an empty table.
     """
     text, subject, attractor, part = (
         np.asarray(table[name], dtype=object) for name in ("text", "subject", "attractor", "group"))
     rng = np.random.default_rng(seed)
     if len(text) == 0:
         raise UserError("an empty table cannot be split: give it at least one sentence")
+    work = np.asarray(table["work"] if "work" in table else [""] * len(text), dtype=object)
     if not part.all():
-        if subject.all():
+        if work.any():
+            part = _work_groups(np.where(work == "", text, work), rng)
+        elif subject.all():
             group = _noun_groups(subject, attractor, rng)
             part = np.array([group[s] if a == "" or group[a] == group[s] else ""
                              for s, a in zip(subject, attractor)])
@@ -279,6 +285,18 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
         held = np.array([t in valid for t in text[parts[name]]], dtype=bool)
         parts |= {name: parts[name][~held], f"{name}_valid": parts[name][held]}
     return parts
+
+
+def _work_groups(work: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Each row's group: works, from the longest to the shortest, go where most rows are missing."""
+    rows = Counter(work)
+    room = np.array(SHARES) * len(work)
+    group = {}
+    for name in sorted(rng.permutation(sorted(rows)), key=lambda name: -rows[name]):
+        g = int(np.argmax(room))
+        room[g] -= rows[name]
+        group[name] = GROUPS[g]
+    return np.array([group[name] for name in work], dtype=object)
 
 
 def _noun_groups(subject: np.ndarray, attractor: np.ndarray,

@@ -6,6 +6,7 @@ from functools import cache
 
 import pandas as pd
 
+from probebook.corpora.agreement import prose
 from probebook.corpora.agreement.lexicon import plural
 from probebook.corpora.fetch import fetch
 from probebook.corpora.words import word_table
@@ -32,9 +33,10 @@ def _lgd_masked() -> list[dict]:
             for row, words in split_up]
 
 
-def _both() -> list[dict]:
-    """The sentences of both collections, which overlap; each text once."""
-    return list({row["text"]: row for row in _linzen() + _lgd_masked()}.values())
+def _natural_text() -> list[dict]:
+    """The mined sentences and those of both collections, which overlap; each text once."""
+    rows = _linzen() + _lgd_masked() + prose.mined()
+    return list({row["text"]: row for row in rows}.values())
 
 
 def _masked(words: list[str], index: int) -> list[str]:
@@ -158,5 +160,5 @@ def _nominal(word: str) -> bool:
     return len(word) > 1 and letters and not word.endswith("ly") and not closed
 
 
-ROWS = {"linzen": _linzen, "lgd_masked": _lgd_masked, "natural": _both, "syneval": _syneval,
-        "lgd": _lgd}
+ROWS = {"linzen": _linzen, "lgd_masked": _lgd_masked, "natural": _natural_text,
+        "syneval": _syneval, "lgd": _lgd, "prose": prose.mined, "wikitext": prose.wikitext}

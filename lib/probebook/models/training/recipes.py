@@ -167,7 +167,7 @@ def _prose(recipe: Recipe) -> tuple[BertTokenizerFast, tuple, tuple]:
         paragraphs = list(english.paragraphs())
         tokenizer = text.train_vocabulary(paragraphs, recipe.vocab)
         tokenizer.save_pretrained(folder)
-        held_out = len(paragraphs) // 200
+        held_out = len(paragraphs) // english.HELD_OUT
         for part, texts in (("train", paragraphs[:-held_out]), ("valid", paragraphs[-held_out:])):
             ids, starts = text.encode(text.sentences(texts), tokenizer)
             with written_whole(folder / f"{part}.safetensors") as path:

@@ -18,14 +18,18 @@ from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
 
 
+Kind = Literal["printed or released numbers", "real text", "generated text"]
+Outcome = Literal["reproduced", "partly", "not"]
+
+
 class Finding(BaseModel):
     """Texts about a page, with places for numbers.
 
     `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers,
-    of stored runs: run, table, row, metric."""
+    of stored runs: run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
-    stored: dict[str, tuple[str, str, str, str]] = {}
+    stored: dict[str, tuple[str, str, str | tuple[str, ...], str]] = {}
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
@@ -48,11 +52,30 @@ class Discrepancy(Finding):
     section: str
 
 
-class Claim(Finding):
-    """A claim of a paper, and whether a page reproduced it."""
-    claim: str
-    verdict: Literal["reproduced", "partly", "not"]
+class Evidence(Finding):
+    """What was found of a claim on one kind of evidence, and the runs in which the claim holds,
+    fails or stays open.
+
+    A run is a stored run of the page, "printed", "released", or "this book": the page's own run."""
+    kind: Kind
     evidence: str
+    holds: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+class Claim(Evidence):
+    """A claim of a paper, whether it was reproduced, and on what evidence.
+
+    Its own evidence is the nearest to the paper; `further` has what lies further off."""
+    claim: str
+    verdict: Outcome
+    further: list[Evidence] = []
+
+    @property
+    def lines(self) -> list[Evidence]:
+        """All of its evidence, nearest first."""
+        return [self, *self.further]
 
 
 class Verdict(BaseModel):
@@ -63,7 +86,7 @@ class Verdict(BaseModel):
     title: str
     cite: str
     question: str
-    verdict: Literal["reproduced", "partly", "not"]
+    verdict: Outcome
     sentence: str
     claims: list[Claim]
 
@@ -90,13 +113,46 @@ def verdicts() -> list[Verdict]:
 
 
 def claims(paper: int) -> str:
-    """The claims of a paper as an HTML table: claim, verdict, evidence with its numbers, page."""
+    """The verdict on a paper as HTML: its sentence, and a table of its claims.
+
+    A row for each kind of evidence, nearest first: claim, verdict, kind, evidence with its numbers,
+    runs, page."""
     [verdict] = [verdict for verdict in verdicts() if verdict.paper == paper]
     rows = []
     for claim in verdict.claims:
-        texts = map(html.escape, (claim.claim, claim.verdict, claim.filled(claim.evidence)))
-        rows.append([*texts, page_link(claim.page, Page(claim.page).title)])
-    return html_table(("claim", "here", "evidence", "page"), rows)
+        for line in claim.lines:
+            first = line is claim
+            texts = (claim.claim if first else "", claim.verdict if first else "", line.kind,
+                     line.filled(line.evidence))
+            runs = "; ".join(f"{said} in {', '.join(names)}" for said, names in where(line))
+            rows.append([*map(html.escape, texts), html.escape(runs),
+                         page_link(line.page, Page(line.page).title)])
+    head = ("claim", "here", "kind of evidence", "evidence", "runs", "page")
+    return f"<p>{html.escape(verdict.sentence)}</p>{html_table(head, rows)}"
+
+
+def where(line: Evidence) -> list[tuple[str, tuple[str, ...]]]:
+    """In which runs the claim holds, fails and is open, as far as there are any."""
+    runs = {"holds": line.holds, "fails": line.fails, "open": line.open}
+    return [(said, names) for said, names in runs.items() if names]
+
+
+def readme_tables() -> str:
+    """The README's tables in Markdown: a row for each paper, and one for each claim.
+
+    The second has the evidence nearest to the paper first, and the runs behind it."""
+    papers = ["| paper | here | nearest evidence | in a sentence |", "|---|---|---|---|"]
+    rows = ["| claim | here | evidence, nearest first |", "|---|---|---|"]
+    for paper in verdicts():
+        kinds = ", ".join(dict.fromkeys(claim.kind for claim in paper.claims))
+        papers.append(f"| {paper.paper} · {paper.title} | {paper.verdict} | {kinds} "
+                      f"| {paper.sentence} |")
+        for claim in paper.claims:
+            lines = "; ".join(f"**{line.kind}**: " + ", ".join(
+                f"{said} in {', '.join(names)}" for said, names in where(line))
+                for line in claim.lines)
+            rows.append(f"| {paper.paper} · {claim.claim} | {claim.verdict} | {lines} |")
+    return "\n".join([*papers, "", *rows])
 
 
 def discrepancy_table(paper: int) -> str:
@@ -144,7 +200,8 @@ def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
-def _stored(page: str, run: str, table: str, row: str, metric: str) -> float:
+def _stored(page: str, run: str, table: str, row: str | tuple[str, ...],
+            metric: str) -> float:
     found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
         raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "

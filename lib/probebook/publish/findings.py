@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.runs.archive import archived
+from probebook.runs.archive import archived, manifests
 from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
 
 
 Kind = Literal["printed or released numbers", "real text", "generated text"]
 Outcome = Literal["reproduced", "partly", "not"]
+WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
 
 
 class Finding(BaseModel):
@@ -29,7 +31,7 @@ class Finding(BaseModel):
     of stored runs: run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
-    stored: dict[str, tuple[str, str, str | tuple[str, ...], str]] = {}
+    stored: dict[str, tuple[str, str, str | tuple[str | int, ...], str]] = {}
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
@@ -56,12 +58,34 @@ class Evidence(Finding):
     """What was found of a claim on one kind of evidence, and the runs in which the claim holds,
     fails or stays open.
 
-    A run is a stored run of the page, "printed", "released", or "this book": the page's own run."""
+    A run is a stored run of the page or one of WORDS; brackets behind it say which part of it."""
     kind: Kind
     evidence: str
     holds: tuple[str, ...] = ()
     fails: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
+
+
+    @property
+    def runs(self) -> dict[str, tuple[str, ...]]:
+        """The runs by what the claim does in them: holds, fails, open; as far as there are any."""
+        found = {"holds": self.holds, "fails": self.fails, "open": self.open}
+        return {said: names for said, names in found.items() if names}
+
+    @property
+    def said(self) -> str:
+        """The kind of evidence, of real text with the models, and the runs, in a line."""
+        runs = "; ".join(f"{said} in {', '.join(names)}" for said, names in self.runs.items())
+        return f"{self.kind}{self._models()}: {runs}"
+
+    def _models(self) -> str:
+        about = manifests()
+        names = [name.split(" (")[0] for names in self.runs.values() for name in names]
+        found = [about[f"{self.page}/{name}"]["parameters"] for name in names
+                 if f"{self.page}/{name}" in about]
+        models = [value for parameters in found for key in ("model", "encoder", "encoders")
+                  if key in parameters for value in np.atleast_1d(parameters[key])[:1]]
+        return f" ({', '.join(dict.fromkeys(models))})" if self.kind == "real text" else ""
 
 
 class Claim(Evidence):
@@ -115,43 +139,27 @@ def verdicts() -> list[Verdict]:
 def claims(paper: int) -> str:
     """The verdict on a paper as HTML: its sentence, and a table of its claims.
 
-    A row for each kind of evidence, nearest first: claim, verdict, kind, evidence with its numbers,
-    runs, page."""
+    The evidence of a claim stands nearest first, a row each: kind and runs, numbers, page."""
     [verdict] = [verdict for verdict in verdicts() if verdict.paper == paper]
     rows = []
     for claim in verdict.claims:
         for line in claim.lines:
-            first = line is claim
-            texts = (claim.claim if first else "", claim.verdict if first else "", line.kind,
-                     line.filled(line.evidence))
-            runs = "; ".join(f"{said} in {', '.join(names)}" for said, names in where(line))
-            rows.append([*map(html.escape, texts), html.escape(runs),
-                         page_link(line.page, Page(line.page).title)])
-    head = ("claim", "here", "kind of evidence", "evidence", "runs", "page")
+            first = (claim.claim, claim.verdict) if line is claim else ("", "")
+            texts = map(html.escape, (*first, line.said, line.filled(line.evidence)))
+            rows.append([*texts, page_link(line.page, Page(line.page).title)])
+    head = ("claim", "here", "kind of evidence, and runs", "evidence", "page")
     return f"<p>{html.escape(verdict.sentence)}</p>{html_table(head, rows)}"
 
 
-def where(line: Evidence) -> list[tuple[str, tuple[str, ...]]]:
-    """In which runs the claim holds, fails and is open, as far as there are any."""
-    runs = {"holds": line.holds, "fails": line.fails, "open": line.open}
-    return [(said, names) for said, names in runs.items() if names]
-
-
 def readme_tables() -> str:
-    """The README's tables in Markdown: a row for each paper, and one for each claim.
-
-    The second has the evidence nearest to the paper first, and the runs behind it."""
-    papers = ["| paper | here | nearest evidence | in a sentence |", "|---|---|---|---|"]
-    rows = ["| claim | here | evidence, nearest first |", "|---|---|---|"]
+    """The README's two tables in Markdown: the papers, and their claims with kinds and runs."""
+    papers = ["| paper | here | in a sentence |", "|---|---|---|"]
+    rows = ["| claim | here | kind of evidence, and runs; nearest to the paper first |",
+            "|---|---|---|"]
     for paper in verdicts():
-        kinds = ", ".join(dict.fromkeys(claim.kind for claim in paper.claims))
-        papers.append(f"| {paper.paper} · {paper.title} | {paper.verdict} | {kinds} "
-                      f"| {paper.sentence} |")
-        for claim in paper.claims:
-            lines = "; ".join(f"**{line.kind}**: " + ", ".join(
-                f"{said} in {', '.join(names)}" for said, names in where(line))
-                for line in claim.lines)
-            rows.append(f"| {paper.paper} · {claim.claim} | {claim.verdict} | {lines} |")
+        papers.append(f"| {paper.paper} · {paper.title} | {paper.verdict} | {paper.sentence} |")
+        rows += [f"| {paper.paper} · {claim.claim} | {claim.verdict} "
+                 f"| {' · '.join(line.said for line in claim.lines)} |" for claim in paper.claims]
     return "\n".join([*papers, "", *rows])
 
 
@@ -200,7 +208,7 @@ def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
-def _stored(page: str, run: str, table: str, row: str | tuple[str, ...],
+def _stored(page: str, run: str, table: str, row: str | tuple[str | int, ...],
             metric: str) -> float:
     found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:

@@ -18,7 +18,6 @@ from probebook.runs.archive import archived, manifests
 from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
 
-
 Kind = Literal["printed or released numbers", "real text", "generated text"]
 Outcome = Literal["reproduced", "partly", "not"]
 WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored

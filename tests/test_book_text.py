@@ -3,19 +3,27 @@ README's table."""
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 from pydoc import locate
+from typing import get_args
 from urllib.parse import unquote, urldefrag, urlparse
 
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
+from pydantic import ValidationError
+from scipy.stats import spearmanr
 from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
-from probebook.publish.findings import verdicts
+from probebook.corpora.published import published
+from probebook.publish import findings
+from probebook.publish.findings import claims, readme_tables, verdicts
+from probebook.runs.archive import archived, manifests
 from probebook.runs.pages import _imports, _python, pages
 
 
@@ -135,8 +143,83 @@ def test_spelling():
     assert done.returncode == 0, done.stdout
 
 
+LINES = [pytest.param(line, id=f"{paper.paper} {claim.claim} {line.kind}")
+         for paper in verdicts() for claim in paper.claims for line in claim.lines]
+
+
 def test_readme_has_the_verdicts():
-    """The table "paper → verdict" is that of book/verdicts.yaml."""
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    for paper in verdicts():
-        assert f"| {paper.paper} · {paper.title} | {paper.verdict} | {paper.sentence} |" in readme
+    """Its tables of papers and of claims are those of book/verdicts.yaml."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for table in readme_tables().split("\n\n"):
+        assert table in readme, f"README.md lacks this table:\n{table}"
+
+
+@pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.paper)
+def test_the_opener_has_the_verdict(paper, monkeypatch):
+    """It asks the question, and shows the sentence and every claim."""
+    monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
+    opener = (ROOT / "book" / f"paper_{paper.paper}.md").read_text(encoding="utf-8")
+    shown = BeautifulSoup(claims(paper.paper), "html.parser").get_text(" ")
+    assert f"\n{paper.question}\n" in opener
+    assert f"HTML(claims({paper.paper}))" in opener
+    assert [text for text in (paper.sentence, *(claim.claim for claim in paper.claims))
+            if text not in shown] == []
+
+
+@pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.paper)
+def test_evidence_is_nearest_first(paper):
+    """Printed or released numbers before real text before generated text."""
+    for claim in paper.claims:
+        kinds = [get_args(findings.Kind).index(line.kind) for line in claim.lines]
+        assert kinds == sorted(kinds), claim.claim
+
+
+def test_only_three_kinds_of_evidence():
+    entry = verdicts()[0].claims[0].model_dump()
+    with pytest.raises(ValidationError, match="kind"):
+        findings.Claim(**entry | {"kind": "pocket runs"})
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_evidence_names_its_runs(line):
+    """Each is a stored run of the page or one of three words; real text is of stored runs."""
+    runs = [name.split(" (")[0] for names in line.runs.values() for name in names]
+    stored = {name.removeprefix(f"{line.page}/") for name in manifests()
+              if name.startswith(f"{line.page}/")}
+    assert runs
+    assert set(runs) - stored <= set(findings.WORDS)
+    assert line.kind != "real text" or set(runs) <= stored
+    assert line.kind != "generated text" or set(runs) == {"this book's run"}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_no_number_of_the_evidence_is_typed(line):
+    """All stand in braces and come from a run; those of stored runs are there."""
+    typed = re.sub(r"\{[^}]*\}", "", line.evidence)
+    assert re.findall(r"(?<![A-Za-z])\d", typed) == []
+    for place in line.stored.values():
+        assert np.isfinite(findings._stored(line.page, *place))
+
+
+def test_rows_of_paper_4_that_are_shown():
+    """The sentence's numbers: rows regenerated in the stored run, rows in print."""
+    page = "4_underspecification/05_audit"
+    found = archived(page, "regenerated")["real-released"]
+    printed = published("underspecification_table3").set_index(["texts", "model"])
+    beside = found.join(printed.loc["winogender", ["tpr", "tnr"]])
+    inside = [beside[rate].between(beside[f"{rate} least"] - .0006, beside[f"{rate} most"] + .0006)
+              for rate in ("tpr", "tnr")]
+    [sentence] = [paper.sentence for paper in verdicts() if paper.paper == 4]
+    assert f"the {len(printed)} rows" in sentence
+    assert f"table {(inside[0] & inside[1]).sum()} are shown" in sentence
+
+
+def test_the_order_of_paper_2_in_the_stored_runs():
+    """By cosine it is found again in MiniLM's run on CEBaB, not with a weak penalty."""
+    found = archived("2_concept_effects/04_scoreboard", "agreement")
+    cosine = {run: table.BERT.xs("cosine", level="distance") for run, table in found.items()}
+    order = np.arange(8)
+    chance = [spearmanr(rng.permutation(8), order).statistic
+              for rng in map(np.random.default_rng, range(1000))]
+    line = np.percentile(chance, 95)
+    assert cosine["real-cebab-minilm"].min() > line > cosine["real-cebab-minilm-c1"]["5-way"]

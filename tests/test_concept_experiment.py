@@ -1,5 +1,7 @@
 """Chapter 2's experiment on a small world: effects pair by pair, the floor, the best constant,
 choices made on dev."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.experiments import concept_effects as experiment
 from probebook.measures.concept_effects import DISTANCES, cace, icace_error
+from probebook.models.classifier import labels
 from probebook.models.oracle import GlassOracle, Oracle
 
 
@@ -93,6 +96,18 @@ def test_strengths_are_chosen_on_dev(s, box):
             errors[v] = icace_error(true, explainer.effect(asked), "l2").mean().item()
         assert getattr(chosen[name], setting) == min(errors, key=errors.get)
         assert len(set(errors.values())) == 2
+
+
+def test_penalties_are_compared_without_a_pair_of_texts(s, box):
+    """By dev reviews' own labels: a hopeless penalty reads each aspect's most frequent label."""
+    fitted, read = experiment.inlp_by_penalty(replace(s, parts={}), box, [1e-9, 1.0])
+    assert {C: e.C for C, e in fitted.items()} == {1e-9: 1e-9, 1.0: 1.0}
+    dev, known = s.table[s.table.split == "dev"], labels(s.train)
+    frequent = [np.bincount(z[z >= 0]).argmax() for z in known.T]
+    z = labels(dev)
+    assert read[1e-9] == pytest.approx(
+        np.mean([(z[:, i] == most)[z[:, i] >= 0].mean() for i, most in enumerate(frequent)]))
+    assert read[1.0] > read[1e-9]
 
 
 def test_the_papers_explainers_come_in_the_order_of_table_10():

@@ -19,7 +19,7 @@ from probebook.corpora import cebab, reviews
 from probebook.explainers.base import Variant
 from probebook.measures.concept_effects import CHANGE, DISTANCES, icace_error
 from probebook.measures.intervals import bootstrap_mean
-from probebook.models.classifier import Classifier, FittedClassifier
+from probebook.models.classifier import Classifier, FittedClassifier, labels
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,28 @@ def direction_explainers(s: Setting, model: FittedClassifier,
     return {"LEACE": leace,
             "AlterRep": min(map(alter.at, alphas), key=on_dev),
             "PGD": min(map(pgd.at, radii), key=on_dev)}
+
+
+def inlp_by_penalty(s: Setting, model: FittedClassifier, penalties: Sequence[float],
+                    aspects: Iterable[str] | None = None, seed: int = 0
+                    ) -> tuple[dict[float, ex.INLPExplainer], dict[float, float]]:
+    """INLP as a fitted explainer for each inverse penalty C, and how well each reads the aspects.
+
+    The second are accuracies of INLP's first classifiers on the labelled aspects of the dev
+    reviews, means over the aspects. They see no pair of texts, so C can be chosen by them."""
+    dev = s.table[s.table.split == "dev"]
+    h, z = model.phi(list(dev.description)), labels(dev)
+
+    def accuracy(explainer: ex.INLPExplainer) -> float:
+        right = []
+        for edit, known in zip(explainer.edits.values(), z.T, strict=True):
+            guessed = edit.probe(h).argmax(1).numpy()
+            right.append((guessed == known)[known >= 0].mean())
+        return float(np.mean(right))
+
+    fitted = {C: ex.INLPExplainer(seed=seed, C=C).fit(s.train, model, aspects)
+              for C in penalties}
+    return fitted, {C: accuracy(explainer) for C, explainer in fitted.items()}
 
 
 def estimates(methods: Mapping[str, ex.Explainer], train: pd.DataFrame, model: Callable,

@@ -9,23 +9,28 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.runs.archive import archived
+from probebook.runs.archive import archived, manifests
 from probebook.runs.pages import Page, home
 from probebook.runs.store import book_run, hidden_outputs
+
+Kind = Literal["printed or released numbers", "real text", "generated text"]
+Outcome = Literal["reproduced", "partly", "not"]
+WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
 
 
 class Finding(BaseModel):
     """Texts about a page, with places for numbers.
 
     `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers,
-    of stored runs: run, table, row, metric."""
+    of stored runs: run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
-    stored: dict[str, tuple[str, str, str, str]] = {}
+    stored: dict[str, tuple[str, str, str | tuple[str | int, ...], str]] = {}
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
@@ -48,11 +53,52 @@ class Discrepancy(Finding):
     section: str
 
 
-class Claim(Finding):
-    """A claim of a paper, and whether a page reproduced it."""
-    claim: str
-    verdict: Literal["reproduced", "partly", "not"]
+class Evidence(Finding):
+    """What was found of a claim on one kind of evidence, and the runs in which the claim holds,
+    fails or stays open.
+
+    A run is a stored run of the page or one of WORDS; brackets behind it say which part of it."""
+    kind: Kind
     evidence: str
+    holds: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+    @property
+    def runs(self) -> dict[str, tuple[str, ...]]:
+        """The runs by what the claim does in them: holds, fails, open; as far as there are any."""
+        found = {"holds": self.holds, "fails": self.fails, "open": self.open}
+        return {said: names for said, names in found.items() if names}
+
+    @property
+    def said(self) -> str:
+        """The kind of evidence, of real text with the models, and the runs, in a line."""
+        runs = "; ".join(f"{said} in {', '.join(names)}" for said, names in self.runs.items())
+        return f"{self.kind}{self._models()}: {runs}"
+
+    def _models(self) -> str:
+        about = manifests()
+        names = [name.split(" (")[0] for names in self.runs.values() for name in names]
+        found = [about[f"{self.page}/{name}"]["parameters"] for name in names
+                 if f"{self.page}/{name}" in about]
+        models = [value for parameters in found for key in ("model", "encoder", "encoders")
+                  if key in parameters for value in np.atleast_1d(parameters[key])[:1]]
+        return f" ({', '.join(dict.fromkeys(models))})" if self.kind == "real text" else ""
+
+
+class Claim(Evidence):
+    """A claim of a paper, whether it was reproduced, and on what evidence.
+
+    Its own evidence is the nearest to the paper; `further` has what lies further off."""
+    claim: str
+    verdict: Outcome
+    further: list[Evidence] = []
+
+    @property
+    def lines(self) -> list[Evidence]:
+        """All of its evidence, nearest first."""
+        return [self, *self.further]
 
 
 class Verdict(BaseModel):
@@ -63,7 +109,7 @@ class Verdict(BaseModel):
     title: str
     cite: str
     question: str
-    verdict: Literal["reproduced", "partly", "not"]
+    verdict: Outcome
     sentence: str
     claims: list[Claim]
 
@@ -90,13 +136,30 @@ def verdicts() -> list[Verdict]:
 
 
 def claims(paper: int) -> str:
-    """The claims of a paper as an HTML table: claim, verdict, evidence with its numbers, page."""
+    """The verdict on a paper as HTML: its sentence, and a table of its claims.
+
+    The evidence of a claim stands nearest first, a row each: kind and runs, numbers, page."""
     [verdict] = [verdict for verdict in verdicts() if verdict.paper == paper]
     rows = []
     for claim in verdict.claims:
-        texts = map(html.escape, (claim.claim, claim.verdict, claim.filled(claim.evidence)))
-        rows.append([*texts, page_link(claim.page, Page(claim.page).title)])
-    return html_table(("claim", "here", "evidence", "page"), rows)
+        for line in claim.lines:
+            first = (claim.claim, claim.verdict) if line is claim else ("", "")
+            texts = map(html.escape, (*first, line.said, line.filled(line.evidence)))
+            rows.append([*texts, page_link(line.page, Page(line.page).title)])
+    head = ("claim", "here", "kind of evidence, and runs", "evidence", "page")
+    return f"<p>{html.escape(verdict.sentence)}</p>{html_table(head, rows)}"
+
+
+def readme_tables() -> str:
+    """The README's two tables in Markdown: the papers, and their claims with kinds and runs."""
+    papers = ["| paper | here | in a sentence |", "|---|---|---|"]
+    rows = ["| claim | here | kind of evidence, and runs; nearest to the paper first |",
+            "|---|---|---|"]
+    for paper in verdicts():
+        papers.append(f"| {paper.paper} · {paper.title} | {paper.verdict} | {paper.sentence} |")
+        rows += [f"| {paper.paper} · {claim.claim} | {claim.verdict} "
+                 f"| {' · '.join(line.said for line in claim.lines)} |" for claim in paper.claims]
+    return "\n".join([*papers, "", *rows])
 
 
 def discrepancy_table(paper: int) -> str:
@@ -144,7 +207,8 @@ def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
-def _stored(page: str, run: str, table: str, row: str, metric: str) -> float:
+def _stored(page: str, run: str, table: str, row: str | tuple[str | int, ...],
+            metric: str) -> float:
     found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
         raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "

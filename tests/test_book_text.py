@@ -23,7 +23,7 @@ from probebook.base import ROOT
 from probebook.corpora.published import published
 from probebook.publish import findings
 from probebook.publish.findings import claims, readme_tables, verdicts
-from probebook.runs.archive import archived, manifests
+from probebook.runs.archive import archived, manifests, sweep_table
 from probebook.runs.pages import _imports, _python, pages
 
 
@@ -182,10 +182,15 @@ def test_only_three_kinds_of_evidence():
 
 @pytest.mark.parametrize("line", LINES)
 def test_evidence_names_its_runs(line):
-    """Each is a stored run of the page or one of three words; real text is of stored runs."""
+    """Each is a stored run of the page, a model of a stored sweep of the page, or one of three
+    words; real text is of stored runs."""
     runs = [name.split(" (")[0] for names in line.runs.values() for name in names]
     stored = {name.removeprefix(f"{line.page}/") for name in manifests()
               if name.startswith(f"{line.page}/")}
+    if line.sweep:
+        sweep = sweep_table(line.sweep)
+        assert set(sweep.page) == {line.page}
+        stored |= set(sweep.model)
     assert runs
     assert set(runs) - stored <= set(findings.WORDS)
     assert line.kind != "real text" or set(runs) <= stored

@@ -57,13 +57,14 @@ class Evidence(Finding):
     """What was found of a claim on one kind of evidence, and the runs in which the claim holds,
     fails or stays open.
 
-    A run is a stored run of the page or one of WORDS; brackets behind it say which part of it."""
+    A run is a stored run of the page, one of WORDS, or, with `sweep`, a model of that stored sweep
+    of the page; brackets behind it say which part of it."""
     kind: Kind
     evidence: str
+    sweep: str = ""
     holds: tuple[str, ...] = ()
     fails: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
-
 
     @property
     def runs(self) -> dict[str, tuple[str, ...]]:
@@ -78,6 +79,8 @@ class Evidence(Finding):
         return f"{self.kind}{self._models()}: {runs}"
 
     def _models(self) -> str:
+        if self.sweep:
+            return f" (sweep {self.sweep})"
         about = manifests()
         names = [name.split(" (")[0] for names in self.runs.values() for name in names]
         found = [about[f"{self.page}/{name}"]["parameters"] for name in names

@@ -226,7 +226,7 @@ def test_verb_choice_counts_the_sentences_with_the_right_form_ahead(table):
     past = table[table.verb.isin(["was", "were"])]
     rows = pd.concat([past[(past.zc == zc) & (past.ze == ze)].head(20) for zc, ze in CELLS])
     swapped = rows.rename(columns={"verb": "other_verb", "other_verb": "verb"})
-    right, wrong = (verb_choice(part, "pocket-english") for part in (rows, swapped))
+    right, wrong = (verb_choice(part, "pocket-agreement") for part in (rows, swapped))
     assert right.n.tolist() == [20] * 4
     np.testing.assert_allclose(right.share + wrong.share, 1)
     assert ((right.low <= right.share) & (right.share <= right.high)).all()

@@ -60,6 +60,12 @@ def test_with_a_checkout_pages_and_models_are_found(elsewhere):
     assert done.stdout.startswith("causal "), done.stderr[-2000:]
 
 
+def test_the_agreement_prose_is_in_the_wheel(elsewhere):
+    code = "from probebook.corpora import agreement\nprint(len(agreement.load('prose')))"
+    done = elsewhere("-c", code)
+    assert int(done.stdout) >= 20_000, done.stderr[-2000:]
+
+
 def test_the_wheel_holds_the_small_data_and_no_more(elsewhere):
     code = ("from probebook.base import DATA\n"
             "print(sum(p.stat().st_size for p in DATA.rglob('*') if p.is_file()))\n"

@@ -10,8 +10,9 @@ BIN = .venv/bin
 book: .venv/installed
 	$(BIN)/probebook build
 
+# three workers for two cores: a third of the tests' time is waiting, for kernels, clocks and the browser
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadgroup
 
 verify: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m verify --durations=0

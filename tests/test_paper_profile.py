@@ -30,7 +30,7 @@ PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read
 REAL = os.environ.get("PROBEBOOK_DATA")
 # the others need no more
 SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]
-EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings", "1_causal_probing/07_layers",
+EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings",
             "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard"]
 NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
 pytestmark = pytest.mark.xdist_group("paper")            # run together, by one worker

@@ -55,7 +55,7 @@ def setting(tmp_path_factory):
 
 def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothing_else(setting):
     s = setting
-    judges = {"linear": cp.oracles(s, cp.linear, fewest=50)}
+    judges = {"linear": cp.oracles(s, cp.linear, fewest=0)}
     fit = s.parts["intervention"]
     alter = AlterRep(max_rank=2).fit(s.h[fit], s.zc[fit])
     edits = cp.flips("AlterRep", "α", {a: alter.at(alpha=a) for a in (0., 8.)}) + \

@@ -58,6 +58,11 @@ def test_an_oracle_of_too_few_sentences_scores_nothing():
     assert cp.oracles(s, **SMALL, fewest=20).usable("ze")
 
 
+def test_with_fewest_0_every_oracle_judges():
+    s = planted(reads=(3, 0))
+    assert cp.oracles(s, **SMALL, fewest=0).usable("ze")
+
+
 def test_an_oracle_that_reads_nothing_scores_nothing():
     s = planted(reads=(3, 0))
     judges = cp.oracles(s, **SMALL)
@@ -104,3 +109,10 @@ def test_a_strength_that_no_judge_scored_is_not_chosen():
 def test_one_number_alone_is_refused():
     with pytest.raises(UserError, match="cannot be told apart in the sentences of oracle"):
         cp.uncorrelated(planted(opposite=1), "ze", "oracle")
+
+
+def test_a_page_that_needs_judges_stops_in_one_line():
+    s = planted(reads=(3, 0))
+    cp.must_judge({"with both": cp.oracles(planted(), **SMALL)})
+    with pytest.raises(UserError, match="^no usable judge: number of the attractor: [^\\n]*$"):
+        cp.must_judge({"with one": cp.oracles(s, **SMALL)})

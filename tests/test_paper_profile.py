@@ -109,7 +109,8 @@ def _sizes(name: str, model: str) -> dict:
         return sizes | data | ({"models": [model]} if "models" in types else {"model": model})
     if paper["data"] == "syneval" and not REAL:
         return {}
-    return sizes | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
+    judges = {"fewest": 0} if "fewest" in types else {}       # a random model knows nothing
+    return sizes | judges | {"n": 200 if paper["data"] == "lgd" else 2000, "model": model}
 
 
 @pytest.mark.parametrize("name", [name if name in EACH_WAY

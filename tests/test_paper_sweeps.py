@@ -206,6 +206,7 @@ def test_a_model_of_unknown_size_has_no_estimate():
 
 SMALL = {
     "1_causal_probing": {"n": 200, "widths": [8, 16, 24, 32], "steps": 3, "queries": 5},
+    "1_causal_probing/06_reliability": {"fewest": 0},
     "2_concept_effects": {"data": "reviews", "n": 120, "epochs": 1, "batch": 16, "lr": 1e-3,
                           "unlearning": 1},
     "3_data_requirements": {"pilot": 16, "pilots": 2},

@@ -37,16 +37,18 @@ def side_by_side(published: pd.Series | pd.DataFrame,
 
 
 def judges(examined: pd.DataFrame) -> Styler:
-    """What every oracle knows (`causal_probing.examined`), in percent, and whether it can judge."""
+    """What every oracle knows (`causal_probing.examined`), in percent with the 95 % interval, and
+    whether it can judge."""
+    right = [f"{100 * row.accuracy:.0f} [{100 * row.low:.0f}, {100 * row.high:.0f}]"
+             for row in examined.itertuples()]
     shown = pd.DataFrame({
-        "oracle": examined.oracle, "reads": examined.property,
-        "training sentences": examined.trained, "test sentences": examined.tested,
-        "right, %": 100 * examined.accuracy, "from": 100 * examined.low,
-        "to": 100 * examined.high, "majority, %": 100 * examined.majority,
-        "best wrong rule, %": 100 * examined.wrong_rule,
-        "can judge": examined.reason.where(examined.reason != "", "yes")
-                             .mask(examined.reason != "", "no: " + examined.reason)})
-    return texts(shown).format("{:.0f}", subset=list(shown)[4:9])
+        "oracle": examined.oracle.replace("mlp", "perceptron"),
+        "reads": examined.property.str.removeprefix("number of the "),
+        "trained on": examined.trained, "right, %": right,
+        "majority, %": 100 * examined.majority, "wrong rule, %": 100 * examined.wrong_rule,
+        "can judge": examined.usable.map({1: "yes", 0: "no"})})
+    return shown.style.hide().format("{:.0f}", subset=["trained on", "majority, %",
+                                                       "wrong rule, %"])
 
 
 def texts(frame: pd.DataFrame) -> Styler:

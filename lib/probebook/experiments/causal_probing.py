@@ -197,10 +197,14 @@ def oracles(s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 
     """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
 
     `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its settings. An oracle with
-    fewer than `fewest` training sentences does not judge (`examine`)."""
-    probes = {name: train(s, getattr(s, name), uncorrelated(s, name, "oracle"),
-                          uncorrelated(s, name, "oracle_valid"), **settings)
-              for name in ("zc", "ze")}
+    fewer than `fewest` training sentences does not judge (`examine`); 0 lets every oracle judge,
+    chosen on all validation sentences, to try code on a few sentences or a model that knows
+    nothing."""
+    probes = {}
+    for name in ("zc", "ze"):
+        valid = uncorrelated(s, name, "oracle_valid") if fewest else s.parts["oracle_valid"]
+        rows = uncorrelated(s, name, "oracle")
+        probes[name] = train(s, getattr(s, name), rows, valid, **settings)
     return Judges(**probes, examined=examine(s, probes, fewest))
 
 
@@ -231,7 +235,7 @@ def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.Da
         reason = ""
         if trained < fewest:
             reason = f"{trained} training sentences, fewer than {fewest}"
-        elif found.low <= baseline:
+        elif fewest and found.low <= baseline:
             reason = (f"right in {found.share:.0%} of uncorrelated sentences (interval from "
                       f"{found.low:.0%}), and a rule without it in {baseline:.0%}")
         rows.append({"property": f"number of the {nouns[name]}", "trained": trained,

@@ -137,7 +137,7 @@ def test_spelling():
     """Common slips, in the prose, the pages and the code."""
     places = ["book", "notebooks", "lib/probebook", "tests", "benchmarks", "README.md",
               "CONTRIBUTING.md"]
-    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*"
+    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*,*_read.tsv"       # old prose is quoted
     command = [sys.executable, "-m", "codespell_lib", skip, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -73,7 +73,7 @@ def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_tra
     assert not any("embeddings" in key for key in upper_parameters(one, one.base))
     again = with_weights(cut(model, 1), trained_weights(one))
     found, kept = (embed(texts, m, at="mean", cache=False) for m in (again, one))
-    torch.testing.assert_close(found, kept, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(found, kept, rtol=1e-5, atol=1e-7)
     assert len({model.fingerprint, other.fingerprint, one.fingerprint}) == 3
 
 

@@ -3,7 +3,7 @@
 import torch
 import transformers as hf
 
-from probebook.models.training.text import train_vocabulary
+from probebook.models.training.text import SPECIAL
 
 LONGEST = 512
 SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
@@ -28,7 +28,10 @@ ENCODERS = {
 
 def save(folder, words) -> dict[str, str]:
     """A folder for each kind of encoder, whose vocabulary has the words (for BERT also letters)."""
-    made, pieces = {}, train_vocabulary([" ".join(words) + " . ?"] * 30, 120)
+    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789.,?'-"]       # training would not always give
+    entries = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *words]     # the same
+    vocabulary = {entry: i for i, entry in enumerate(dict.fromkeys(entries))}
+    made, pieces = {}, hf.BertTokenizerFast(vocab=vocabulary, do_lower_case=True)
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
     unigram = hf.XLNetTokenizerFast(vocab=[(w, 0. if w in special else -1.) for w in
                                            [*special, *(f"▁{w}" for w in [*words, ".", "?"])]])

@@ -5,8 +5,9 @@ pronouns, with equal steps and several seeds. Every 500 steps the slopes of the 
 times and places are measured. A killed run goes on from its checkpoints; finished trainings are
 rows of the table.
 
-    python benchmarks/selection.py data/models/selection.csv
-    python benchmarks/selection.py data/models/selection.csv --masked .4 --strengths .5 --task none
+    TABLE=data/records/benchmarks/selection.csv
+    .venv/bin/python benchmarks/selection.py $TABLE
+    .venv/bin/python benchmarks/selection.py $TABLE --masked .4 --strengths .5 --task none
 """
 from __future__ import annotations
 
@@ -16,30 +17,16 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 from transformers import PreTrainedModel
 
 from probebook.base import cache_dir
-from probebook.corpora import biographies, mgc
-from probebook.measures.specification import gender_mass
-from probebook.models import fill
 from probebook.models.loading import Model
 from probebook.models.training import pretrain, recipes
+from probebook.publish.card_measures import female_slopes
 
 KEYS = ["s", "task", "masked", "steps", "seed"]
-
-
-def slopes(model: Model) -> dict[str, float]:
-    """Slope over t of the share of "she" among "she" and "he", in texts of times and of places."""
-    found = {}
-    for kind in ("time", "place"):
-        table = mgc.texts(kind)
-        female, male, _ = gender_mass(fill(table.text, model)).T
-        share = pd.Series(female / (female + male)).groupby(biographies.ranks(table.w)).mean()
-        found[kind] = float(np.polyfit(share.index, share, 1)[0])
-    return found
 
 
 def trained(s: float, task: str, masked: float, steps: int, seed: int) -> pd.DataFrame:
@@ -53,7 +40,7 @@ def trained(s: float, task: str, masked: float, steps: int, seed: int) -> pd.Dat
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
 
     def measure(net: PreTrainedModel) -> dict[str, float]:
-        return slopes(Model(name, net, tokenizer, "masked"))
+        return female_slopes(Model(name, net, tokenizer, "masked"))
 
     records = pretrain.train(model, *prose, recipe, checkpoint, valid=valid,
                              cloze=pronouns if task == "pronouns" else None, measure=measure)

@@ -11,11 +11,9 @@ replaced; OMP_NUM_THREADS sets the threads.
 from __future__ import annotations
 
 import argparse
-import platform
 import time
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pandas as pd
 import torch
@@ -28,6 +26,7 @@ from probebook.models import Model, embed, load
 from probebook.models.loading import mixed_precision
 from probebook.probes import MLPProbe
 from probebook.runs.cost import GRADIENT
+from probebook.runs.page import processor
 
 TABLE = DATA / "throughput.csv"
 TOKENS, TEXTS, ROWS, WIDTH = 30, 32, 1024, 768
@@ -36,14 +35,8 @@ WORDS = "the old man near the houses knew that they were a child and went on".sp
 
 def machine() -> str:
     """The GPU, if there is one; the processor and the number of threads."""
-    cpu = platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        cpu = named[0] if named else cpu
-    threads = torch.get_num_threads()
-    cpu = f"{cpu}, {threads} thread{'s' * (threads > 1)}"
-    return f"{torch.cuda.get_device_name()}, {cpu}" if torch.cuda.is_available() else cpu
+    gpu = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else ""
+    return gpu + processor()
 
 
 def clock() -> float:
@@ -72,7 +65,7 @@ def network() -> Model:
     return Model("bert-base's size", net.to(device, dtype), tokenizer, "masked")
 
 
-def texts(model: Model) -> list[str]:
+def texts() -> list[str]:
     """Different texts of about TOKENS tokens."""
     return [" ".join(WORDS[(i * (k + 1) + k) % len(WORDS)] for k in range(TOKENS - 2))
             for i in range(TEXTS)]
@@ -81,7 +74,7 @@ def texts(model: Model) -> list[str]:
 def networks(seconds: float) -> dict[str, float]:
     """The speeds of `embed` and of training steps."""
     model = network()
-    asked = texts(model)
+    asked = texts()
     batch = model.tokenizer(asked, padding=True, return_tensors="pt").to(model.device)
     passed = sum(p.numel() for p in model.base.encoder.parameters())
     operations = 2 * passed * int(batch["attention_mask"].sum())

@@ -206,7 +206,8 @@ def test_split_without_groups_drops_what_straddles(table):
 
 def test_split_of_natural_text_is_disjoint_by_sentence():
     text = [f"sentence {i // 2} [MASK]" for i in range(400)]       # each twice
-    natural = pd.DataFrame({"text": text, "subject": "", "attractor": "", "group": ""})
+    natural = pd.DataFrame(
+        {"text": text, "subject": "", "attractor": "", "group": "", "work": ""})
     parts = {name: {text[i] for i in index} for name, index in agreement.split(natural).items()}
     assert sum(map(len, parts.values())) == 200 == len(set.union(*parts.values()))
     assert [len(parts[name]) for name in ("oracle", "oracle_valid", "test")] == [76, 4, 40]

@@ -24,7 +24,7 @@ def planted(n: int = 4000, opposite: float = .5, reads: tuple[float, float] = (3
     h[:, 0] += reads[0] * (2 * zc - 1)
     h[:, 1] += reads[1] * (2 * ze - 1)
     table = pd.DataFrame({"text": [f"sentence {i}" for i in range(n)], "subject": "",
-                          "attractor": "", "group": ""})
+                          "attractor": "", "group": "", "work": ""})
     parts = {name: torch.tensor(rows) for name, rows in agreement.split(table, seed).items()}
     return cp.Setting(None, -1, table, torch.tensor(h, dtype=torch.float32), torch.tensor(zc),
                       torch.tensor(ze), parts, seed)

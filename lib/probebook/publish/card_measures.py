@@ -10,6 +10,7 @@ import pandas as pd
 from probebook.base import DATA, UserError, read_yaml
 from probebook.corpora import agreement, biographies, mgc, stories
 from probebook.corpora.stories.versions import versions
+from probebook.experiments.causal_probing import verb_choice
 from probebook.measures.answers import exact_match
 from probebook.measures.specification import gender_mass
 from probebook.models import embed, load, word_logits
@@ -50,10 +51,9 @@ def prose(name: str, n: int = 3_000) -> dict[str, Any]:
 
 def _verb_choice(model: Model, table: pd.DataFrame) -> dict[str, float]:
     """The share of sentences in which the right verb form has the larger logit, by cell."""
-    good, bad = word_logits(table.text, model, table[["verb", "other_verb"]].values.tolist()).T
-    cell = table.zc.map(NUMBER) + "–" + table.ze.map(NUMBER)
-    right = pd.Series((good > bad).numpy(), cell.to_numpy())
-    return right.groupby(level=0).mean().round(3).to_dict()
+    found = verb_choice(table, model)
+    cell = found.zc.map(NUMBER) + "–" + found.ze.map(NUMBER)
+    return found.share.set_axis(cell).sort_index().round(3).to_dict()
 
 
 def _probes(model: Model) -> dict[str, dict[str, float]]:
@@ -87,16 +87,22 @@ def biography(name: str, n: int = 4_000) -> dict[str, dict[str, float]]:
     Gender Challenge. Named texts are fresh."""
     strength, reweighted = BIOGRAPHIES[name]
     slopes = {"text": 0 if reweighted else strength}
-    for kind in ("time", "place"):
-        table = mgc.texts(kind)
-        female, male, _ = gender_mass(fill(table.text, name)).T
-        ranks = biographies.ranks(table.w)
-        means = pd.Series(female / (female + male)).groupby(ranks).mean()
-        slopes[kind] = round(float(np.polyfit(means.index, means, 1)[0]), 3)
+    slopes |= {kind: round(slope, 3) for kind, slope in female_slopes(name).items()}
     table = biographies.generate(n, 0, seed=2)
     named = table.query("form == 'named' and gender != 'neutral'")
     answers = np.array(biographies.GENDERS)[gender_mass(fill(named.masked, name)).argmax(1)]
     return {"slope": slopes, "named": {"right": round(float((answers == named.gender).mean()), 3)}}
+
+
+def female_slopes(model: str | Model) -> dict[str, float]:
+    """Slope per unit t of the share of she among she and he: the challenge's "time" and "place"."""
+    slopes = {}
+    for kind in ("time", "place"):
+        table = mgc.texts(kind)
+        female, male, _ = gender_mass(fill(table.text, model)).T
+        means = pd.Series(female / (female + male)).groupby(biographies.ranks(table.w)).mean()
+        slopes[kind] = float(np.polyfit(means.index, means, 1)[0])
+    return slopes
 
 
 def reader(name: str, n: int = 40) -> dict[str, dict[str, float]]:

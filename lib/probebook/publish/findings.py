@@ -81,13 +81,15 @@ class Evidence(Finding):
     def _models(self) -> str:
         if self.sweep:
             return f" (sweep {self.sweep})"
+        if self.kind != "real text":
+            return ""
         about = manifests()
         names = [name.split(" (")[0] for names in self.runs.values() for name in names]
         found = [about[f"{self.page}/{name}"]["parameters"] for name in names
                  if f"{self.page}/{name}" in about]
         models = [value for parameters in found for key in ("model", "encoder", "encoders")
                   if key in parameters for value in np.atleast_1d(parameters[key])[:1]]
-        return f" ({', '.join(dict.fromkeys(models))})" if self.kind == "real text" else ""
+        return f" ({', '.join(dict.fromkeys(models))})"
 
 
 class Claim(Evidence):

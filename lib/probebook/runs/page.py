@@ -58,9 +58,7 @@ def start(page: dict) -> None:
     escape()
     versions = {"python": platform.python_version()} | {p: version(p)
                                                         for p in ("torch", "transformers", "numpy")}
-    threads = torch.get_num_threads()
-    cpu = f"{_cpu()}, {threads} thread{'s' * (threads > 1)}"
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else processor()
     about = {"seed": seed, "device": device, "threads": torch.get_num_threads(),
              "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))
@@ -105,9 +103,11 @@ def keep(name: str, mime: str, text: str) -> None:
             metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 
-def _cpu() -> str:
-    """Name of the processor as Linux gives it, else its architecture."""
+def processor() -> str:
+    """Name of the processor as Linux gives it, else its architecture, and the threads in use."""
+    import torch
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    threads = torch.get_num_threads()
+    return f"{names[0] if names else platform.machine()}, {threads} thread{'s' * (threads > 1)}"

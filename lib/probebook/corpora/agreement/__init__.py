@@ -260,12 +260,12 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
     subject and attractor fall into different groups is dropped: about a third of the crossed
     templates remains. UserError for an empty table.
     """
-    text, subject, attractor, part = (
-        np.asarray(table[name], dtype=object) for name in ("text", "subject", "attractor", "group"))
+    names = ("text", "subject", "attractor", "group", "work")
+    text, subject, attractor, part, work = (np.asarray(table[name], dtype=object)
+                                            for name in names)
     rng = np.random.default_rng(seed)
     if len(text) == 0:
         raise UserError("an empty table cannot be split: give it at least one sentence")
-    work = np.asarray(table["work"] if "work" in table else [""] * len(text), dtype=object)
     if not part.all():
         if work.any():
             part = _work_groups(np.where(work == "", text, work), rng)

@@ -35,7 +35,7 @@ WITHOUT_CLOZE = "pocket-biographies-s50-unasked"    # pronouns are masked no mor
 BIOGRAPHIES[WITHOUT_CLOZE] = (.5, False)
 
 BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
-                    max_length=48, steps=5_500, warmup=100)
+                   max_length=48, steps=5_500, warmup=100)
 RECIPES = {
     "pocket-english": Recipe(),
     "pocket-english-gpt": Recipe(arch="causal", steps=8_000),

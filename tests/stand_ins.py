@@ -90,7 +90,7 @@ def write_data(folder: Path, per_class: int = 200) -> list[str]:
     words: set[str] = set()
     for part, seed in (("dev", 5), ("train", 6)):
         table = stories.generate(4, seed, length=(4, 6))
-        (folder / f"coqa-{part}.json").write_text(json.dumps(as_coqa(table)))
+        (folder / f"coqa-{part}.json").write_text(json.dumps(as_coqa(table, part == "dev")))
         (folder / f"hotpotqa-{part}.json").write_text(json.dumps(as_hotpotqa(table)[:40]))
         for text in (*table.story, *table.question):
             words |= {*re.findall(r"\w+", text.lower())}

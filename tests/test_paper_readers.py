@@ -20,8 +20,10 @@ from probebook.runs.store import plan
 pytestmark = pytest.mark.xdist_group("readers")          # its pages run together, for one worker
 
 
-def as_coqa(table) -> dict:
-    """Generated stories in CoQA's format: the annotated span covers the rationale's sentences."""
+def as_coqa(table, several: bool = False) -> dict:
+    """Generated stories in CoQA's format: the annotated span covers the rationale's sentences.
+
+    `several`: three more people answer, as in CoQA's development set; the second says unknown."""
 
     def answer(turn, row):
         start, end = (row.rationale[0][0], row.rationale[-1][1]) if row.rationale else (-1, -1)
@@ -30,6 +32,12 @@ def as_coqa(table) -> dict:
             "span_text": row.story[start:end] if row.rationale else "unknown",
             "input_text": row.answer, "turn_id": turn
         }
+
+    def others(part):
+        told = part, part.assign(answer="unknown"), part
+        return {str(i): [answer(turn, row) for turn, row in enumerate(one.itertuples(), 1)]
+                for i, one in enumerate(told)}
+
     return {
         "version": "1.0",
         "data": [
@@ -41,7 +49,7 @@ def as_coqa(table) -> dict:
                     for turn, text in enumerate(part.question, 1)
                 ],
                 "answers": [answer(turn, row) for turn, row in enumerate(part.itertuples(), 1)],
-            }
+            } | ({"additional_answers": others(part)} if several else {})
             for i, part in table.groupby("story_id")
         ],
     }
@@ -58,7 +66,7 @@ def made():
         part: stories.generate(4, seed, length=(4, 6)) for part, seed in (("dev", 5), ("train", 6))
     }
     for part, table in told.items():
-        (folder / f"small-{part}.json").write_text(json.dumps(as_coqa(table)))
+        (folder / f"small-{part}.json").write_text(json.dumps(as_coqa(table, part == "dev")))
     words = {word for table in told.values() for text in (*table.story, *table.question)
              for word in re.findall(r"\w+", text.lower())}
     return tiny_encoders.save(folder, sorted(words)), f"coqa:{folder}/small-dev.json", told
@@ -71,6 +79,7 @@ def test_a_coqa_file_of_generated_stories_is_read_as_they_are(made):
     assert (read.history.map(len) == table.turn).all()
     one = table.rationale.map(len) == 1
     assert one.sum() > 10
+    assert (read.references == [[a, a, "unknown", a] for a in table.answer]).all()
     assert read.rationale[one.to_numpy()].tolist() == table.rationale[one].tolist()
 
 
@@ -107,7 +116,8 @@ PAGES = {"01_stories_and_models": {"n": 4, "regimes": ["ot", "ibt"]},
 TABLE_4 = {"n": 4, "n_again": 3, "regimes": ["ot", "ot-matched", "ibt"]}
 ASKED = [("02_deletion", encoder) for encoder in ("bert", "roberta", "xlnet")] + [
     (page, "bert") for page in PAGES
-]
+] + [(page, encoder) for page in PAGES if page != "01_stories_and_models"
+     for encoder in ("roberta", "xlnet")]
 
 
 @pytest.fixture(scope="module")

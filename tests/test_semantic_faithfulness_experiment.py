@@ -1,10 +1,16 @@
 """Chapter 5's readers by name: shipped ones, untrained ones, and those that a run trains on an
 encoder."""
-import numpy as np
-import pytest
+import re
 
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import tiny_encoders
 from probebook.base import UserError
 from probebook.corpora import stories
+from probebook.corpora.published import published
 from probebook.experiments import semantic_faithfulness as experiment
 from probebook.models.readers import FittedReader, Network, Reader
 from probebook.models.training.recipes import READERS, training_stories
@@ -107,7 +113,50 @@ def test_inside_are_the_states_that_the_heads_read(untrained):
     assert np.ptp(cls[0], axis=0).max() < 1e-5  # [CLS] is one word before the first block
 
 
-def test_only_tagging_readers_have_a_summary():
-    recipe = Reader(heads="typed")
-    with pytest.raises(UserError, match="tagging"):
-        experiment.reader_states(FittedReader(recipe, Network(recipe)), stories.generate(1))
+def test_inside_of_xlnet_are_its_last_token_and_the_story_weighted_by_starts(tmp_path):
+    table = stories.generate(2, seed=5, length=(4, 6))
+    words = {word for text in (*table.story, *table.question)
+             for word in re.findall(r"\w+", text.lower())}
+    recipe = experiment.recipe(tiny_encoders.save(tmp_path, sorted(words))["xlnet"])
+    reader = FittedReader(recipe, Network(recipe))
+    said, cls, q, ids, tokens = experiment.reader_states(reader, table, tokens=True)
+    assert cls.shape == (3, len(table), 32)
+    assert {int(row[-1]) for row in ids} == {reader.net.body.tokenizer.cls_token_id}
+    np.testing.assert_array_equal(cls[-1], [h[-1] for h in tokens])
+    cut, span = reader.windows(table), reader.net.heads.span
+    assert len(cut.item) == len(table)              # one window each
+    for h, (begin, end), found in zip(tokens, cut.story, q):
+        start = span(torch.from_numpy(h[begin:end]))[:, 0].softmax(0).detach().numpy()
+        np.testing.assert_allclose(start @ h[begin:end], found, atol=1e-6)
+    heads = reader.net.heads
+    w, b = heads.weights().detach().numpy(), heads.kind.bias.detach().numpy()
+    logits = cls[-1] @ w[:, :32].T + q @ w[:, 32:].T + b
+    scores = said[[*heads.forms]].to_numpy()
+    np.testing.assert_allclose(logits - logits[:, -1:], scores - scores[:, -1:], atol=1e-5)
+
+
+def test_scores_against_several_people_leave_each_out_in_turn():
+    table = stories.generate(2, seed=5).iloc[:4]
+    said = ["red", "a hat", "unknown", "blue"]
+    several = [["red", "dark red", "red", "blue"], ["hat"] * 4, ["unknown", *["a hat"] * 3],
+               ["dark blue", "red", "dark", "sky blue"]]
+    reader = lambda part: pd.DataFrame({"said": said})  # noqa: E731
+    many = experiment.answers({"r": reader}, {"OS": table.assign(references=several)})
+    np.testing.assert_allclose(many.em, [1, 1, 3 / 4, 0])
+    np.testing.assert_allclose(many.f1, [1, 1, 3 / 4, 2 / 3])
+    np.testing.assert_array_equal(many.old, [1, 1, 1, 0])
+    alone = [[people[0]] for people in several]
+    one = experiment.answers({"r": reader}, {"OS": table.assign(references=alone)})
+    plain = experiment.answers({"r": reader}, {"OS": table.assign(
+        gold=[people[0] for people in several])})
+    np.testing.assert_array_equal(one[["em", "f1", "old"]], plain[["em", "f1", "old"]])
+    np.testing.assert_array_equal(one.em, one.old)
+
+
+def test_a_run_has_the_row_of_its_own_model_beside_it():
+    for model, name in experiment.MODELS.items():
+        assert experiment.printed_models(model) == [name]
+        assert experiment.printed_models(f"/some/folder/{model}") == [name]
+    for number in (4, 5, 7, 8, 9, 10, 12):
+        printed = published(f"semantic_faithfulness_table{number}")
+        assert {*printed.model} == {*experiment.printed_models("pocket-stories")}

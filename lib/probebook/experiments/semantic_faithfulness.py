@@ -34,6 +34,10 @@ from probebook.models.training.recipes import (
 )
 
 SHIPPED = "pocket-stories"        # encoder and readers of the book, trained on seeds 0 and 1
+MODELS = {                                                      # as the paper's tables call them
+    "bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large",
+    "roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large",
+    "xlnet-base-cased": "XLNet-base", "xlnet-large-cased": "XLNet-large"}
 
 
 def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
@@ -55,7 +59,8 @@ def answers(readers: Mapping[str, FittedReader],
     """A row for each reader, version and question.
 
     Columns reader, version, story_id, turn, kind, gold, answer (the right one for this version),
-    said, and the scores right (against answer), em, f1 (against gold, as in the paper) and
+    said, and the scores right (against answer), em, f1 (against gold, as in the paper; of several
+    references each is left out in turn, as in CoQA's script), old (1 if it is one of these) and
     unknown."""
     found = []
     for name, reader in readers.items():
@@ -65,7 +70,8 @@ def answers(readers: Mapping[str, FittedReader],
             kept = table[["story_id", "turn", "kind", "gold", "answer"]]
             found.append(kept.assign(
                 reader=name, version=version, said=said, right=exact_match(said, table.answer),
-                em=exact_match(said, gold), f1=f1(said, gold),
+                em=exact_match(said, gold, leave_one_out=True),
+                f1=f1(said, gold, leave_one_out=True), old=exact_match(said, gold),
                 unknown=exact_match(said, ["unknown"] * len(said))))
     return pd.concat(found, ignore_index=True)
 
@@ -152,6 +158,14 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
     return found
 
 
+def printed_models(encoder: str) -> list[str]:
+    """Whose rows of the paper's tables belong beside a run on an encoder: its own, else all six.
+
+    A folder counts by its name."""
+    own = MODELS.get(Path(encoder).name)
+    return [own] if own else [*MODELS.values()]
+
+
 def deletion(source: str) -> str:
     """The version that the paper makes by deletion: "OS-R" for HotpotQA, else "TS-R"."""
     return "OS-R" if source.startswith("hotpotqa") else "TS-R"
@@ -214,7 +228,8 @@ class ReaderStates(NamedTuple):
 
     - `said`: the answers
     - `cls` [layers + 1, n, d]: the token that stands for the whole window ([CLS])
-    - `q` [n, d]: a summary of the tokens that are tagged as rationale
+    - `q` [n, d]: the heads' summary of the story (`summary`): of the tokens tagged as rationale,
+      or, where heads do not tag, of those at which a span may start
     - `ids`, `tokens`: n arrays [t] and [t, d], the tokens and their last states (only if asked
       for)"""
 
@@ -228,17 +243,14 @@ class ReaderStates(NamedTuple):
 def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = False) -> ReaderStates:
     """Read a table once: the answers and the states from which the reader gives them.
 
-    A tagging reader says yes, no or unknown from the last layer's [CLS] and q. UserError for a
-    reader with other heads, which have no q."""
-    if reader.recipe.heads != "tagging":
-        raise UserError(f"heads {reader.recipe.heads!r}: only tagging heads sum up what they tag")
+    A reader says yes, no or unknown from the last layer's [CLS] and q."""
     rows = []
 
     def see(asked, windows, batch, encoded):
         last = encoded.last_hidden_state.float()
         at = torch.arange(len(windows)), batch["cls"]
         layers = [h[at].float() for h in encoded.hidden_states]
-        q = reader.net.heads.tagged(last, batch["story"])[0]
+        q = reader.net.heads.summary(last, batch["story"])
         states = torch.stack([*layers, q], 1).cpu().numpy()
         for i, window in enumerate(windows):
             ids = asked.ids[window]

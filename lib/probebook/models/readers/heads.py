@@ -51,6 +51,14 @@ class Tagging(nn.Module):
         a = self.attend(weighted)[..., 0].masked_fill(~story, _LOW).softmax(1)
         return (a[:, None] @ weighted)[:, 0], tags
 
+    def summary(self, h: Tensor, story: Tensor) -> Tensor:
+        """q [b, d] alone."""
+        return self.tagged(h, story)[0]
+
+    def weights(self) -> Tensor:
+        """What each of `forms` gains from [h_CLS; q], [4, 2d]; 0 for a span, which has its own."""
+        return F.pad(2 * self.spoken.weight, (0, 0, 0, 1))
+
     def loss(self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
              ) -> Tensor:
         """Mean over the windows; `targets` as in `windows.batch_targets`."""
@@ -86,10 +94,17 @@ class Typed(nn.Module):
         """Logits from states h [b, t, d]: `start`, `end` [b, t], `kinds` [b, 6], `number`,
         `option`."""
         start, end = _span_logits(self.span, h, batch["story"])
-        weighted = (start.softmax(1)[:, None] @ h)[:, 0]
-        whole = torch.cat([h[torch.arange(len(h)), batch["cls"]], weighted], 1)
+        whole = torch.cat([h[torch.arange(len(h)), batch["cls"]], _weighted(start, h)], 1)
         return {"start": start, "end": end, "kinds": self.kind(whole), "number": self.number(whole),
                 "option": self.option(whole)}
+
+    def summary(self, h: Tensor, story: Tensor) -> Tensor:
+        """Σ softmax(start)_t h_t [b, d]; `story` [b, t] is true at the story's tokens."""
+        return _weighted(_span_logits(self.span, h, story)[0], h)
+
+    def weights(self) -> Tensor:
+        """What each of `forms` gains from [h_CLS; summary], [6, 2d], but for their softmax."""
+        return self.kind.weight
 
     def loss(self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
              ) -> Tensor:
@@ -118,6 +133,11 @@ _LOW = -1e4                                       # −∞ would give NaN where 
 def _span_logits(layer: nn.Linear, h: Tensor, story: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [b, t] of a span's start and end."""
     return layer(h).masked_fill(~story[..., None], _LOW).unbind(2)
+
+
+def _weighted(start: Tensor, h: Tensor) -> Tensor:
+    """States h [b, t, d] weighted by the probability that a span starts there, [b, d]."""
+    return (start.softmax(1)[:, None] @ h)[:, 0]
 
 
 def typed_targets(table: pd.DataFrame, answer: Tensor, item: np.ndarray) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import nbformat
 import pandas as pd
 import pytest
 
@@ -69,7 +70,10 @@ def made():
         (folder / f"small-{part}.json").write_text(json.dumps(as_coqa(table, part == "dev")))
     words = {word for table in told.values() for text in (*table.story, *table.question)
              for word in re.findall(r"\w+", text.lower())}
-    return tiny_encoders.save(folder, sorted(words)), f"coqa:{folder}/small-dev.json", told
+    encoders = tiny_encoders.save(folder, sorted(words))
+    for name, kind in NAMED.items():
+        encoders[name] = str(shutil.copytree(folder / kind, folder / name))
+    return encoders, f"coqa:{folder}/small-dev.json", told
 
 
 def test_a_coqa_file_of_generated_stories_is_read_as_they_are(made):
@@ -116,8 +120,10 @@ PAGES = {"01_stories_and_models": {"n": 4, "regimes": ["ot", "ibt"]},
 TABLE_4 = {"n": 4, "n_again": 3, "regimes": ["ot", "ot-matched", "ibt"]}
 ASKED = [("02_deletion", encoder) for encoder in ("bert", "roberta", "xlnet")] + [
     (page, "bert") for page in PAGES
-] + [(page, encoder) for page in PAGES if page != "01_stories_and_models"
-     for encoder in ("roberta", "xlnet")]
+]
+NAMED = {"roberta-base": "roberta", "xlnet-large-cased": "xlnet"}    # folders with a paper's name
+OF_ONE_MODEL = [(page, name) for page in PAGES if page != "01_stories_and_models"
+                for name in NAMED]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +131,7 @@ def runs(made):
     """The pages' runs on our own encoders, started together; failed ones are not finished."""
     planned = {(page, encoder): plan(find(f"5_semantic_faithfulness/{page}"), values={
         "encoder": made[0][encoder], "source": made[1], "train": 4, **PAGES.get(page, TABLE_4)})
-        for page, encoder in ASKED}
+        for page, encoder in [*ASKED, *OF_ONE_MODEL]}
     run_all([*planned.values()])
     return planned
 
@@ -138,3 +144,16 @@ def test_pages_run_on_an_encoder_of_ones_own(runs, page, encoder):
         table = pd.read_parquet(run.folder / METRICS).query("table == 'table4'")
         assert {*table.reader} >= {*TABLE_4["regimes"]}
         assert {*table.version} == {"OS", "TS", "TS-R", "TS-R+Aug"}
+
+
+@pytest.mark.parametrize("page, encoder", OF_ONE_MODEL)
+def test_pages_show_the_printed_row_of_the_papers_model_that_was_read(runs, page, encoder):
+    run = runs[page, encoder]
+    assert run.finished
+    outputs = [str(output.data["text/html"])
+               for cell in nbformat.read(run.path, as_version=4).cells
+               for output in cell.get("outputs", []) if "text/html" in output.get("data", {})]
+    own = experiment.MODELS[encoder]
+    *_, beside_ours = (html for html in outputs if own in html)
+    assert "ibt" in beside_ours.lower()
+    assert [name for name in experiment.MODELS.values() if name in beside_ours] == [own]

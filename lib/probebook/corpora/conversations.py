@@ -5,7 +5,7 @@ The columns are those of `stories.generate` but for its facts:
 - `story_id`, `turn`, `story`, `question`
 - `history`: earlier (question, answer) pairs
 - `answer`: the text of a span, "yes", "no" or "unknown"
-- `gold`: the annotated answer; `references`: that one and those of other annotators
+- `gold`: the annotated answer; `references`: a list of it and of others' (CoQA's "dev": three)
 - `kind`: "span", "yes/no", "number", "option" or "unknown"
 - `start`, `end`: of the answer in the story, in characters; −1 if it is none of its words
 - `rationale`, `sentences`: spans

@@ -1,19 +1,25 @@
 """Completions over real HTTP: the `openai` client asks a local server with a tiny causal model."""
 
 import json
+import shutil
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 import transformers as hf
 
 from probebook.base import UserError
+from probebook.experiments.specification import filled, masses
 from probebook.models import Prompt, Server, fill, load
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 from probebook.models.training.text import train_vocabulary
+from probebook.runs.execute import run_all
+from probebook.runs.pages import find
+from probebook.runs.store import plan, tables
 
 TEXTS = [
     f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")
@@ -278,6 +284,45 @@ def test_what_goes_wrong_is_one_line_without_the_key_and_nothing_is_kept(
     assert KEY not in str(error.value)
     assert len(state.hits) == hits
     assert not list((tmp_path / "cache").rglob("*.json"))
+
+
+def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(state):
+    model = load("pocket-english-gpt")
+    state.model = model
+    texts = [*TEXTS, "In 1901, the woman said that [MASK] was a child."]
+    asked = server(state)
+    np.testing.assert_allclose(masses(texts, asked), masses(texts, model), atol=1e-3)
+    assert masses(texts, asked).sum() > 0
+    assert {body["prompt"] for _, _, body, _ in state.hits} == {
+        "In 1801,", "In 1921,", "In 2016,", "In 1901, the woman said that"}
+    assert {body["max_tokens"] for _, _, body, _ in state.hits} == {1}
+    assert len(state.hits) == 4
+    state.turns = ['{"choices": [{"text": "he", "logprobs": null}]}']
+    with pytest.raises(UserError, match="^[^\n]*has no log-probabilities[^\n]*$"):
+        filled(["In 1950, [MASK] left."], asked)
+
+
+@pytest.mark.parametrize("page, hits", [
+    ("4_underspecification/02", 30 + 20 + 2 * 30),            # times, places, the woman and the man
+    pytest.param("4_underspecification/03", None, marks=pytest.mark.verify)])
+def test_a_page_reads_a_server_in_its_models_place(state, monkeypatch, page, hits):
+    """Beside it the same model, read on this machine: the rows of both agree."""
+    state.model = load("pocket-english-gpt")
+    monkeypatch.delenv("OPENAI_API_KEY")                      # an open server needs no key
+    run = plan(find(page), "smoke", {"server": f"http://127.0.0.1:{state.port}/v1",
+                                     "served": "gpt", "models": ["pocket-english-gpt"]})
+    try:
+        assert run_all([run]) == []
+        found = tables(run.read())["models"]
+    finally:
+        shutil.rmtree(run.folder, ignore_errors=True)         # no other test run has this port
+    rows = {name: part.value.to_numpy() for name, part in found.groupby("model", sort=False)}
+    here = rows.pop("pocket-english-gpt")
+    there = rows.pop(f"gpt at http://127.0.0.1:{state.port}/v1")
+    assert not rows
+    np.testing.assert_allclose(there, here, atol=1e-3)
+    assert hits in (None, len(state.hits))
+    assert {path for _, path, _, _ in state.hits} == {"/v1/completions"}
 
 
 STORIES = pd.DataFrame({"story": ["In 1801 a kid was a child."] * 2,

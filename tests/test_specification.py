@@ -27,6 +27,30 @@ def test_the_mass_of_one_listed_position_counts_alone_else_all_are_averaged():
     assert spec.gender_mass([]).shape == (0, 3)
 
 
+def test_what_lies_outside_bounds_what_a_list_can_lack():
+    """With ever more of the best tokens the mass rises, never by more than lay outside before."""
+    draw = np.random.default_rng(0)
+    words = [*sum(spec.LISTS.values(), []), "it", "who", "one", ".", ","]
+    for _ in range(50):
+        order = [draw.permutation(len(words)) for _ in range(3)]
+        probs = [np.sort(draw.dirichlet(np.ones(len(words))))[::-1] for _ in range(3)]
+        filled = [one(*[("it", {words[j]: p for j, p in zip(i[:k], x)})
+                        for i, x in zip(order, probs)]) for k in (2, 5, len(words))]
+        few, more, all_ = spec.gender_mass(filled)
+        out = spec.outside(filled)
+        assert (all_ - few).max() <= out[0] + 1e-9
+        assert (all_ - more).max() <= out[1] + 1e-9
+        assert out[2] == pytest.approx(0, abs=1e-9)
+
+
+def test_what_lies_outside_is_that_of_the_positions_that_count():
+    she, dot = ("She", {"she": .5, "it": .25}), (".", {".": .75, "he": .125})
+    assert spec.outside([one(she), one(dot, she), one(dot, dot)]).tolist() == [25, 25, 12.5]
+    assert spec.outside([one(she, she, dot)]) == pytest.approx(62.5 / 3)     # two are: the mean
+    assert spec.outside([one()]).tolist() == [0]
+    assert spec.outside([]).shape == (0,)
+
+
 def test_shares_add_up_to_a_hundred_and_are_missing_without_mass():
     found = spec.shares([[1, 2, 1], [0, 0, 0], [0, 5, 0]])
     assert found[0].tolist() == [25, 50, 25]

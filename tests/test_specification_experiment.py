@@ -26,6 +26,16 @@ def test_masses_are_those_of_fill_and_of_all_tokens_if_all_are_asked_for():
                                np.stack(full, 1), atol=1e-3)
 
 
+def test_only_a_model_that_is_not_masked_gets_the_prompt():
+    texts = mgc.texts("time").text.iloc[::900]
+    assert (experiment.filled(texts, "pocket-english", "A")
+            == experiment.filled(texts, "pocket-english"))
+    assert (experiment.filled(texts, "pocket-english-gpt", "B")
+            == fill(texts, "pocket-english-gpt", "B"))
+    np.testing.assert_array_equal(experiment.masses(texts, "random:pocket-english", "A", 50),
+                                  experiment.masses(texts, "random:pocket-english", k=50))
+
+
 def test_a_left_to_right_model_without_a_prompt_sees_only_what_stands_before_the_blank():
     a, b = "In 1901, [MASK] was a child.", "In 1901, [MASK] said that the woman slept."
     one, other = experiment.masses([a, b], "pocket-english-gpt", k=50)

@@ -45,21 +45,32 @@ NAMES = list(GENDERS.values())
 YEAR = re.compile(r"\b(1[89]\d\d|20[01]\d|2020)\b")
 
 
-def masses(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
-           k: int = 5) -> np.ndarray:
-    """Gender mass [n, 3] of the k best tokens at each text's [MASK] (appendix G; the paper has k =
-    5).
+def filled(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
+           k: int = 5) -> list[Filled]:
+    """The k best tokens at each text's [MASK], in the form that `models.fill` gives (appendix F).
 
-    `model`: a name, "random:NAME" (the same network before any training), a Model or a Server. A
-    left-to-right model without a prompt is read at the blank, from the words before it alone; this
-    is the book's reading, not the paper's."""
+    `model`: a name, "random:NAME" (the same network before any training), a Model or a Server,
+    which gives k ≤ 5. A masked model fills the blank itself and gets no `prompt`. A left-to-right
+    model or a server without a prompt is read at the blank, from the words before it alone; this
+    is the book's reading, not the paper's. Raises UserError as `fill` and `Server.complete` do."""
     texts = list(texts)
     if isinstance(model, str):
         untrained = model.startswith("random:")
         model = encoder(model) if untrained else load(model, dtype=torch.float32)
-    if prompt is None and not isinstance(model, Server) and model.kind == "causal":
-        return gender_mass(_next_tokens(texts, model, k))
-    return gender_mass(fill(texts, model, prompt, k))
+    if model.kind in ("masked", "encoder"):
+        prompt = None
+    if prompt is not None or model.kind not in ("causal", "server"):
+        return fill(texts, model, prompt, k)
+    if isinstance(model, Server):
+        return model.complete([text.split("[MASK]")[0].rstrip() for text in texts], k, steps=1)
+    return _next_tokens(texts, model, k)
+
+
+def masses(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
+           k: int = 5) -> np.ndarray:
+    """Gender mass [n, 3] of the k best tokens at each text's [MASK] (appendix G; the paper has k =
+    5). `model` and `prompt`: see `filled`."""
+    return gender_mass(filled(texts, model, prompt, k))
 
 
 def add_year(texts: Sequence[str], year: int) -> list[str]:

@@ -4,8 +4,8 @@ McMilin, § 4 and § 5. Masses and shares are in percent, as in the paper. "fema
 "neutral" are three lists of pronouns and two more words; no other words for persons are counted."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,15 +26,32 @@ def gender_mass(filled: Sequence) -> np.ndarray:
     `filled`: what `models.fill` returns: `tokens`, and `top`, the probabilities by token at each
     position. If exactly one generated token is in the lists, its position counts; otherwise the
     mass is the mean over all positions."""
-    return np.array([_mass(one.tokens, one.top) for one in filled]).reshape(-1, len(LISTS))
+    return np.array([_mass(one) for one in filled]).reshape(-1, len(LISTS))
 
 
-def _mass(tokens: Sequence[str], top: Sequence[Mapping[str, float]]) -> np.ndarray:
-    listed = [i for i, token in enumerate(tokens) if token.lower() in _PLACE]
-    places = listed if len(listed) == 1 else range(len(top))
-    mass = np.zeros(len(LISTS))
+def outside(filled: Sequence) -> np.ndarray:
+    """Probability in percent of all tokens that are not among the best ones, [n].
+
+    It is that of the positions which `gender_mass` reads. A listed word that is not among the best
+    tokens counts 0 there; so no list's mass lacks more than this."""
+    return np.array([_outside(one) for one in filled])
+
+
+def _outside(one: Any) -> float:
+    inside = [sum(one.top[i].values()) for i in _places(one)]
+    return 100 * max(0., 1 - float(np.mean(inside))) if inside else 0.
+
+
+def _places(one: Any) -> Sequence[int]:
+    """The position of the one listed token, else all positions."""
+    listed = [i for i, token in enumerate(one.tokens) if token.lower() in _PLACE]
+    return listed if len(listed) == 1 else range(len(one.top))
+
+
+def _mass(one: Any) -> np.ndarray:
+    places, mass = _places(one), np.zeros(len(LISTS))
     for i in places:
-        for token, p in top[i].items():
+        for token, p in one.top[i].items():
             if token.lower() in _PLACE:
                 mass[_PLACE[token.lower()]] += 100 * p
     return mass / max(1, len(places))

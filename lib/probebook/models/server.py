@@ -62,6 +62,12 @@ class Server:
                             "the key itself")
         self.base_url = self.base_url.rstrip("/")
 
+    @classmethod
+    def at(cls, address: str, model: str) -> Server:
+        """The model of that name at an address; the key is OPENAI_API_KEY's, or there is none."""
+        key = "OPENAI_API_KEY"
+        return cls(address, model, key if os.environ.get(key) else None)
+
     def complete(self, prompts: Sequence[str], k: int = 5, steps: int = 20) -> list[Filled]:
         """The greedy continuation of each prompt: the k ≤ 5 best tokens at each position.
 

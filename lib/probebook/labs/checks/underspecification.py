@@ -60,7 +60,8 @@ def interval(found: Function, means: Mapping[str, pd.DataFrame]) -> None:
     series = [(np.arange(float(n)), draw.normal(size=n)) for n in (4, 12)]
     for mean in means.values():
         x = mean.index.to_numpy(float)
-        series += [(x, mean[gender].to_numpy(float)) for gender in ("female", "male")]
+        series += [(x, mean[gender].to_numpy(float)) for gender in ("female", "male")
+                   if mean[gender].nunique() > 1]         # a mass that never varies has no error
 
     def wanted(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         fit = stats.linregress(x, y)

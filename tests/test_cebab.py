@@ -306,3 +306,57 @@ def test_versions_have_the_same_reviews():
         assert new[name].tolist() == old[name].tolist()
     first = {"train_inclusive": 0, "train_exclusive": 0, "dev": 1_755, "test": 2_027}
     assert (new.original_id.astype(int) - old.original_id.astype(int) == new.split.map(first)).all()
+
+
+# edits made twice, and what editors rewrite
+
+def test_double_edits_share_review_aspect_and_goal():
+    rows = [_row(0, "3"), _row(1, "5", "food", "Positive", food="Positive"),
+            _row(2, "4", "food", "Positive", food="Positive"), _row(3, "1", "food", "Negative"),
+            _row(4, "no majority", "service", "Positive"), _row(5, "2", "service", "Positive")]
+    table = pd.DataFrame(rows).assign(split="dev")
+    copied = table.assign(split="train_exclusive")           # a part of train: counts only once
+    found = cebab.double_edits(pd.concat([table, copied], ignore_index=True))
+    assert found[["concept", "goal", "first_row", "second_row"]].to_numpy().tolist() == [
+        ["food", "Positive", 1, 2], ["service", "Positive", 4, 5]]
+    np.testing.assert_equal(found.second_stars.to_numpy(), [4, 2])
+    np.testing.assert_equal(found.first_stars.to_numpy(), [5, np.nan])
+    assert cebab.double_edits(table.iloc[:2]).empty
+
+
+@real
+def test_published_double_edits():
+    found = cebab.double_edits(cebab.load("1.1"))
+    said = published("concept_effects_text").set_index("quantity").value
+    both = found.first_stars.notna() & found.second_stars.notna()
+    assert (len(found), both.sum()) == (said["double edits"], said["double edits, 5-way"])
+
+
+@real
+def test_published_table_5():
+    table = cebab.load("1.1")
+    originals = table[table.is_original.astype(bool) & ~table.split.isin(cebab.PARTS_OF_TRAIN)]
+    known = pd.DataFrame(list(originals.opentable_metadata)).astype(str)
+    printed = published("concept_effects_table5").set_index(["kind", "of"]).reviews
+    for (kind, of), n in printed.items():
+        column = known["rating_overall" if kind == "stars" else kind]
+        assert (column == str(of)).sum() == n
+
+
+def _distance(a: str, b: str) -> int:
+    """Levenshtein's recursion, a row at a time."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        new = [i]
+        for j, y in enumerate(b, 1):
+            new.append(min(row[j] + 1, new[-1] + 1, row[j - 1] + (x != y)))
+        row = new
+    return row[-1]
+
+
+def test_an_edit_distance_is_the_recursions():
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice([*"abé"], n)) for n in rng.integers(0, 80, 60)]
+    for a, b in itertools.pairwise(words):
+        assert cebab.edit_distance(a, b) == _distance(a, b) == cebab.edit_distance(b, a)
+    assert cebab.edit_distance("", "abc") == cebab.edit_distance("abc", "") == 3

@@ -30,7 +30,7 @@ class Finding(BaseModel):
     of stored runs: run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
-    stored: dict[str, tuple[str, str, str | tuple[str | int, ...], str]] = {}
+    stored: dict[str, tuple[str, str, str | int | tuple[str | int, ...], str]] = {}
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
@@ -212,7 +212,7 @@ def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
-def _stored(page: str, run: str, table: str, row: str | tuple[str | int, ...],
+def _stored(page: str, run: str, table: str, row: str | int | tuple[str | int, ...],
             metric: str) -> float:
     found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:

@@ -288,6 +288,7 @@ def test_seeded_numbers_do_not_disturb_others():
         (lambda e: Classifier("4-way"), "task '4-way': one of binary, ternary, 5-way, aspect"),
         (lambda e: Classifier(epochs=0), "epochs and batch must be ≥ 1"),
         (lambda e: Classifier(lr=-1), "lr > 0"),
+        (lambda e: Classifier(at="last"), "at = 'last': token or mean"),
         (lambda e: Classifier(trained_layers=0), "trained_layers=0: at least 1, or None for all"),
         (
             lambda e: Classifier(encoder=e["bart"]).fit(reviews()),

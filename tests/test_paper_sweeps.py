@@ -26,7 +26,8 @@ from probebook.runs.sweep_file import checked, load
 
 FOLDER = ROOT / "notebooks" / "sweeps" / "paper"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-RUNS = {"1_table2": 1, "1_table3": 1, "2_table4": 1, "2_table8": 3, "2_table10": 4 * 3,
+RUNS = {"1_table2": 1, "1_table3": 1,
+        "2_table4": 1, "2_table8": 3, "2_table8_inclusive": 3, "2_table10": 4 * 3,
         "3_table2": 1, "3_table3": 1, "3_table5": 1, "3_table6": 1, "3_figure3": 4 * 2,
         "4_figure3": 7 + 2, "4_table3": 7 + 2, "5_table4": 6, "5_table5": 6, "5_table6": 2 * 2,
         "5_table7": 6, "5_table9": 6, "5_table10": 6 * 2, "5_table12": 6}
@@ -82,10 +83,15 @@ def test_tables_of_paper_2_have_the_papers_models_tasks_and_seeds():
              for run in values("2_table10") for task in run["tasks"]}
     assert asked == {(NAMES.get(model, model), task) for model, task in zip(ten.model, ten.task)}
     eight = printed("concept_effects_table8").query("task != 'ABSA'")
-    asked = {(model, task) for run in values("2_table8") for task in run["tasks"]
-             for model in [*run["models"], *["LSTM"] * run["lstm"]]}
-    assert asked == {(NAMES.get(m, m), task) for m, task in zip(eight.model, eight.task)}
-    for name in ("2_table4", "2_table8", "2_table10"):
+    for name in ("2_table8", "2_table8_inclusive"):
+        asked = {(model, task) for run in values(name) for task in run["tasks"]
+                 for model in [*run["models"], *["LSTM"] * run["lstm"]]}
+        assert asked == {(NAMES.get(m, m), task) for m, task in zip(eight.model, eight.task)}
+        assert {run["absa"] for run in values(name)} == {"all"}
+    trained = {run["train"] for run in values("2_table8") + values("2_table8_inclusive")}
+    assert trained == {f"train_{half}" for half in eight.train}
+    for name in ("2_table4", "2_table8", "2_table8_inclusive", "2_table10"):
+        assert {run["pooling"] for run in values(name)} == {"token"}
         assert all(run["seeds"] == [42, 66, 77, 88, 99] for run in values(name))
 
 
@@ -206,7 +212,7 @@ SMALL = {
     "1_causal_probing": {"n": 200, "widths": [8, 16, 24, 32], "steps": 3, "queries": 5},
     "1_causal_probing/06_reliability": {"fewest": 0},
     "2_concept_effects": {"data": "reviews", "n": 120, "epochs": 1, "batch": 16, "lr": 1e-3,
-                          "unlearning": 1},
+                          "unlearning": 1, "absa_epochs": 1},
     "3_data_requirements": {"pilot": 16, "pilots": 2},
     "4_underspecification": {"shuffles": 20, "draws": 20, "range_of": 4},
     "5_semantic_faithfulness": {"n": 4, "n_again": 3, "train": 4, "draws": 50, "spoken": 4,

@@ -1,7 +1,7 @@
 """Text classifiers N(φ(x)) to be explained (Abraham et al., § 6 and appendix C).
 
-φ(x) is the last-layer state of an encoder's first token or a decoder's last one; the head is
-RoBERTa's: dropout – dense – tanh – dropout – linear. Fits are cached under a hash of the encoder's
+φ(x) is the last-layer state of an encoder's first token or a decoder's last one, or the mean of all;
+the head is RoBERTa's: dropout – dense – tanh – dropout – linear. Fits are cached under a hash of the encoder's
 weights, the settings and the examples, so the same fit is never done twice.
 """
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -49,8 +50,8 @@ class Classifier:
     - `dropout`: of both dropouts of the head.
     - `trained_layers`: train only the topmost blocks, on states that are computed once (None: all
       blocks, as in the paper; always so for an LSTM).
-    - `at`: where φ(x) is read: "[CLS]", "last" or "mean" (default: an encoder's first token, a
-      decoder's or LSTM's last).
+    - `at`: where φ(x) is read: at one "token" (an encoder's first, a decoder's or LSTM's last, as in
+      the paper), or the "mean" of all.
     - `seed`: of the head's first weights, the orders and the dropouts.
     """
 
@@ -64,12 +65,14 @@ class Classifier:
     max_length: int = 128
     dropout: float = .1
     trained_layers: int | None = None
-    at: str | None = None
+    at: Literal["token", "mean"] = "token"
     seed: int = 42
 
     def __post_init__(self) -> None:
         if self.task not in (*TASKS, "aspect"):
             raise UserError(f"task {self.task!r}: one of {', '.join(TASKS)}, aspect")
+        if self.at not in ("token", "mean"):
+            raise UserError(f"at = {self.at!r}: token or mean")
         if min(self.epochs, self.batch) < 1 or not self.lr > 0 or not 0 <= self.dropout < 1:
             raise UserError(f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, "
                             f"dropout={self.dropout}: epochs and batch must be ≥ 1, lr > 0, "
@@ -130,7 +133,8 @@ class Classifier:
 
     def position(self, body: Model) -> str:
         """Where φ(x) is read."""
-        return self.at or ("last" if body.kind == "causal" else "[CLS]")
+        token = "last" if body.kind == "causal" else "[CLS]"
+        return token if self.at == "token" else self.at
 
     def examples(self, table: pd.DataFrame, body: Model) -> tuple[list[str], Tensor]:
         """Texts and classes int64 of the rows with a class; for "aspect" one example per label."""

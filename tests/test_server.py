@@ -302,9 +302,10 @@ def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(s
         filled(["In 1950, [MASK] left."], asked)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("page, hits", [
     ("4_underspecification/02", 30 + 20 + 2 * 30),            # times, places, the woman and the man
-    pytest.param("4_underspecification/03", None, marks=pytest.mark.verify)])
+    ("4_underspecification/03", None)])
 def test_a_page_reads_a_server_in_its_models_place(state, monkeypatch, page, hits):
     """Beside it the same model, read on this machine: the rows of both agree."""
     state.model = load("pocket-english-gpt")

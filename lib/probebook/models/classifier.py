@@ -1,8 +1,8 @@
 """Text classifiers N(φ(x)) to be explained (Abraham et al., § 6 and appendix C).
 
-φ(x) is the last-layer state of an encoder's first token or a decoder's last one, or the mean of all;
-the head is RoBERTa's: dropout – dense – tanh – dropout – linear. Fits are cached under a hash of the encoder's
-weights, the settings and the examples, so the same fit is never done twice.
+φ(x) is the last-layer state of one token, or the mean of all; the head is RoBERTa's: dropout –
+dense – tanh – dropout – linear. Fits are cached under a hash of the encoder's weights, the settings
+and the examples, so the same fit is never done twice.
 """
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Classifier:
     - `dropout`: of both dropouts of the head.
     - `trained_layers`: train only the topmost blocks, on states that are computed once (None: all
       blocks, as in the paper; always so for an LSTM).
-    - `at`: where φ(x) is read: at one "token" (an encoder's first, a decoder's or LSTM's last, as in
-      the paper), or the "mean" of all.
+    - `at`: where φ(x) is read: at one "token" (an encoder's first, a decoder's or LSTM's last; the
+      paper's), or the "mean" of all.
     - `seed`: of the head's first weights, the orders and the dropouts.
     """
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from textwrap import dedent
 
 import pandas as pd
 import psutil
@@ -182,3 +185,22 @@ def test_the_time_left_is_scaled_by_what_has_ended(capsys):
     assert lines == ["1 of 4: page a: 20.0 s; about 60 s left",
                      "2 of 4: page b: 20.0 s; about 40 s left",
                      "3 of 4: page c: failed at cell 2", "4 of 4: page d: 20.0 s"]
+
+
+def test_what_a_page_imports_after_its_start_is_seeded_and_styled():
+    """As in a fork, which has torch and matplotlib from the beginning."""
+    code = """
+        import sys
+        from unittest.mock import patch
+        from probebook.runs.page import start
+        with patch("probebook.runs.page.keep"):
+            start({"__annotations__": {"seed": int}, "seed": 5})
+        assert not {"torch", "matplotlib"} & set(sys.modules)
+        finders = len(sys.meta_path)
+        import torch
+        print(torch.rand(3).tolist() == torch.rand(3, generator=torch.manual_seed(5)).tolist())
+        import matplotlib.pyplot as plt
+        print(plt.rcParams["axes.spines.top"], finders - len(sys.meta_path))"""
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True,
+                          check=False)
+    assert done.stdout.split() == ["True", "False", "2"], done.stderr

@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
-import torch
 from pandas.io.formats.style import Styler
+
+if TYPE_CHECKING:
+    import torch
 
 
 def escape() -> None:

@@ -6,8 +6,10 @@ import os
 import platform
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,24 +46,45 @@ def start(page: dict) -> None:
     os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error",
                       HF_HUB_DISABLE_PROGRESS_BARS="1")
     import numpy as np
-    import torch
 
-    from probebook.figures import style
     from probebook.tables import escape
     if "transformers" in sys.modules:
         sys.modules["transformers"].logging.set_verbosity_error()
     seed = page.get("seed", 0)
     random.seed(seed)
     np.random.seed(seed)
-    torch.manual_seed(seed)
-    style()
+    _when_imported("torch", lambda: sys.modules["torch"].manual_seed(seed))
+    _when_imported("matplotlib.pyplot", _style)
     escape()
     versions = {"python": platform.python_version()} | {p: version(p)
                                                         for p in ("torch", "transformers", "numpy")}
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else processor()
-    about = {"seed": seed, "device": device, "threads": torch.get_num_threads(),
-             "versions": versions}
+    about = {"seed": seed, "device": device(), "threads": threads(), "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))
+
+
+def _when_imported(name: str, do: Callable[[], object]) -> None:
+    """Call `do` once a module has been imported: now, or when the page does so. To import torch and
+    matplotlib for a page that needs neither takes longer than many a page."""
+    if name in sys.modules:
+        do()
+        return
+
+    class Finder:
+        def find_spec(self, asked: str, *_: object) -> ModuleSpec | None:
+            if asked != name:
+                return None
+            sys.meta_path.remove(self)
+            if (spec := find_spec(name)) and spec.loader:
+                load = spec.loader.exec_module
+                spec.loader.exec_module = lambda module: (load(module), do())  # type: ignore
+            return spec
+
+    sys.meta_path.insert(0, Finder())       # type: ignore[arg-type]
+
+
+def _style() -> None:
+    from probebook.figures import style
+    style()
 
 
 def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
@@ -103,11 +126,22 @@ def keep(name: str, mime: str, text: str) -> None:
             metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
 
 
+def device() -> str:
+    """The GPU, if torch is imported and there is one; else the processor."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch and torch.cuda.is_available() else processor()
+
+
 def processor() -> str:
     """Name of the processor as Linux gives it, else its architecture, and the threads in use."""
-    import torch
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    threads = torch.get_num_threads()
-    return f"{names[0] if names else platform.machine()}, {threads} thread{'s' * (threads > 1)}"
+    name = names[0] if names else platform.machine()
+    return f"{name}, {threads()} thread{'s' * (threads() > 1)}"
+
+
+def threads() -> int:
+    """Threads of one operation of torch; 1 without torch."""
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch else 1

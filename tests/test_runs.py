@@ -338,8 +338,8 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
                         lambda *given: written.append(given) or write(*given))
     assert run_all([run]) == [run]
     shown = [out for cell in nbformat.read(run.partial, 4).cells for out in cell.get("outputs", [])]
-    assert [out.text for out in shown if out.output_type == "stream"][-20:] == [f"{i}\n"
-                                                                                for i in range(20)]
+    printed = "".join(out.text for out in shown if out.get("name") == "stdout")
+    assert printed.endswith("".join(f"{i}\n" for i in range(20)))     # a line may come in two parts
     assert shown[-1].ename == "ZeroDivisionError"
     assert len(written) < 6
 

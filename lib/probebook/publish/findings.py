@@ -20,6 +20,7 @@ from probebook.runs.store import book_run, hidden_outputs
 
 Kind = Literal["printed or released numbers", "real text", "generated text"]
 Outcome = Literal["reproduced", "partly", "not"]
+Row = str | int | tuple[str | int, ...]     # its id, or its ids
 WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
 
 
@@ -30,7 +31,7 @@ class Finding(BaseModel):
     of stored runs: run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
-    stored: dict[str, tuple[str, str, str | int | tuple[str | int, ...], str]] = {}
+    stored: dict[str, tuple[str, str, Row, str]] = {}
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
@@ -212,8 +213,7 @@ def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
 
 
-def _stored(page: str, run: str, table: str, row: str | int | tuple[str | int, ...],
-            metric: str) -> float:
+def _stored(page: str, run: str, table: str, row: Row, metric: str) -> float:
     found = archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
         raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "

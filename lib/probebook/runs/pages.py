@@ -5,7 +5,6 @@ import ast
 import hashlib
 import os
 import re
-import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -37,10 +36,6 @@ FENCE = re.compile(
 # of a page, or of a cell with nested options
 HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
-
-# nbformat's validator would import it, which compiles a grammar for almost a second in every
-# process that reads a notebook. It is optional: a notebook's format has no such addresses.
-sys.modules.setdefault("rfc3987_syntax", None)      # type: ignore[arg-type]
 
 
 def home() -> Path:

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -18,6 +19,7 @@ import yaml
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from probebook.base import ROOT, sha256, written_whole
+from probebook.runs.page import processor
 
 KEPT = ROOT / "_build" / "tests"      # what test runs find again as long as it reads the same
 
@@ -48,9 +50,30 @@ def contents() -> list[str]:
 
 
 def pytest_itemcollected(item):
-    """What looks at the built book is one worker's; the others need not wait until it is built."""
+    """What looks at the built book is one worker's; the others need not wait until it is built.
+    What makes a small book of its own reads the library alone."""
     if "built_book" in item.fixturenames:
         item.add_marker(pytest.mark.xdist_group("book"))
+    if "tiny" in item.fixturenames:
+        item.add_marker(pytest.mark.library)
+
+
+def _passed_before(item) -> Path | None:
+    """The mark that a test of the library alone leaves, one for each state of what it reads."""
+    return item.get_closest_marker("library") and _passed(["library", item.nodeid, _library()])
+
+
+def pytest_runtest_setup(item):
+    if (path := _passed_before(item)) and path.exists():
+        pytest.skip("has passed here on the same library, packages and tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    result = yield
+    if path := _passed_before(item):
+        _touch(path)
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -77,11 +100,27 @@ def once(read: list, check) -> None:
 
     `read` names everything that the check depends on, in plain data. A check that raises is made
     again by the next test run, and CI, which begins with an empty folder, makes every check."""
-    passed = KEPT / "passed" / hashlib.sha256(json.dumps(read).encode()).hexdigest()
-    if not passed.exists():
+    path = _passed(read)
+    if not path.exists():
         check()
-        with written_whole(passed) as part:
-            part.touch()
+        _touch(path)
+
+
+def _passed(read: list) -> Path:
+    return KEPT / "passed" / hashlib.sha256(json.dumps(read).encode()).hexdigest()
+
+
+def _touch(path: Path) -> None:
+    with written_whole(path) as part:
+        part.touch()
+
+
+@cache
+def _library() -> str:
+    """A digest of all that a test reads which makes its own pages: code, data, packages, and the
+    processor."""
+    read = ("lib", "data", "tests", "benchmarks", "constraints.txt", "pyproject.toml")
+    return digest_of(*(ROOT / name for name in read)) + processor()
 
 
 def digest_of(*paths: Path) -> str:
@@ -89,6 +128,7 @@ def digest_of(*paths: Path) -> str:
     found = hashlib.sha256()
     for path in paths:
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        files = [file for file in files if "__pycache__" not in file.parts]
         for file in files:
             found.update(f"{file.name} {sha256(file)} ".encode())
     return found.hexdigest()

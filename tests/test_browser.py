@@ -36,9 +36,8 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 SCREEN, PHONE = (1300, 900), (390, 844)
 PAGES = [*contents(), "genindex", "search"]
-KINDS = ("introduction", "audit", "paper_1", "run_table", "methods/inlp", "api/measures",
-         "1_causal_probing/06",
-         "3_data_requirements/07")
+KINDS = ("book/introduction", "book/audit", "book/paper_1", "book/run_table", "methods/inlp",
+         "api/explainers", "1_causal_probing/06", "3_data_requirements/07")
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}     # what the dark may change
 
 # How far parts of a page move after they are first shown (Layout Instability score, 0: not at all).

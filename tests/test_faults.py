@@ -192,6 +192,8 @@ def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
 
 CLOCK = """
 import time
+
+pytestmark = pytest.mark.xdist_group("faults")  # the undisturbed run is made once
 true, offset = time.time, lambda: float(open({path!r}).read())
 time.time, time.time_ns = lambda: true() + offset(), lambda: int((true() + offset()) * 1e9)
 """

@@ -383,6 +383,7 @@ def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
 # --- embeddings over a cluster
 # -----------------------------------------------------------------------------
 
+@pytest.mark.library
 @pytest.mark.xdist_group("cluster")
 def test_embedding_over_a_cluster_survives_a_worker(cluster, workers, monkeypatch):
     """Bit-equal to one machine's at any position; shards done before a worker was killed are not

@@ -11,6 +11,8 @@ import pytest
 from probebook.base import ROOT
 from test_snippets import BLOCK
 
+pytestmark = pytest.mark.xdist_group("wheel")    # the wheel is made once
+
 SNIPPET = BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))[1]
 
 

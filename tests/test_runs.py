@@ -155,7 +155,8 @@ def test_unknown_page_and_profile(tiny):
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n", r"smoke.yaml, line 3: did not find expected key"),
+    ("1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n",
+     r"smoke.yaml, line 3: did not find expected key"),
     ("1_demo/01_first: 2\n",
      r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2"),
     ("9_none: {n: 2}\n", "profile smoke: no page '9_none'")])

@@ -139,7 +139,8 @@ def test_a_registry_that_is_no_yaml_is_one_line(registry):
     room.REGISTRY.write_text(room.REGISTRY.read_text()
                              + "  citation: Author (2020): Title: again\n", encoding="utf-8")
     last = len(room.REGISTRY.read_text().splitlines())
-    assert f"registry.yaml, line {last}: mapping values are not allowed here" in _refused()
+    problem = "mapping values are not allowed in this context"
+    assert f"registry.yaml, line {last}: {problem}" in _refused()
 
 
 def test_a_redirect_is_followed_under_tls_only(registry, address, tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ def test_page_runs_and_keeps_its_tables(built_book, name):
                     reason="PROBEBOOK_DATA is not set: no real sentences")
 def test_a_page_runs_on_real_sentences():
     name = "1_causal_probing/03_first_interventions"
-    words = [name, "--profile", "smoke", "-p", "data=natural", "-p", "n=3000"]
+    words = [name, "--profile", "smoke", "-p", "data=natural", "-p", "n=2000"]
     assert probebook("run", *words).returncode == 0
     table = pd.read_csv(io.StringIO(probebook("results", *words).stdout))
     best = table[table.table == "best"].pivot(index="method", columns="metric", values="value")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:              # importing them takes longer than all else here
     from numpy.typing import ArrayLike
     from torch import Tensor
 
-SAFE_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)     # ten times as fast, if there
-
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in place
 
@@ -87,7 +85,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), SAFE_YAML)
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise UserError(f"{path}, line {line}: {e.problem}") from None

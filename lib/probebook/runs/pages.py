@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from probebook import base
-from probebook.base import SAFE_YAML, UserError, read_yaml
+from probebook.base import UserError, read_yaml
 from probebook.runs.schema import Parameter, declared
 
 if TYPE_CHECKING:              # loading it takes longer than all else here
@@ -134,7 +134,7 @@ class Page:
         mapping."""
         problem, options = "should be `name: value`", None
         try:
-            options = (yaml.load(text, SAFE_YAML) if text else None) or {}
+            options = (yaml.load(text, Loader=yaml.CSafeLoader) if text else None) or {}
         except yaml.YAMLError as e:
             problem = " ".join(str(e).split())
         if not isinstance(options, dict):

@@ -15,6 +15,7 @@ from probebook.measures.intervals import (
     contrast,
     contrasts,
     draw_counts,
+    figures_over_seeds,
     holm,
     least_over_seeds,
     mean_over_seeds,
@@ -283,6 +284,26 @@ def test_the_mean_over_seeds_with_errors_of_shared_items_holds_the_truth(seeds):
     assert .94 <= hits[0] / 500 <= .985
     assert hits[1] / 500 < .92
     assert hits[2] / 500 < .85
+
+
+def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
+    """In any order of the long table, with one name for a row or two."""
+    draw = np.random.default_rng(3)
+    table = pd.MultiIndex.from_product([range(4), ["b", "a"], ["x", "y"]],
+                                       names=["run", "who", "what"]).to_frame(index=False)
+    table["error"], table["low"] = draw.normal(size=(2, len(table)))
+    table["high"] = table.low + draw.random(len(table))
+    runs = table.melt(["run", "who", "what"], var_name="metric").sample(frac=1, random_state=0)
+    for shared in (True, False):
+        found = figures_over_seeds(runs, ["who", "what"], "error", shared)
+        assert (found.runs == 4).all()
+        for key, part in table.groupby(["who", "what"]):
+            own = (part.high - part.low) / 3.92 if shared else None
+            assert_allclose(found.loc[key, ["mean", "low", "high"]].astype(float),
+                            mean_over_seeds(part.error, own))
+    one = figures_over_seeds(runs[runs.what == "x"], ["who"], "error", shared=False)
+    assert_allclose(one.loc["a", ["mean", "low", "high"]].astype(float),
+                    found.loc[("a", "x"), ["mean", "low", "high"]].astype(float))
 
 
 def test_the_mean_over_seeds_of_own_items_has_students_interval():

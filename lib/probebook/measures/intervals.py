@@ -99,6 +99,25 @@ def mean_over_seeds(values: ArrayLike, own_errors: ArrayLike | None = None,
     return Mean(float(mean), float(mean - half), float(mean + half))
 
 
+def figures_over_seeds(runs: pd.DataFrame, ids: Sequence[str], figure: str,
+                       shared: bool) -> pd.DataFrame:
+    """`mean_over_seeds` of a figure for each row of a page's table, from runs that differ in their
+    seed.
+
+    `runs`: that table in the long form of `runs.sweep_table`, one value per row, with the columns
+    run, metric, value and `ids`, which name a row of it. `shared`: all runs judge the same items,
+    whose luck is in each run's own interval (metrics low and high).
+
+    Returns runs, mean, low and high, indexed by `ids` in the order of the runs. UserError for a row
+    that only one run has."""
+    wide = runs.pivot_table(index=["run", *ids], columns="metric", values="value", sort=False)
+    rows = wide.groupby(level=list(ids), sort=False)
+    found = [(len(row), *mean_over_seeds(row[figure],
+                                         (row.high - row.low) / 3.92 if shared else None))
+             for _, row in rows]
+    return pd.DataFrame(found, columns=["runs", *Mean._fields], index=rows.size().index)
+
+
 def bootstrap(statistic: Callable[..., np.ndarray], *data: np.ndarray, n: int = 1000,
               level: float = .95, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap (`scipy.stats.bootstrap`): low and high ends of a statistic's interval.

@@ -49,3 +49,18 @@ def test_the_table_of_contents_has_every_page():
                for folder in ("book", "notebooks") for path in (ROOT / folder).rglob("*.md")
                if "_static" not in path.parts]
     assert sorted(contents()) == sorted(written), "each page once in _toc.yml"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name[0] == "3"])
+def test_the_paper_profile_asks_no_more_items_than_senteval_has(name):
+    """Of a class, in train and a quarter as many in dev and test: SentEval's own parts, or pooled
+    and divided anew as 4:1:1."""
+    values = profile_values("paper")[name]
+    if "source" not in values:
+        return
+    parts = {"SentEval/data/probing": (100_000, 10_000, 10_000),
+             "SentEval/pooled": (80_000, 20_000, 20_000)}[values["source"]]
+    classes = 6 if "sentence_length" in values.get("tasks", []) else 2
+    room = min(parts[0], 4 * parts[1], 4 * parts[2]) // classes
+    asked = [values.get("per_class", 0), values.get("items", 0), *values.get("sizes", [])]
+    assert max(asked) <= room

@@ -180,10 +180,14 @@ def test_the_example_of_the_book(tmp_path):
 @pytest.mark.parametrize("path", (ROOT / "notebooks" / "sweeps").glob("*_seeds.yaml"),
                          ids=lambda path: path.stem)
 def test_a_sweep_of_seeds_has_five_runs_that_differ_in_nothing_else(path):
-    values = [run.values for run in read(path).values()]
-    assert len(values) == 5
-    assert [name for name in values[0] if values[0][name] != values[1][name]] in (
-        ["seed"], ["seeds"], ["box_seed"])
+    """They are those that are stored, and their page shows them."""
+    runs = list(read(path).values())
+    [differs] = [name for name in runs[0].values if runs[0].values[name] != runs[1].values[name]]
+    assert differs in ("seed", "seeds", "box_seed")
+    stored = sweep_table(path.stem).drop_duplicates("run")
+    assert sorted(stored[differs].astype(str)) == sorted(str(run.values[differs]) for run in runs)
+    assert len(stored) == 5
+    assert f'sweep_table("{path.stem}")' in runs[0].page.path.read_text(encoding="utf-8")
 
 
 def test_the_stored_sweep_is_what_its_file_says():

@@ -34,7 +34,7 @@ def side_by_side(published: pd.Series | pd.DataFrame,
     sources = {"published": published, **stored, "this run": here}
     if isinstance(here, pd.Series):
         return pd.DataFrame({run: one.reindex(here.index) for run, one in sources.items()})
-    aligned = {run: one.reindex(here.index)[list(here)] for run, one in sources.items()}
+    aligned = {run: one.reindex(here.index, columns=list(here)) for run, one in sources.items()}
     side = pd.concat(aligned, names=["run", here.index.name]).swaplevel()
     return side.sort_index(level=0, sort_remaining=False)
 

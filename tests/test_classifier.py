@@ -1,4 +1,5 @@
 """Classifiers on tiny random networks: they learn, twice the same, and N is the head of φ(x)."""
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -257,6 +258,28 @@ def test_an_epoch_reads_every_text_once_with_its_like(encoders):
     spread = np.mean([np.ptp([len(trainer.ids[r]) for r in rows]) for rows in trainer.orders])
     assert spread < .3 * np.ptp([len(ids) for ids in trainer.ids])
     assert trainer.orders[0] != trainer.orders[per_epoch]
+
+
+def test_a_training_that_is_broken_off_leaves_torch_as_it_was(encoders):
+    """Even while its exception is alive, and when that is collected."""
+    body = Classifier(encoder=encoders["bert"]).body()
+    trainer = Trainer(body, list(reviews(100).description), "[CLS]", body.base.parameters(), 1, 8,
+                      1e-3, 0)
+
+    def loss(rows, h, hidden):
+        torch.rand(1)
+        raise KeyboardInterrupt
+
+    state = torch.random.get_rng_state()
+    with torch.no_grad():
+        with pytest.raises(KeyboardInterrupt) as kept:
+            trainer.fit(loss)
+        for _ in range(2):
+            assert not torch.is_grad_enabled()
+            assert torch.equal(torch.random.get_rng_state(), state)
+            kept = None
+            gc.collect()
+    assert kept is None
 
 
 def test_a_head_trained_alone_fits_what_a_head_can_and_zero_epochs_are_no_training():

@@ -64,8 +64,7 @@ def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_tra
     one, other = cut(model, 1), cut(model, 1)
     before = {key: p.clone() for key, p in one.base.named_parameters()}
     trainer = Trainer(one, texts, "mean", upper_parameters(one, one.base).values(), 3, 2, 1e-2, 0)
-    for _, h, _ in trainer:
-        trainer.step(h.square().sum())
+    trainer.fit(lambda rows, h, hidden: h.square().sum())
     embed(texts, other, at="mean", cache=False)
     assert len(read) == len(texts)
     moved = {key for key, p in one.base.named_parameters() if not torch.equal(p, before[key])}

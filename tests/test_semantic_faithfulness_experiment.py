@@ -92,6 +92,17 @@ def untrained():
     return FittedReader(recipe, Network(recipe))
 
 
+def test_who_asks_for_states_is_in_no_mode_of_torch(untrained):
+    """So that a reading that is left half-way leaves none behind when it is collected."""
+    table = stories.generate(3, seed=5)
+    for _ in untrained.states(table):
+        assert not torch.is_inference_mode_enabled()
+        break
+    batches = untrained.batches(untrained.windows(table))
+    next(batches)
+    assert not torch.is_inference_mode_enabled()
+
+
 def test_inside_are_the_states_that_the_heads_read(untrained):
     table = stories.generate(3, seed=5)
     said, cls, q, ids, tokens = experiment.reader_states(untrained, table, tokens=True)

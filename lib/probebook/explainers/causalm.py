@@ -102,10 +102,13 @@ class CausaLM(Explainer):
                       *control.parameters()]
         trainer = Trainer(body, texts, self.model.recipe.position(body), parameters, self.epochs,
                           self.batch, self.lr, self.seed, cloze.change)
-        for rows, h, hidden in trainer:
+
+        def loss(rows: list[int], h: Tensor, hidden: Tensor) -> Tensor:
             labels, control_labels = targets[rows].to(h.device).unbind(1)
-            trainer.step(cloze.loss(hidden) + _loss(control(h), control_labels)
-                         + self._against(treated, h, labels))
+            return (cloze.loss(hidden) + _loss(control(h), control_labels)
+                    + self._against(treated, h, labels))
+
+        trainer.fit(loss)
         return trained_weights(body)
 
     def _against(self, treated: nn.Linear, h: Tensor, labels: Tensor) -> Tensor:

@@ -111,8 +111,7 @@ class Classifier:
             parameters = [*upper_parameters(body, body.base).values(), *net.parameters()]
             trainer = Trainer(body, texts, self.position(body), parameters, self.epochs, self.batch,
                               self.lr, self.seed)
-            for rows, h, _ in trainer:
-                trainer.step(F.cross_entropy(net(h), z[rows].to(h.device)))
+            trainer.fit(lambda rows, h, _: F.cross_entropy(net(h), z[rows].to(h.device)))
             head, weights = Head.from_module(net), trained_weights(body)
         return {f"head.{name}": tensor for name, tensor in head.tensors().items()} | weights
 

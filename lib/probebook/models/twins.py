@@ -59,8 +59,7 @@ def corrupted_twin(name: str, texts: Sequence[str], steps: int = 200, batch: int
         cloze, epochs = Cloze(twin), -(-steps // -(-len(shuffled) // batch))
         trainer = Trainer(twin, shuffled, "[CLS]", twin.net.parameters(), epochs, batch, lr, seed,
                           cloze.change, steps)
-        for _, _, hidden in trainer:
-            trainer.step(cloze.loss(hidden))
+        trainer.fit(lambda rows, h, hidden: cloze.loss(hidden))
         return twin.net.state_dict()
 
     twin.net.load_state_dict(cached("corrupted", key, train))

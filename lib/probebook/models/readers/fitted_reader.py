@@ -74,7 +74,8 @@ class FittedReader:
         states [t, d], and the place of the [CLS] token."""
         cut = self.windows(table)
         for rows, batch in self.batches(cut, first=True):
-            h, _ = self.net(batch)
+            with torch.inference_mode():        # not while the caller has its turn
+                h, _ = self.net(batch)
             for i, row in enumerate(rows):
                 ids = np.array(cut.ids[row])
                 yield int(cut.item[row]), ids, h[i, :len(ids)].cpu().numpy(), int(cut.cls[row])
@@ -88,7 +89,7 @@ class FittedReader:
         (folder / "reader.json").write_text(json.dumps(asdict(self.recipe), indent=1) + "\n")
 
     def batches(self, cut: Windows, first: bool = False) -> Iterator[tuple[np.ndarray, dict]]:
-        """Rows of windows and the network's input for them, to be read without gradients.
+        """Rows of windows and the network's input for them.
 
         `first`: only the first window of each item."""
         wanted: Collection[int] = range(len(cut.item))
@@ -97,11 +98,10 @@ class FittedReader:
         self.net.eval()
         cpu = self.net.body.device.type == "cpu"
         tokens = 512 if cpu else self.recipe.tokens * 4              # 512 fit into a core's cache
-        with torch.inference_mode():
-            for rows in cut.batches(tokens):
-                rows = np.array([row for row in rows if row in wanted], int)
-                if len(rows):
-                    yield rows, self.net.batch(cut, rows)
+        for rows in cut.batches(tokens):
+            rows = np.array([row for row in rows if row in wanted], int)
+            if len(rows):
+                yield rows, self.net.batch(cut, rows)
 
     def _remember(self, keys: list[tuple], found: dict[str, Tensor]) -> None:
         parts = (found[name].tolist() for name in ("choice", "spans", "value", "best"))
@@ -122,6 +122,7 @@ class FittedReader:
         return {"choice": torch.from_numpy(choice), "spans": torch.tensor(spans),
                 "value": found["value"][window], "best": torch.from_numpy(best)}
 
+    @torch.inference_mode()
     def _score(self, cut: Windows, see: Callable | None = None) -> dict[str, Tensor]:
         """Of each window: the scores of all forms, the best span's ends, and the value [2]."""
         n, forms = len(cut.item), len(self.net.heads.forms)

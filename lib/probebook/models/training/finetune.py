@@ -105,11 +105,9 @@ class LSTM(nn.Module):
 
 
 class Trainer:
-    """Iterates over texts in batches of similar length; the caller hands each loss to `step`.
+    """Trains on texts in batches of similar length, by AdamW; the gradient's norm is at most 1.
 
-    It yields the rows of a batch, their states [b, d] at `at`, and all states [b, t, d]. `step`
-    updates `parameters` by AdamW; the gradient's norm is at most 1. Only the seed decides orders
-    and dropouts.
+    Only the seed decides orders and dropouts.
 
     - `body`: the model whose base network reads the texts.
     - `at`: where states are read (see `embed`).
@@ -136,7 +134,11 @@ class Trainer:
             # on texts this short, twice the steps per second of the fused kernel
             body.net.set_attn_implementation("eager")
 
-    def __iter__(self) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    def fit(self, loss: Callable[[list[int], Tensor, Tensor], Tensor]) -> None:
+        """Update `parameters` by the loss of each batch in turn.
+
+        `loss` is given the rows of the batch, their states [b, d] at `at`, and all states
+        [b, t, d]. However it ends, torch has its own seed and its setting of gradients again."""
         device, pad = self.body.device, self.body.tokenizer.pad_token_id
         with torch_seed(self.seed), torch.enable_grad():
             self.body.net.train()
@@ -146,11 +148,11 @@ class Trainer:
                 with mixed_precision(device):
                     out = self.body.base(input_ids=ids, attention_mask=mask)
                 hidden = out.last_hidden_state.float()
-                yield rows, (batch.weights.to(hidden)[:, None] @ hidden)[:, 0], hidden
+                h = (batch.weights.to(hidden)[:, None] @ hidden)[:, 0]
+                self._step(loss(rows, h, hidden))
             self.body.net.eval()
 
-    def step(self, loss: Tensor) -> None:
-        """Update the parameters from the loss of the batch."""
+    def _step(self, loss: Tensor) -> None:
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, 1.0)

@@ -301,6 +301,8 @@ def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
             own = (part.high - part.low) / 3.92 if shared else None
             assert_allclose(found.loc[key, ["mean", "low", "high"]].astype(float),
                             mean_over_seeds(part.error, own))
+            wider = mean_over_seeds(part.error, own, 1 - .05 / 4)
+            assert found.verdict[key] == (wider.low > 0) - (wider.high < 0)
     one = figures_over_seeds(runs[runs.what == "x"], ["who"], "error", shared=False)
     assert_allclose(one.loc["a", ["mean", "low", "high"]].astype(float),
                     found.loc[("a", "x"), ["mean", "low", "high"]].astype(float))

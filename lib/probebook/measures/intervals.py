@@ -108,14 +108,19 @@ def figures_over_seeds(runs: pd.DataFrame, ids: Sequence[str], figure: str,
     run, metric, value and `ids`, which name a row of it. `shared`: all runs judge the same items,
     whose luck is in each run's own interval (metrics low and high).
 
-    Returns runs, mean, low and high, indexed by `ids` in the order of the runs. UserError for a row
-    that only one run has."""
+    Returns runs, mean, low, high and verdict, indexed by `ids` in the order of the runs. The rows
+    are a family: the verdict is 1 or −1 where even the interval at the level 1 − .05 / rows
+    (Bonferroni's) lies above or below 0, else 0. UserError for a row that only one run has."""
     wide = runs.pivot_table(index=["run", *ids], columns="metric", values="value", sort=False)
     rows = wide.groupby(level=list(ids), sort=False)
-    found = [(len(row), *mean_over_seeds(row[figure],
-                                         (row.high - row.low) / 3.92 if shared else None))
-             for _, row in rows]
-    return pd.DataFrame(found, columns=["runs", *Mean._fields], index=rows.size().index)
+    found = []
+    for _, row in rows:
+        errors = (row.high - row.low) / 3.92 if shared else None
+        wider = mean_over_seeds(row[figure], errors, 1 - .05 / len(rows))
+        found.append((len(row), *mean_over_seeds(row[figure], errors),
+                      int(wider.low > 0) - int(wider.high < 0)))
+    return pd.DataFrame(found, columns=["runs", *Mean._fields, "verdict"],
+                        index=rows.size().index)
 
 
 def bootstrap(statistic: Callable[..., np.ndarray], *data: np.ndarray, n: int = 1000,

@@ -117,10 +117,10 @@ def _touch(path: Path) -> None:
 
 @cache
 def _library() -> str:
-    """A digest of all that a test reads which makes its own pages: code, data, packages, and the
-    processor."""
+    """A digest of all that a test reads which makes its own pages: code, data, packages, Python and
+    the processor."""
     read = ("lib", "data", "tests", "benchmarks", "constraints.txt", "pyproject.toml")
-    return digest_of(*(ROOT / name for name in read)) + processor()
+    return digest_of(*(ROOT / name for name in read)) + sys.version + processor()
 
 
 def digest_of(*paths: Path) -> str:

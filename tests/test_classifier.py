@@ -274,12 +274,12 @@ def test_a_training_that_is_broken_off_leaves_torch_as_it_was(encoders):
     with torch.no_grad():
         with pytest.raises(KeyboardInterrupt) as kept:
             trainer.fit(loss)
-        for _ in range(2):
-            assert not torch.is_grad_enabled()
-            assert torch.equal(torch.random.get_rng_state(), state)
-            kept = None
-            gc.collect()
-    assert kept is None
+        assert not torch.is_grad_enabled()
+        assert torch.equal(torch.random.get_rng_state(), state)
+        del kept
+        gc.collect()
+        assert not torch.is_grad_enabled()
+        assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_a_head_trained_alone_fits_what_a_head_can_and_zero_epochs_are_no_training():

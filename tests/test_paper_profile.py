@@ -21,7 +21,7 @@ from conftest import KEPT
 from probebook.base import ROOT
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.models import load
-from probebook.runs.execute import run_all
+from probebook.runs.execute import run_all, server_of
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
 
@@ -98,7 +98,8 @@ def failed(world, request) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         for key, value in env.items():
             patch.setenv(key, value)
-        return [run.page.name for run in run_all(runs)]
+        with server_of([run.page for run in runs]) as server:
+            return [run.page.name for run in run_all(runs, server=server)]
 
 
 def _sizes(name: str, model: str) -> dict:

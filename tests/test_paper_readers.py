@@ -13,7 +13,7 @@ from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
-from probebook.runs.execute import run_all
+from probebook.runs.execute import run_all, server_of
 from probebook.runs.pages import find
 from probebook.runs.records import METRICS
 from probebook.runs.store import plan
@@ -145,7 +145,8 @@ def runs(made, request):
     planned = {(page, encoder): plan(find(f"5_semantic_faithfulness/{page}"), values={
         "encoder": made[0][encoder], "source": made[1], "train": 4, **PAGES.get(page, TABLE_4)})
         for page, encoder in sorted(asked)}
-    run_all([*planned.values()])
+    with server_of([run.page for run in planned.values()]) as server:
+        run_all([*planned.values()], server=server)
     return planned
 
 

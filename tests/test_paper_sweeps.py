@@ -17,7 +17,7 @@ import stand_ins
 from probebook.base import DATA, ROOT, UserError
 from probebook.hub import model_sizes
 from probebook.runs import cost
-from probebook.runs.execute import run_all
+from probebook.runs.execute import run_all, server_of
 from probebook.runs.pages import find
 from probebook.runs.schema import check_layers
 from probebook.runs.store import plan
@@ -295,4 +295,5 @@ def test_a_point_runs_on_stand_ins(world, name):
 def test_a_file_runs_on_stand_ins_with_its_full_shape(world, name):
     runs = planned(name, world)
     assert len({run.id for run in runs}) == RUNS[name]
-    assert run_all(runs) == []
+    with server_of([run.page for run in runs]) as server:
+        assert run_all(runs, server=server) == []

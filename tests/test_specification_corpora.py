@@ -20,6 +20,9 @@ def data_at_hand(name="winogender/templates.tsv"):
 
 def test_the_challenge_has_3000_texts_60_for_each_time_and_place():
     times, places = mgc.texts("time"), mgc.texts("place")
+    few = mgc.texts("place", stages=2)
+    assert [*few.stage.unique()] == [*places.stage.unique()][:2]
+    assert len(few) == 400
     assert (len(times), len(places)) == (1800, 1200)
     both = pd.concat([times, places])
     assert both.text.is_unique

@@ -16,7 +16,7 @@ import pytest
 
 from probebook.models.cache import cached
 from probebook.runs import warm
-from probebook.runs.execute import kernel_environment, run_all
+from probebook.runs.execute import kernel_environment, run_all, server_of
 from probebook.runs.pages import find
 from probebook.runs.progress import RunProgress
 from probebook.runs.store import plan
@@ -50,6 +50,14 @@ def server(monkeypatch):
         yield found
 
 
+def forked(runs, force=False):
+    """Run in forks; the runs that failed."""
+    with server_of([run.page for run in runs]) as some:
+        failed = run_all(runs, force, server=some)
+        assert some.process                                              # it was worth it
+    return failed
+
+
 def metrics(run):
     return pd.read_parquet(run.folder / "metrics.parquet")
 
@@ -61,11 +69,9 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
     monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, KEEP)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (5, 6)]
-    with monkeypatch.context() as alone:
-        alone.setattr(warm, "FEW", 1)
-        assert run_all(runs[:1]) == []
+    assert run_all(runs[:1]) == []
     fresh = metrics(runs[0])
-    assert run_all(runs, force=True) == []
+    assert forked(runs, force=True) == []
     pd.testing.assert_frame_equal(metrics(runs[0]), fresh, check_exact=True)
     assert metrics(runs[1]).value.drop(4).tolist() == fresh.value.drop(4).tolist()
 
@@ -78,6 +84,9 @@ def test_pages_that_import_nothing_need_no_server():
 def test_the_first_few_do_not_wait_for_the_server():
     some = Server(["probebook.base"])
     assert [some.if_worth() for _ in range(4)] == [None, None, some, some]
+    assert Server(["probebook.base"]).if_worth(2) is None
+    many = Server(["probebook.base"])
+    assert many.if_worth(3) is many
     assert some.process is None
 
 
@@ -85,7 +94,7 @@ def test_forks_share_no_state(tiny, monkeypatch):
     monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, STATE)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (1, 2, 3)]
-    assert run_all(runs) == []
+    assert forked(runs) == []
     found = [metrics(run).set_index("metric").value for run in runs]
     assert [one["new"] for one in found] == [1, 1, 1]
     assert len({one["pid"] for one in found}) == 3

@@ -15,14 +15,15 @@ TIMES = [str(year) for year in np.linspace(1801, 2016, 30).astype(int)]
 VERBS = phrases(word_table("biographies")["challenge verbs"])
 
 
-def texts(kind: str) -> pd.DataFrame:
+def texts(kind: str, stages: int = len(STAGES)) -> pd.DataFrame:
     """Texts “In {w}, [MASK] {verb} {stage}.” of 30 times or 20 places, 60 for each: 1,800 or 1,200.
 
-    Columns: text, w, w_index (0 …), verb, stage. UserError for another kind than "time" or "place".
+    `stages`: only the first of the six stages of life. Columns: text, w, w_index (0 …), verb,
+    stage. UserError for another kind than "time" or "place".
     """
     if kind not in ("time", "place"):
         raise UserError(f"kind {kind!r}: time or place")
     names = TIMES if kind == "time" else PLACES
     rows = [(f"In {w}, [MASK] {verb} {stage}.", w, i, verb, stage)
-            for (i, w), verb, stage in product(enumerate(names), VERBS, STAGES)]
+            for (i, w), verb, stage in product(enumerate(names), VERBS, STAGES[:stages])]
     return pd.DataFrame(rows, columns=["text", "w", "w_index", "verb", "stage"])

@@ -13,7 +13,7 @@ import yaml
 
 from probebook.base import read_yaml, sha256, written_whole
 from probebook.labs.exercises import book_edition
-from probebook.runs.execute import run_all
+from probebook.runs.execute import run_all, server_of
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, home, pages
 from probebook.runs.store import Run, plan
@@ -31,12 +31,14 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
     finished book. Files that stay the same keep their time, so Sphinx builds only what changed.
     After a failure it builds everything, since it warns only when it reads a file."""
     runs, limits = [plan(page, profile) for page in pages()], Limits(SECONDS_PER_PAGE[profile])
-    if run_all(runs, force, limits):
-        return None
-    after = tuple(sha256(run.path) for run in runs)
-    summaries = [plan(page, profile, after=after) for page in _book_notebooks()]
-    if run_all(summaries, limits=limits):
-        return None
+    last = _book_notebooks()
+    with server_of([*pages(), *last]) as server:
+        if run_all(runs, force, limits, server):
+            return None
+        after = tuple(sha256(run.path) for run in runs)
+        summaries = [plan(page, profile, after=after) for page in last]
+        if run_all(summaries, limits=limits, server=server):
+            return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"
     state = _stage(runs + summaries, source)

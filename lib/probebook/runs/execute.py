@@ -44,14 +44,15 @@ class PageFailed(Exception):
     cell's number."""
 
 
-def run_all(runs: list[Run], force: bool = False,
-            limits: Limits = Limits()) -> list[Run]:  # noqa: B008
+def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # noqa: B008
+            server: Server | None = None) -> list[Run]:
     """Run all pages that are not finished (with `force`: all) and return the runs that failed.
 
     As many pages run at a time as there are cores, or one on a GPU, each within `limits`. The
     longest page starts first. Pages of different chapters run side by side, because pages of one
-    chapter wait for what they share. Progress and failures go to stderr. UserError, before any
-    kernel starts: a layer that a model lacks.
+    chapter wait for what they share. Their kernels are forks of `server` (`server_of`) if there are
+    more than a few. Progress and failures go to stderr. UserError, before any kernel starts: a
+    layer that a model lacks.
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
@@ -62,7 +63,8 @@ def run_all(runs: list[Run], force: bool = False,
     workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
     usual = {_key(run): expected(run.page.name, run.profile) for run in todo}
     queue, failed, stop = _Queue(todo, usual), [], threading.Event()
-    with kernel_environment(max(1, cores // workers), runs[0].profile), _server(todo) as server, \
+    forks = server and server.if_worth(len(todo))
+    with kernel_environment(max(1, cores // workers), runs[0].profile), \
             RunProgress(usual, workers) as progress, ThreadPoolExecutor(workers) as pool:
 
         def one() -> None:
@@ -70,8 +72,7 @@ def run_all(runs: list[Run], force: bool = False,
                 key, began = _key(run), time.monotonic()
                 progress.begin(key, run.page.name)
                 try:
-                    execute(run, partial(progress.at_cell, key), force, limits, stop.is_set,
-                            server and server.if_worth())
+                    execute(run, partial(progress.at_cell, key), force, limits, stop.is_set, forks)
                     error = ""
                 except Exception as e:
                     error = _failure_message(e, run)
@@ -123,10 +124,10 @@ class _Queue:
                 self.chapters.remove(run.page.chapter)
 
 
-def _server(runs: list[Run]) -> AbstractContextManager[Server | None]:
-    """The server that forks the kernels of several runs."""
+def server_of(several: list[Page]) -> AbstractContextManager[Server | None]:
+    """The server that forks the kernels of several pages, where there can be one."""
     from probebook.runs.warm import server
-    return server({name for run in runs for name in modules(run.page)}) or nullcontext()
+    return server({name for page in several for name in modules(page)}) or nullcontext()
 
 
 def _failure_message(error: Exception, run: Run) -> str:

@@ -55,11 +55,11 @@ class Server:
             self.process.wait()
             self.process.stdout.close()
 
-    def if_worth(self) -> Server | None:
-        """The server, but None for the first FEW callers: starting it would take longer than their
-        own kernels."""
+    def if_worth(self, kernels: int = 1) -> Server | None:
+        """The server, or None as long as FEW kernels or fewer were asked for, these included:
+        starting it would take longer than starting them."""
         with self.lock:
-            self.asked += 1
+            self.asked += kernels
             return self if self.asked > FEW else None
 
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:

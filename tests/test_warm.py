@@ -92,6 +92,7 @@ def test_the_first_few_do_not_wait_for_the_server():
 
 def test_forks_share_no_state(tiny, monkeypatch):
     monkeypatch.setattr(warm, "FEW", 0)
+    monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp", "torch"))
     tiny(DRAWS, STATE)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (1, 2, 3)]
     assert forked(runs) == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from probebook.corpora.stories.schemas import all_schemas, words
@@ -58,12 +59,19 @@ def statements(fact: Fact) -> Iterator[Statement]:
         yield Statement(fact.schema, fact.values | {role: opposite_word}, True, {})
 
 
-def _statements_about(fact: Fact | None, name: str) -> list[Statement]:
-    if fact is None:
-        return []
-    if fact.schema != name and name not in all_schemas()[fact.schema].implied_schemas:
-        return []
-    return [statement for statement in statements(fact) if statement.schema == name]
+@cache
+def _sources(name: str) -> frozenset[str]:
+    """Schemas whose facts state something of the schema `name`: itself and those that imply it."""
+    return frozenset(of for of, schema in all_schemas().items()
+                     if of == name or name in schema.implied_schemas)
+
+
+def _statements_about(facts: Iterable[Fact | None], name: str
+                      ) -> list[tuple[int, Fact, Statement]]:
+    """What the facts state of the schema `name`: number of the fact, the fact, a statement."""
+    sources = _sources(name)
+    return [(i, fact, statement) for i, fact in enumerate(facts) if fact and fact.schema in sources
+            for statement in statements(fact) if statement.schema == name]
 
 
 def opposite(kind: str, word: str) -> str:
@@ -83,7 +91,7 @@ def entails(facts: Iterable[Fact | None], query: Query) -> str:
     bound = resolve(facts, query).bound
     if UNKNOWN in bound.values():
         return UNKNOWN
-    found = [statement for fact in facts for statement in _statements_about(fact, query.schema)]
+    found = [statement for *_, statement in _statements_about(facts, query.schema)]
     if len(query.values) == 1:
         wanted = _with_pair(query.schema, bound | {query.asks: query.values[0]})
         return _verdict(found, wanted, query.schema)
@@ -98,6 +106,8 @@ def entails(facts: Iterable[Fact | None], query: Query) -> str:
 
 def resolve(facts: Iterable[Fact | None], query: Query) -> Query:
     """The query with words in place of descriptions ("unknown" where nothing fits one)."""
+    if not any(isinstance(value, Query) for value in query.bound.values()):
+        return query
     return query._replace(bound={
         role: entails(facts, value) if isinstance(value, Query) else value
         for role, value in query.bound.items()})
@@ -159,14 +169,11 @@ def answer_span(facts: Sequence[Fact | None], spans: list[Span], query: Query, a
     if answer in ("yes", "no", UNKNOWN):
         return -1, -1
     bound = resolve(facts, query).bound
-    for fact, (start, _) in zip(facts, spans):
-        if fact is None:
-            continue
-        for _, values, holds, roles in _statements_about(fact, query.schema):
-            if holds and bound.items() <= values.items() and query.asks in roles:
-                if values[query.asks] == answer and _in_pair(values, query):
-                    first, last = sentence(fact)[1][roles[query.asks]]
-                    return start + first, start + last
+    for i, fact, (_, values, holds, roles) in _statements_about(facts, query.schema):
+        if holds and bound.items() <= values.items() and query.asks in roles:
+            if values[query.asks] == answer and _in_pair(values, query):
+                first, last = sentence(fact)[1][roles[query.asks]]
+                return spans[i][0] + first, spans[i][0] + last
     return -1, -1
 
 

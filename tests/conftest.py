@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -19,7 +20,10 @@ import yaml
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from probebook.base import ROOT, sha256, written_whole
+from probebook.runs.execute import server_of
 from probebook.runs.page import processor
+from probebook.runs.pages import pages
+from probebook.runs.warm import Server
 
 KEPT = ROOT / "_build" / "tests"      # what test runs find again as long as it reads the same
 
@@ -50,10 +54,13 @@ def contents() -> list[str]:
 
 
 def pytest_itemcollected(item):
-    """What looks at the built book is one worker's; the others need not wait until it is built.
-    What makes a small book of its own reads the library alone."""
+    """What looks at the built book is one worker's; the others need not wait until it is built. So
+    are the runs whose kernels one process forks. What makes a small book of its own reads the
+    library alone."""
     if "built_book" in item.fixturenames:
         item.add_marker(pytest.mark.xdist_group("book"))
+    if "forks" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("forks"))
     if "tiny" in item.fixturenames:
         item.add_marker(pytest.mark.library)
 
@@ -86,6 +93,13 @@ def built_book() -> Path:
         done = probebook("build", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Server | None]:
+    """The process that forks the kernels of the book's pages."""
+    with server_of(pages()) as server:
+        yield server
 
 
 def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProcess:

@@ -1,12 +1,12 @@
 """Every page of the book, run headless at its smallest; and the shape that pages have."""
-import io
 import os
 
 import pandas as pd
 import pytest
 
-from conftest import contents, probebook
+from conftest import contents
 from probebook.base import ROOT
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages, profile_values
 from probebook.runs.records import METRICS
 from probebook.runs.store import plan
@@ -27,11 +27,11 @@ def test_page_runs_and_keeps_its_tables(built_book, name):
 
 @pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ,
                     reason="PROBEBOOK_DATA is not set: no real sentences")
-def test_a_page_runs_on_real_sentences():
-    name = "1_causal_probing/03_first_interventions"
-    words = [name, "--profile", "smoke", "-p", "data=natural", "-p", "n=2000"]
-    assert probebook("run", *words).returncode == 0
-    table = pd.read_csv(io.StringIO(probebook("results", *words).stdout))
+def test_a_page_runs_on_real_sentences(forks):
+    page = find("1_causal_probing/03_first_interventions")
+    run = plan(page, "smoke", {"data": "natural", "n": 2000})
+    assert run_all([run], server=forks) == []
+    table = pd.read_parquet(run.folder / METRICS)
     best = table[table.table == "best"].pivot(index="method", columns="metric", values="value")
     assert set(best.index) == {"INLP", "AlterRep", "FGSM"}
     assert best.reliability.between(.05, 1).all()

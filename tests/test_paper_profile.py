@@ -21,7 +21,7 @@ from conftest import KEPT
 from probebook.base import ROOT
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.models import load
-from probebook.runs.execute import run_all, server_of
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
 
@@ -33,7 +33,7 @@ SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]
 EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings",
             "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard"]
 NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
-pytestmark = pytest.mark.xdist_group("paper")            # run together, by one worker
+pytestmark = pytest.mark.xdist_group("forks")     # its model is made once
 
 
 def _corpus(folder: Path) -> None:
@@ -88,7 +88,7 @@ def world() -> tuple[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def failed(world, request) -> list[str]:
+def failed(world, forks, request) -> list[str]:
     """The pages that are asked for are run, several at a time; names of those that failed, of which
     stderr says why."""
     model, env = world
@@ -98,8 +98,7 @@ def failed(world, request) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         for key, value in env.items():
             patch.setenv(key, value)
-        with server_of([run.page for run in runs]) as server:
-            return [run.page.name for run in run_all(runs, server=server)]
+        return [run.page.name for run in run_all(runs, server=forks)]
 
 
 def _sizes(name: str, model: str) -> dict:

@@ -13,12 +13,12 @@ from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.experiments import semantic_faithfulness as experiment
-from probebook.runs.execute import run_all, server_of
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find
 from probebook.runs.records import METRICS
 from probebook.runs.store import plan
 
-pytestmark = pytest.mark.xdist_group("readers")          # its pages run together, for one worker
+pytestmark = pytest.mark.xdist_group("forks")     # its encoders are made once
 
 
 def as_coqa(table, several: bool = False) -> dict:
@@ -136,7 +136,7 @@ OF_ONE_MODEL = pairs([page for page in PAGES if page != "01_stories_and_models"]
 
 
 @pytest.fixture(scope="module")
-def runs(made, request):
+def runs(made, forks, request):
     """The runs that are asked for, on our own encoders, started together; failed ones are not
     finished."""
     asked = {(item.callspec.params["page"], item.callspec.params["encoder"])
@@ -145,8 +145,7 @@ def runs(made, request):
     planned = {(page, encoder): plan(find(f"5_semantic_faithfulness/{page}"), values={
         "encoder": made[0][encoder], "source": made[1], "train": 4, **PAGES.get(page, TABLE_4)})
         for page, encoder in sorted(asked)}
-    with server_of([run.page for run in planned.values()]) as server:
-        run_all([*planned.values()], server=server)
+    run_all([*planned.values()], server=forks)
     return planned
 
 

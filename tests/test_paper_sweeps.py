@@ -17,7 +17,7 @@ import stand_ins
 from probebook.base import DATA, ROOT, UserError
 from probebook.hub import model_sizes
 from probebook.runs import cost
-from probebook.runs.execute import run_all, server_of
+from probebook.runs.execute import run_all
 from probebook.runs.pages import find
 from probebook.runs.schema import check_layers
 from probebook.runs.store import plan
@@ -279,21 +279,18 @@ def planned(name: str, made: dict[str, str]) -> list:
     return [plan(page, values=small(page.name, given, made)) for given in values(name)]
 
 
-@pytest.mark.xdist_group("paper sweeps")
 @pytest.mark.parametrize("name", IN_SHORT)
-def test_a_point_runs_on_stand_ins(world, name):
+def test_a_point_runs_on_stand_ins(world, forks, name):
     at, shorter = IN_SHORT[name]
     point = planned(name, world)[at]
     if not REAL:
         shorter = {key: value for key, value in shorter.items() if key != "texts"}
-    assert run_all([plan(point.page, values=point.values | shorter)]) == []
+    assert run_all([plan(point.page, values=point.values | shorter)], server=forks) == []
 
 
 @pytest.mark.verify
-@pytest.mark.xdist_group("paper sweeps")
 @pytest.mark.parametrize("name", RUNS)
-def test_a_file_runs_on_stand_ins_with_its_full_shape(world, name):
+def test_a_file_runs_on_stand_ins_with_its_full_shape(world, forks, name):
     runs = planned(name, world)
     assert len({run.id for run in runs}) == RUNS[name]
-    with server_of([run.page for run in runs]) as server:
-        assert run_all(runs, server=server) == []
+    assert run_all(runs, server=forks) == []

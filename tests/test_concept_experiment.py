@@ -34,11 +34,11 @@ def exact(s):
 def test_parts_are_those_of_the_splits_and_the_training_texts_one_a_group(s):
     for split, part in s.parts.items():
         np.testing.assert_array_equal(part.pairs.source_split, split)
-        assert len(part.asked) == len(part.pairs)
-        np.testing.assert_array_equal(part.asked.description.to_numpy(),
+        assert len(part.questions) == len(part.pairs)
+        np.testing.assert_array_equal(part.questions.description.to_numpy(),
                                       s.table.description.iloc[part.pairs.source_row].to_numpy())
     assert s.train.original_id.is_unique
-    assert not set(s.train.description) & set(s.parts["test"].asked.description)
+    assert not set(s.train.description) & set(s.parts["test"].questions.description)
     with pytest.raises(UserError, match="train_exclusive"):
         experiment.prepare(n=150, train="training")
 
@@ -87,13 +87,13 @@ def test_the_board_has_the_floor_the_truth_and_the_best_constant(s):
 def test_strengths_are_chosen_on_dev(s, box):
     chosen = experiment.direction_explainers(s, box, alphas=[.5, 50], radii=[.25, 20])
     assert list(chosen) == ["LEACE", "AlterRep", "PGD"]
-    true, asked = experiment.true_effects(box, s, "dev"), s.parts["dev"].asked
+    true, questions = experiment.true_effects(box, s, "dev"), s.parts["dev"].questions
     for name, other in (("AlterRep", {"alpha": [.5, 50]}), ("PGD", {"eps": [.25, 20]})):
         (setting, values), = other.items()
         errors = {}
         for v in values:
             explainer = type(chosen[name])(v).fit(s.train, box)
-            errors[v] = icace_error(true, explainer.effect(asked), "l2").mean().item()
+            errors[v] = icace_error(true, explainer.effect(questions), "l2").mean().item()
         assert getattr(chosen[name], setting) == min(errors, key=errors.get)
         assert len(set(errors.values())) == 2
 

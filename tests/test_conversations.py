@@ -13,7 +13,7 @@ from probebook.corpora import answer_spans, conversations
 from probebook.corpora.answer_spans import sentences
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.fetch import entries
-from probebook.corpora.predicate_argument import colours, drawn, questions, schemes
+from probebook.corpora.predicate_argument import colours, questions, sample, schemes
 from probebook.corpora.stories.edits import augment, delete_rationale, truncate
 
 COLOURS, SCHEMES = colours(), schemes()
@@ -110,8 +110,8 @@ def test_the_best_stretch_is_that_of_a_search_over_all():
         return 2 * (said & wanted).total() / (said.total() + wanted.total())
     named = [i for i, word in enumerate(found) if word[0] not in ("a", "an", "the")]
     _, i, j = min((-f1(i, j), i, j) for i in named for j in named if i <= j)
-    assert answer_spans.best(text, 0, len(text), gold) == (found[i].start(), found[j].end())
-    assert answer_spans.best(text, 0, len(text), "cat") == (-1, -1)
+    assert answer_spans.best_span(text, 0, len(text), gold) == (found[i].start(), found[j].end())
+    assert answer_spans.best_span(text, 0, len(text), "cat") == (-1, -1)
 
 
 def test_the_papers_rules_on_coqa(save):
@@ -286,7 +286,7 @@ def test_the_open_question_has_the_colour_of_its_thing_for_an_answer():
 
 def test_drawn_stories_are_asked_the_same_questions():
     text = "The {one} on a {c2} {two} was {c1}."
-    closed, opened = drawn(text, 30, seed=3), drawn(text, 30, "open", seed=3)
+    closed, opened = sample(text, 30, seed=3), sample(text, 30, "open", seed=3)
     assert len(closed) == 120
     assert len(opened) == 60
     assert (closed.groupby("story_id").story.nunique() == 1).all()
@@ -295,11 +295,11 @@ def test_drawn_stories_are_asked_the_same_questions():
     for row in opened.itertuples():
         assert row.story.endswith(f"was {row.answer}.") == (row.which == 0)
         assert row.which == 0 or f"{row.answer} {row.thing}" in row.story
-    assert not drawn(text, 30, seed=4).story.equals(closed.story)
+    assert not sample(text, 30, seed=4).story.equals(closed.story)
 
 
 def test_another_wording_is_refused():
     with pytest.raises(UserError, match="one of original, there, the, open"):
         questions("new")
     with pytest.raises(UserError, match="n = 0: at least 1 story"):
-        drawn("{one} {two} {c1} {c2}", 0)
+        sample("{one} {two} {c1} {c2}", 0)

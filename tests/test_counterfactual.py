@@ -55,7 +55,7 @@ def setting(tmp_path_factory):
 
 def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothing_else(setting):
     s = setting
-    judges = {"linear": cp.oracles(s, cp.linear, fewest=0)}
+    judges = {"linear": cp.oracles(s, cp.linear_probe, fewest=0)}
     fit = s.parts["intervention"]
     alter = AlterRep(max_rank=2).fit(s.h[fit], s.zc[fit])
     edits = cp.flips("AlterRep", "α", {a: alter.at(alpha=a) for a in (0., 8.)}) + \
@@ -67,7 +67,7 @@ def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothin
     rows = s.parts["test"]
     p = judges["linear"].zc(s.h[rows]).softmax(1)
     assert table.completeness[2] == pytest.approx(float(completeness(p).mean()), abs=1e-6)
-    chosen = cp.best(cp.sweep(s, judges, edits, "intervention_valid"), table)
+    chosen = cp.best_strengths(cp.sweep(s, judges, edits, "intervention_valid"), table)
     assert set(chosen.method) == {"AlterRep", "INLP"}
     assert (chosen.oracle == "linear").all()
 

@@ -203,7 +203,7 @@ def test_conexp_is_the_difference_of_the_means_of_labelled_reviews(table, change
 def test_approx_takes_the_nearest_where_nothing_fits(table, changes):
     """Without the wanted combinations the changed aspect comes first, then most other labels."""
     pool = table.iloc[[0, 1, 3, 40]].reset_index(drop=True)  # 0000, 0001, 0010, 1111
-    asked = ex.questions(
+    questions = ex.questions(
         table,
         pd.DataFrame(
             {
@@ -215,12 +215,12 @@ def test_approx_takes_the_nearest_where_nothing_fits(table, changes):
         ),
     )
     learnt = ex.Approx().fit(pool, Additive())
-    p, base = Additive()(pool.description), Additive()(asked.description)
+    p, base = Additive()(pool.description), Additive()(questions.description)
     wanted = p[[0, 3]] - base[:2]  # 0001 → 0000 is there; 0010 → 1010 is not
-    found = learnt.effect(asked)
+    found = learnt.effect(questions)
     assert_close(found[:2], wanted, atol=1e-8, rtol=1e-5)    # 2000 → 0000
     assert_close(found[2], p[0] - base[2], atol=1e-8, rtol=1e-5)
-    assert torch.equal(found, ex.Approx().fit(pool, Additive()).effect(asked))
+    assert torch.equal(found, ex.Approx().fit(pool, Additive()).effect(questions))
 
 
 def test_predicted_labels_take_the_place_of_the_tables_at_test_time_and_of_lacking_ones_in_training(

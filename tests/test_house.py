@@ -163,7 +163,7 @@ def test_a_pair_of_reviews(called, monkeypatch, tmp_path):
     def journey():
         s = experiment.prepare("reviews", n=120)
         box = experiment.black_boxes(s, "pocket-english", [0], frozen=True, epochs=1, at="mean")[0]
-        found = SLearner().fit(s.train, box).effect(s.parts["test"].asked)
+        found = SLearner().fit(s.train, box).effect(s.parts["test"].questions)
         experiment.errors(experiment.true_effects(box, s), {"S-Learner": found})
     assert unreached(called(journey), JOURNEYS["A pair of reviews"]) == ""
 

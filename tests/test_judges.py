@@ -103,7 +103,7 @@ def test_oracles_are_chosen_on_uncorrelated_sentences():
 def test_a_strength_that_no_judge_scored_is_not_chosen():
     scored = pd.DataFrame({"oracle": ["a", "a", "b"], "method": "INLP", "strength": [1, 2, 1],
                            "reliability": [.2, .6, np.nan]})
-    assert cp.best(scored, scored).strength.tolist() == [2]
+    assert cp.best_strengths(scored, scored).strength.tolist() == [2]
 
 
 def test_one_number_alone_is_refused():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import dis
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
-from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from types import CodeType
 
@@ -17,10 +18,6 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
-from papermill.iorw import load_notebook_node
-from papermill.parameterize import parameterize_notebook
 
 from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError
@@ -33,7 +30,6 @@ from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find, pages
 from probebook.runs.store import plan
-from probebook.runs.warm import LIBRARIES
 
 NAMES = [page.name for page in pages()]
 PAGE = """---
@@ -250,23 +246,26 @@ def _student_page(name: str) -> tuple:
     return notebook, len(present)
 
 
-def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
-    """Tags and error of each code cell, run in a fork of this process, which has the libraries."""
-    for library in LIBRARIES:
-        import_module(library)
-    told, said = get_context("fork").Pipe(duplex=False)
-    child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))
-    child.start()
-    said.close()
-    errors = told.recv()
-    child.join(10)
-    return errors
+def _ran(forks, name: str, notebook) -> list[tuple[list[str], str]]:
+    """Tags and error of each code cell, run in a fork of a process that has the libraries and has
+    computed nothing: a fork of this one would wait for its threads."""
+    with tempfile.TemporaryDirectory() as folder, kernel_environment(1, "smoke"):
+        given, errors = Path(folder, "given.ipynb"), Path(folder, "errors.json")
+        nbformat.write(notebook, given)
+        command = ["python", "-m", "run_cells", name, str(given), str(errors)]
+        env = os.environ | {"MPLBACKEND": "agg"}
+        if forks:
+            forks.fork(command, env, str(Path(__file__).parent)).process.wait(300)
+        else:
+            command[0] = sys.executable
+            subprocess.run(command, env=env, cwd=Path(__file__).parent, check=True)
+        return json.loads(errors.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("name", "whole"), [
     *((name, "/01_" in name) for name in NAMES),
     *(pytest.param(name, True, marks=pytest.mark.verify) for name in NAMES if "/01_" not in name)])
-def test_checks_reject_the_stubs(name, whole):
+def test_checks_reject_the_stubs(forks, name, whole):
     """On the whole student's page, to its end, of the first page of each chapter; of the others in
     the state that the cells make which they need. The solutions are accepted where the page runs
     (test_pages)."""
@@ -275,33 +274,15 @@ def test_checks_reject_the_stubs(name, whole):
         notebook.cells = needed(_code(notebook))
 
     def check():
-        ran = _ran(name, notebook)
+        ran = _ran(forks, name, notebook)
         others = [error for tags, error in ran if not {"exercise", "check"} & set(tags)]
         assert [error for error in others if error] == []
         checked = [error for tags, error in ran if "check" in tags]
         assert [error.split(":")[0] for error in checked] == ["NotDone"] * count
     cells = [cell.source for cell in notebook.cells]
-    checks = digest_of(ROOT / "lib/probebook/labs", Path(__file__))
+    tests = Path(__file__), Path(__file__).with_name("run_cells.py")
+    checks = digest_of(ROOT / "lib/probebook/labs", *tests)
     once([plan(find(name), "smoke").id, cells, checks], check)
-
-
-def _run_here(name: str, notebook, said) -> None:
-    """Run all cells, whatever fails, and send their tags and errors."""
-    with kernel_environment(1, "smoke"), tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.environ["MPLBACKEND"] = "agg"
-        shell = InteractiveShell()
-        values = plan(find(name), "smoke").changed
-        notebook = parameterize_notebook(load_notebook_node(notebook), values)
-        errors = []
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                with capture_output():
-                    error = shell.run_cell(cell.source).error_in_exec
-                error = f"{type(error).__name__}: {error}" if error else ""
-                errors.append((cell.metadata.get("tags", []), error))
-    said.send(errors)
-    os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["3_data_requirements/01_from_bounds_to_n",

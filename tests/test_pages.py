@@ -37,6 +37,13 @@ def test_a_page_runs_on_real_sentences(forks):
     assert best.reliability.between(.05, 1).all()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_of_code_is_cut_off_in_the_column(name):
+    """78 characters fit beside the margin (measured at 1,300 pixels)."""
+    code = [cell.source for cell in find(name).notebook.cells if cell.cell_type == "code"]
+    assert [line for source in code for line in source.split("\n") if len(line) > 78] == []
+
+
 @pytest.mark.parametrize("profile", ["smoke", "real", "paper"])
 def test_every_page_has_values_in_each_profile(profile):
     values = profile_values(profile)

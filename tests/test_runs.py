@@ -123,6 +123,11 @@ def test_a_parameters_cell_holds_declarations_only(cell, capsys):
     assert capsys.readouterr().out == ""                            # nothing in it was run
 
 
+def test_a_parameters_comment_stands_behind_it_or_above():
+    cell = "n: Count = 5  # rows\n# of each row\nm: list[Count] = [\n    1, 2]\nk: Count = 1"
+    assert {p.name: p.comment for p in declared(cell)} == {"n": "rows", "m": "of each row", "k": ""}
+
+
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
     monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)

@@ -44,7 +44,7 @@ def kind_of(question: str, gold: str) -> str:
     return "option" if "or" in asked and named else "span"
 
 
-def best(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
+def best_span(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
     """(start, end) of the words between `first` and `last` with the best F1 against `gold`.
 
     Of several it is the first and shortest stretch; (−1, −1) if every F1 is 0.

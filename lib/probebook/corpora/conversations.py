@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from probebook.base import UserError
-from probebook.corpora.answer_spans import best, kind_of, occurrence, sentences, words
+from probebook.corpora.answer_spans import best_span, kind_of, occurrence, sentences, words
 from probebook.corpora.fetch import fetch
 
 COQA = {"train": "coqa-train-v1.0.json", "dev": "coqa-dev-v1.0.json"}
@@ -93,7 +93,7 @@ def _coqa_rows(item: dict, number: int) -> list[dict]:
         first = first if last > first else -1
         kind = kind_of(question, gold)
         free = kind in ("span", "number", "option")
-        start, end = best(story, first, last, gold) if free and first >= 0 else (-1, -1)
+        start, end = best_span(story, first, last, gold) if free and first >= 0 else (-1, -1)
         answer = story[start:end] if start >= 0 else gold if free else words(gold)[0]
         touched = [(a, b) for a, b in spans if a < last and first < b] if first >= 0 else []
         others = item.get("additional_answers", {}).values()

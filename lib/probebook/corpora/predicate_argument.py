@@ -59,7 +59,7 @@ def questions(wording: str = "original") -> pd.DataFrame:
     return _questions(stories, wording)
 
 
-def drawn(text: str, n: int, wording: str = "original", seed: int = 0) -> pd.DataFrame:
+def sample(text: str, n: int, wording: str = "original", seed: int = 0) -> pd.DataFrame:
     """The same questions about `n` stories in other words.
 
     `text` has places {one} and {two} for things and {c1} and {c2} for their colours; all are drawn

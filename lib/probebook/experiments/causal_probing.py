@@ -19,13 +19,12 @@ from probebook.interventions.attack import Attack
 from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
 from probebook.measures.intervals import bootstrap, rate
-from probebook.measures.reliability import completeness, reliability, selectivity
+from probebook.measures.reliability import MEASURES, completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load, word_logits
 from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
-MEASURES = ("completeness", "selectivity", "reliability")
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,8 @@ def _load_probe(path: Path) -> Probe | None:
         return None
 
 
-def linear(s: Setting, z: Tensor, rows: Tensor, valid: Tensor,
-           penalties: Sequence[float] = (.01, .1, 1.0)) -> LinearProbe:
+def linear_probe(s: Setting, z: Tensor, rows: Tensor, valid: Tensor,
+                 penalties: Sequence[float] = (.01, .1, 1.0)) -> LinearProbe:
     """The linear probe whose inverse penalty does best on `valid`; z −1 is left out.
 
     The paper chooses a learning rate (appendix B); the optimum of the loss needs none."""
@@ -323,8 +322,8 @@ def sweep(s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit],
     return pd.DataFrame(found)
 
 
-def best(tried: pd.DataFrame, scored: pd.DataFrame,
-         by: Sequence[str] = ("oracle", "method")) -> pd.DataFrame:
+def best_strengths(tried: pd.DataFrame, scored: pd.DataFrame,
+                   by: Sequence[str] = ("oracle", "method")) -> pd.DataFrame:
     """Rows of `scored` at the strength that was most reliable in `tried`, on other sentences.
 
     What no usable oracle judged is left out."""

@@ -27,10 +27,10 @@ class Part:
     """Ordered pairs of one split.
 
     - `pairs`: as `cebab.icace_pairs` gives them; rows point into the setting's table
-    - `asked`: the questions for explainers about these pairs (`explainers.asked`)"""
+    - `questions`: the questions for explainers about these pairs (`explainers.questions`)"""
 
     pairs: pd.DataFrame
-    asked: pd.DataFrame
+    questions: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def direction_explainers(s: Setting, model: FittedClassifier,
     """Chapter 1's methods as fitted explainers that know c′.
 
     Each has the strength with the least L2 error on dev."""
-    true, asked = true_effects(model, s, "dev"), s.parts["dev"].asked
+    true, questions = true_effects(model, s, "dev"), s.parts["dev"].questions
 
     def on_dev(explainer: ex.Explainer) -> float:
-        return float(icace_error(true, explainer.effect(asked), "l2").mean())
+        return float(icace_error(true, explainer.effect(questions), "l2").mean())
 
     leace = ex.LEACEExplainer().fit(s.train, model, aspects)
     alter = ex.AlterRepExplainer().fit(s.train, model, aspects)
@@ -151,9 +151,9 @@ def inlp_by_penalty(s: Setting, model: FittedClassifier, penalties: Sequence[flo
 
 
 def estimates(methods: Mapping[str, ex.Explainer], train: pd.DataFrame, model: Callable,
-              asked: pd.DataFrame, aspects: Iterable[str] | None = None) -> dict[str, Tensor]:
+              questions: pd.DataFrame, aspects: Iterable[str] | None = None) -> dict[str, Tensor]:
     """name → estimates [n, k] of an explainer that has been fitted on these reviews."""
-    return {name: method.fit(train, model, aspects).effect(asked)
+    return {name: method.fit(train, model, aspects).effect(questions)
             for name, method in methods.items()}
 
 

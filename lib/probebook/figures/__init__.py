@@ -8,7 +8,7 @@ from probebook.figures.comparisons import bars, calibration, heat, ranges
 from probebook.figures.curves import lines, margins, roc, strength_curves
 from probebook.figures.distributions import histograms, outcomes
 from probebook.figures.drawings import causal_graphs, scheme
-from probebook.figures.look import GREYS, MEASURES, METHODS, PALETTE, method_colours, style
+from probebook.figures.look import GREYS, METHODS, PALETTE, method_colours, style
 from probebook.figures.scatterplots import (
     against,
     before_and_after,
@@ -19,6 +19,7 @@ from probebook.figures.scatterplots import (
     scatter,
 )
 from probebook.figures.sliders import slider
+from probebook.measures.reliability import MEASURES
 
 __all__ = [
     "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "bars", "before_and_after", "calibration",

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from probebook.figures import look
+from probebook.measures.reliability import MEASURES
 
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
@@ -75,7 +76,7 @@ def strength_curves(data: pd.DataFrame) -> Figure:
     figure, axes = look.grid_of_axes(len(methods), columns, size, sharey=True)
     for ax, method in zip(axes.flat, methods):
         part = data[data["method"] == method]
-        for measure, marker, colour in zip(look.MEASURES, "os^", look.PALETTE):
+        for measure, marker, colour in zip(MEASURES, "os^", look.PALETTE):
             ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour,
                     label=measure, lw=2.4 if measure == "reliability" else 1.4)
         best = part.loc[part["reliability"].idxmax()]

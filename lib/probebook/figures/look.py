@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc",
            "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9"]
 GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]      # controls and baselines beside methods
-MEASURES = ["completeness", "selectivity", "reliability"]
 METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4,
            "ConceptSHAP": 5, "CONEXP": 5, "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9,
            "RLACE": 9, "CausaLM": 9,

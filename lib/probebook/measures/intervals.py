@@ -268,7 +268,7 @@ def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = .05)
     for fewer), better ten times as many. The tails of draws of G groups are too light for many
     comparisons: with 20 true nulls, some verdict was not 0 in 5 % of simulated families with 100
     groups, but in 8 % with 40. A method that is picked as the best by the items that judge it looks
-    better than it is: pick it by other items (`experiments.causal_probing.best`)."""
+    better than it is: pick it by other items (`experiments.causal_probing.best_strengths`)."""
     family = {name: np.asarray(one, float) for name, one in draws.items()}
     needed = 2 * len(family) / level - 1
     if any(len(one) - 1 < needed for one in family.values()):

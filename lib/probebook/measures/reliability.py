@@ -10,6 +10,8 @@ from torch import Tensor
 
 from probebook.base import UserError, tensor
 
+MEASURES = ["completeness", "selectivity", "reliability"]
+
 
 def _probs(p: ArrayLike, name: str) -> Tensor:
     p = tensor(p).double()

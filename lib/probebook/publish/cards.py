@@ -19,7 +19,7 @@ from probebook.publish.card_measures import WORDS
 
 # Each series has a table of its models.
 SERIES: dict[str, Mapping[str, object]] = {"biographies": BIOGRAPHIES, "readers": READERS}
-MEASURES = {"prose": card_measures.prose, "biographies": card_measures.biography,
+MEASURED = {"prose": card_measures.prose, "biographies": card_measures.biography,
             "readers": card_measures.reader}
 
 
@@ -38,7 +38,7 @@ def write(name: str) -> Path:
 
 def measure(name: str) -> dict[str, Any]:
     """The measured figures of a card."""
-    return MEASURES[_kind(name)](name)
+    return MEASURED[_kind(name)](name)
 
 
 def readme(name: str) -> str:

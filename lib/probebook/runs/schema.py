@@ -95,11 +95,13 @@ class Parameter:
 
 
 def declared(source: str, page: str = "this page") -> list[Parameter]:
-    """Parameters in the source of a parameters cell, in order. UserError: a statement is no
-    declaration."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
-    found = []
+    """Parameters in the source of a parameters cell, in order; a comment stands behind its own
+    parameter or on the line above. UserError: a statement is no declaration."""
+    tokens = [*tokenize.generate_tokens(io.StringIO(source).readline)]
+    found = [token for token in tokens if token.type == tokenize.COMMENT]
+    comments = {token.start[0]: token.string.lstrip("# ") for token in found}
+    above = {token.start[0] + 1 for token in found if not token.start[1]}
+    parameters = []
     for node in ast.parse(source).body:
         problem = "it lacks its type or its value"
         try:
@@ -107,9 +109,10 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
                 case ast.AnnAssign(ast.Name(name), annotation, ast.expr() as value):
                     type_ = _type(annotation)
                     default = _fit(type_, ast.literal_eval(value))
-                    comment = comments.get(node.end_lineno or 0, "")
+                    line = node.lineno - 1 if node.lineno in above else node.end_lineno
+                    comment = comments.get(line or 0, "")
                     kind = ast.unparse(annotation)
-                    found.append(Parameter(name, kind, type_, default, comment))
+                    parameters.append(Parameter(name, kind, type_, default, comment))
                     continue
         except (TypeError, ValueError) as e:
             problem = str(e) if isinstance(e, ValueError) else problem
@@ -117,7 +120,7 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
             f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` "
             f"with a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
             f"Annotated[…, Field(ge=…)] ({problem})")
-    return found
+    return parameters
 
 
 def coerce(types: dict[str, Any], values: dict[str, Any],

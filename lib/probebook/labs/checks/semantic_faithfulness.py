@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from probebook.corpora.predicate_argument import drawn
+from probebook.corpora.predicate_argument import sample
 from probebook.corpora.stories.facts import entails
 from probebook.labs.checks.expect import (
     Answer,
@@ -236,7 +236,7 @@ def telling(
 ) -> None:
     """Exercise 3: a new template in which the colour nearest to the first thing is not its own."""
     _check_template(found, known)
-    asked = drawn(found, 20, "open", seed=1)
+    asked = sample(found, 20, "open", seed=1)
     first = asked[asked.which == 0]
     neighbours = np.array([nearest(row) for row in first.itertuples()])
     own = first.colour.to_numpy()

@@ -147,7 +147,8 @@ def test_errors_are_one_line(tiny):
                   ["archive", "show", "none"], ["models", "train", "none"],
                   ["data", "get", "none"]):
         done = probebook(*words)
-        assert done.returncode == 2 and done.stdout == "", done.stderr
+        assert done.returncode == 2, done.stderr
+        assert done.stdout == ""
         assert done.stderr.startswith("probebook: ")
         assert done.stderr.count("\n") == 1
     assert not (home / "_build").exists()

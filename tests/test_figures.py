@@ -1,4 +1,6 @@
 """What figures do beside being drawn: colours that stay apart, sliders that draw anew."""
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -133,3 +135,9 @@ def test_with_a_kernel_a_slider_draws_anew(kernel):
     assert picture.startswith(b"\x89PNG")
     assert picture.hex() not in drawn
     assert said(pictures) == [*drawn[:2], picture.hex()]
+
+
+def test_figures_are_drawn_without_torch():
+    """Half of a small page's start is torch; what computes nothing with it does not wait for it."""
+    code = "import sys, probebook.figures; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -18,8 +18,9 @@ from probebook.corpora import agreement
 from probebook.interventions.attack import Attack
 from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
+from probebook.measures import MEASURES
 from probebook.measures.intervals import bootstrap, rate
-from probebook.measures.reliability import MEASURES, completeness, reliability, selectivity
+from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, embed, embed_layers, load, word_logits
 from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.probes import LinearProbe, MLPProbe

@@ -19,7 +19,7 @@ from probebook.figures.scatterplots import (
     scatter,
 )
 from probebook.figures.sliders import slider
-from probebook.measures.reliability import MEASURES
+from probebook.measures import MEASURES
 
 __all__ = [
     "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "bars", "before_and_after", "calibration",

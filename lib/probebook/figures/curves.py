@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from probebook.figures import look
-from probebook.measures.reliability import MEASURES
+from probebook.measures import MEASURES
 
 
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,

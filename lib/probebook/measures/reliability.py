@@ -10,8 +10,6 @@ from torch import Tensor
 
 from probebook.base import UserError, tensor
 
-MEASURES = ["completeness", "selectivity", "reliability"]
-
 
 def _probs(p: ArrayLike, name: str) -> Tensor:
     p = tensor(p).double()

@@ -18,6 +18,8 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
 
 from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError
@@ -249,17 +251,20 @@ def _student_page(name: str) -> tuple:
 def _ran(forks, name: str, notebook) -> list[tuple[list[str], str]]:
     """Tags and error of each code cell, run in a fork of a process that has the libraries and has
     computed nothing: a fork of this one would wait for its threads."""
+    values = plan(find(name), "smoke").changed
+    cells = _code(parameterize_notebook(load_notebook_node(notebook), values))
     with tempfile.TemporaryDirectory() as folder, kernel_environment(1, "smoke"):
-        given, errors = Path(folder, "given.ipynb"), Path(folder, "errors.json")
-        nbformat.write(notebook, given)
-        command = ["python", "-m", "run_cells", name, str(given), str(errors)]
+        sources, errors = Path(folder, "cells.json"), Path(folder, "errors.json")
+        sources.write_text(json.dumps([cell.source for cell in cells]), encoding="utf-8")
+        command = ["python", "-m", "run_cells", str(sources), str(errors)]
         env = os.environ | {"MPLBACKEND": "agg"}
         if forks:
             forks.fork(command, env, str(Path(__file__).parent)).process.wait(300)
         else:
             command[0] = sys.executable
             subprocess.run(command, env=env, cwd=Path(__file__).parent, check=True)
-        return json.loads(errors.read_text(encoding="utf-8"))
+        found = json.loads(errors.read_text(encoding="utf-8"))
+    return [(cell.metadata.get("tags", []), error) for cell, error in zip(cells, found)]
 
 
 @pytest.mark.parametrize(("name", "whole"), [

@@ -9,6 +9,7 @@ import pytest
 from conftest import KEPT
 from probebook.base import ROOT
 from probebook.publish import build
+from probebook.runs import warm
 from test_browser import WAITING, _settled, browser, pytestmark  # noqa: F401
 
 TEXTS = [
@@ -65,8 +66,10 @@ def book_folder():
 
 
 @pytest.fixture
-def book(tiny):
+def book(tiny, monkeypatch):
     """A small book as the project configures it: a page of texts, two that do not escape them."""
+    monkeypatch.setattr(warm, "FEW", 0)
+    monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp", "matplotlib.pyplot", "pandas"))
     tiny("start(globals())", PREPARE, *SHOWN, DRAWN, QUOTED, parameters="")
     tiny(PREPARE, "frame.style", name="1_demo/02_styled", parameters="")
     home = tiny(PREPARE, "from IPython.display import HTML", "HTML(texts[2])", name="1_demo/03_raw",

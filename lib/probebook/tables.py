@@ -54,6 +54,18 @@ def judges(examined: pd.DataFrame) -> Styler:
                                                        "wrong rule, %"])
 
 
+def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:
+    """A figure of this run beside its mean over several (`intervals.figures_over_seeds`).
+
+    `verdict`: head of the last column, which says `above` or `below` where the mean is surely on
+    that side of 0, else "open"."""
+    words = {1: above, 0: "open", -1: below}
+    shown = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
+    shown = shown.rename(columns={"mean": "mean of runs", "low": "95 % from", "high": "to",
+                                  "verdict": verdict})
+    return shown.style.format("{:+.3f}", subset=list(shown)[:-1], na_rep="–")
+
+
 def texts(frame: pd.DataFrame) -> Styler:
     """A table without its index; columns with "text" in their names wrap."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}

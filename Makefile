@@ -12,10 +12,10 @@ book: .venv/installed
 
 # three workers for two cores: a third of the tests' time is waiting, for kernels, clocks and the browser
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 3 --dist loadgroup
 
 verify: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m verify --durations=0
+	$(BIN)/pytest -n 2 --dist loadgroup -m verify --durations=0
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/sweep_load.py
 	$(BIN)/probebook build

@@ -16,8 +16,10 @@ from textwrap import dedent
 import pytest
 import yaml
 
-# before any import of a library that would ask the hub
+# before any import of a library that would ask the hub, or start threads: the tests' workers share
+# the cores, and a fork of a process that has computed with several threads waits for them for ever
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 
 from probebook.base import ROOT, sha256, written_whole
 from probebook.runs.execute import server_of

@@ -37,7 +37,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 SCREEN, PHONE = (1300, 900), (390, 844)
 PAGES = [*contents(), "genindex", "search"]
 KINDS = ("book/introduction", "book/audit", "book/paper_1", "book/run_table", "methods/inlp",
-         "api/explainers", "1_causal_probing/06", "3_data_requirements/07")
+         "api/explainers", "1_causal_probing/03", "3_data_requirements/07")
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}     # what the dark may change
 
 # How far parts of a page move after they are first shown (Layout Instability score, 0: not at all).

@@ -29,7 +29,7 @@ def test_page_runs_and_keeps_its_tables(built_book, name):
                     reason="PROBEBOOK_DATA is not set: no real sentences")
 def test_a_page_runs_on_real_sentences(forks):
     page = find("1_causal_probing/03_first_interventions")
-    run = plan(page, "smoke", {"data": "natural", "n": 2000})
+    run = plan(page, "smoke", {"data": "natural", "n": 1200})
     assert run_all([run], server=forks) == []
     table = pd.read_parquet(run.folder / METRICS)
     best = table[table.table == "best"].pivot(index="method", columns="metric", values="value")

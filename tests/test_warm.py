@@ -65,7 +65,6 @@ def metrics(run):
 def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
     """A run in a kernel of its own and one in a fork: every bit is the same, random numbers
     included."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(warm, "FEW", 0)
     tiny(DRAWS, KEEP)
     runs = [plan(find("1_demo"), values={"n": n}) for n in (5, 6)]

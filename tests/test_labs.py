@@ -251,8 +251,8 @@ def _student_page(name: str) -> tuple:
 
 
 def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
-    """Tags and error of each code cell, run in a fork of this process, which has the libraries and
-    the models that it has read, and no threads (`conftest`): a fork would wait for them for ever."""
+    """Tags and error of each code cell, run in a fork of this process, which has the libraries,
+    the models that it has read, and no threads (`conftest`), for which a fork would wait."""
     for library in LIBRARIES:
         import_module(library)
     told, said = get_context("fork").Pipe(duplex=False)

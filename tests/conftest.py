@@ -67,6 +67,14 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.library)
 
 
+def pytest_collection_modifyitems(items):
+    """What takes long begins first, so that no worker is left alone with it: the book, then what
+    waits for processes."""
+    first = ("test_sweep", "test_faults", "test_warm")
+    items.sort(key=lambda item: (0 if "built_book" in item.fixturenames
+                                 else 1 if item.path.stem in first else 2))
+
+
 def _passed_before(item) -> Path | None:
     """The mark that a test of the library alone leaves, one for each state of what it reads."""
     return item.get_closest_marker("library") and _passed(["library", item.nodeid, _library()])

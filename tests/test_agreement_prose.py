@@ -11,6 +11,7 @@ from probebook.base import UserError
 from probebook.corpora import agreement, english
 from probebook.corpora.agreement import prose
 from probebook.experiments.causal_probing import verb_choice
+from probebook.models import load as load_model
 
 real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ,
                           reason="needs real data: set PROBEBOOK_DATA")
@@ -161,6 +162,54 @@ def test_the_prose_is_at_hand_without_the_data_of_others(tmp_path, monkeypatch):
 
 def _no_network(name, entry):
     raise UserError(f"{name} is not at hand")
+
+
+# the addresses, which trained no model
+
+@pytest.fixture(scope="module")
+def addresses():
+    return agreement.load("addresses")
+
+
+def test_the_addresses_have_all_cells(addresses):
+    assert len(addresses) > 3_000
+    assert addresses.groupby(["zc", "ze"]).size().loc[CELLS].min() >= 400
+    assert addresses.work.str.fullmatch(r"(1[789]|20)\d\d [A-Z].*[a-z]").all()
+    assert addresses.work.nunique() > 200
+
+
+def test_a_row_of_the_addresses_is_what_the_rule_says(addresses):
+    for row in addresses.sample(300, random_state=0).itertuples():
+        found = [found for found in prose.find(row.text.replace("[MASK]", row.verb))
+                 if found.at == row.text.index("[MASK]")]
+        assert [(one.subject, one.attractor, one.zc, one.ze) for one in found] == [
+            (row.subject, row.attractor, row.zc, row.ze)]
+
+
+def test_no_sentence_of_the_addresses_is_in_the_prose(addresses, table):
+    assert not set(addresses.text) & set(table.text)
+
+
+def test_the_addresses_that_were_read_are_right(addresses):
+    read = pd.read_csv(READ.with_name("agreement_addresses_read.tsv"), sep="\t",
+                       keep_default_na=False, quoting=csv.QUOTE_NONE)
+    assert len(read) >= 120
+    assert set(read.text) <= set(addresses.text)
+    assert (read.merge(addresses, on=["text", "zc", "ze"]).text == read.text).all()
+    assert (read[["zc_right", "ze_right"]] == 1).mean().min() >= .98
+
+
+def test_a_model_chooses_as_well_in_texts_that_it_never_saw(addresses, table):
+    """Within .08 in each cell: what pocket-agreement knows is no memory of its training text."""
+    shares = [verb_choice(part.groupby(["zc", "ze"]).sample(150, random_state=0),
+                          "pocket-agreement").share for part in (
+        _single_tokens(table), _single_tokens(addresses))]
+    np.testing.assert_allclose(*shares, atol=.08)
+
+
+def _single_tokens(table):
+    known = set(load_model("pocket-agreement").tokenizer.get_vocab())
+    return table[table.verb.isin(known) & table.other_verb.isin(known)]
 
 
 # precision

@@ -32,6 +32,9 @@ def prose(name: str, n: int = 3_000) -> dict[str, Any]:
     model = load(name)
     table = agreement.generate(n, seed=2, contingency=CROSSED, nouns="test")
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
+    for name, share in (("prose", "seen"), ("addresses", "unseen")):
+        mined = agreement.load(name, n=4_000, tokenizer=model.tokenizer)
+        card[f"verb_choice_{name}_({share})"] = _verb_choice(model, mined)
     try:
         templates = agreement.load("syneval", n=6_000, tokenizer=model.tokenizer)
         for kind, part in templates.groupby("animacy"):

@@ -161,4 +161,5 @@ def _nominal(word: str) -> bool:
 
 
 ROWS = {"linzen": _linzen, "lgd_masked": _lgd_masked, "natural": _natural_text,
-        "syneval": _syneval, "lgd": _lgd, "prose": prose.mined, "wikitext": prose.wikitext}
+        "syneval": _syneval, "lgd": _lgd, "prose": prose.mined, "addresses": prose.addresses,
+        "wikitext": prose.wikitext}

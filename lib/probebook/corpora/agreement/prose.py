@@ -2,7 +2,8 @@
 
     find("The keys to the old cabinet are on the table.")       # keys Pl, cabinet Sg, are
 
-The sentences mined from the project's public-domain prose ship with it (`load("prose")`);
+The sentences mined from the project's public-domain prose ship with it (`load("prose")`), and those
+from a text that trained no pocket model, the presidents' addresses (`load("addresses")`);
 `python benchmarks/agreement_prose.py` mines them again."""
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import NamedTuple, TextIO
+from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -23,9 +25,11 @@ from probebook.corpora.fetch import fetch
 from probebook.corpora.words import word_table
 
 SENTENCES = DATA / "corpora" / "agreement_prose.tsv.xz"
+ADDRESSES = DATA / "corpora" / "agreement_addresses.tsv.xz"
 WORKS = DATA / "corpora" / "agreement_works.tsv"
 COLUMNS = ["text", "verb", "other_verb", "subject", "attractor", "zc", "ze", "work"]
 LONGEST = 60                                    # words of a sentence; of a longer one, the clause
+DIGITS = 20                                     # of a sentence in the addresses
 
 
 class Found(NamedTuple):
@@ -204,11 +208,17 @@ def _masked(sentence: str, found: Found) -> str:
     return " ".join(text.strip(" \"“”‘").split())
 
 
-def mined() -> list[dict]:
+def mined(path: Path = SENTENCES) -> list[dict]:
     """The sentences mined from the project's prose, as they ship: rows of `COLUMNS`."""
-    with lzma.open(SENTENCES, "rt", encoding="utf-8", newline="") as f:
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [row | {"zc": int(row["zc"]), "ze": int(row["ze"])} for row in rows]
+
+
+def addresses() -> list[dict]:
+    """The sentences that the same rule finds in the State of the Union addresses, 1790–2021, as
+    they ship. None of this text trained a pocket model. `work`: year and president."""
+    return mined(ADDRESSES)
 
 
 def works() -> pd.DataFrame:
@@ -231,16 +241,32 @@ def make() -> int:
     table["sentences"] = table.work.map(Counter(row["work"] for row in rows)).fillna(0).astype(int)
     with written_whole(WORKS) as path:
         table.to_csv(path, sep="\t", index=False, quoting=csv.QUOTE_NONE)
-    with written_whole(SENTENCES) as path, lzma.open(path, "wt", preset=9, encoding="utf-8") as f:
-        _write(rows, f)
+    _write(rows, SENTENCES)
     return dropped
 
 
-def _write(rows: list[dict], f: TextIO) -> None:
-    out = csv.DictWriter(f, COLUMNS, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n",
-                         quotechar=None)
-    out.writeheader()
-    out.writerows(rows)
+def make_addresses(folder: Path) -> int:
+    """Mine the addresses again, `1790_george_washington_n.txt` and so on, and write their file.
+    Sentences full of amounts, which fall into too many tokens for a model, are left out. Returns
+    the number of candidates dropped because subject and verb did not agree."""
+    rows, dropped = mine((_president(path), line.strip()) for path in sorted(folder.glob("*.txt"))
+                         for line in path.read_text(encoding="utf-8").splitlines())
+    _write([row for row in rows if sum(map(str.isdigit, row["text"])) <= DIGITS], ADDRESSES)
+    return dropped
+
+
+def _president(path: Path) -> str:
+    """1790_george_washington_n → 1790 George Washington."""
+    year, *names, _ = path.stem.split("_")
+    return " ".join([year, *(name.title() for name in names)]).replace("Mc ", "Mc")
+
+
+def _write(rows: list[dict], path: Path) -> None:
+    with written_whole(path) as part, lzma.open(part, "wt", preset=9, encoding="utf-8") as f:
+        out = csv.DictWriter(f, COLUMNS, delimiter="\t", quoting=csv.QUOTE_NONE,
+                             lineterminator="\n", quotechar=None)
+        out.writeheader()
+        out.writerows(rows)
 
 
 def wikitext() -> list[dict]:

@@ -51,8 +51,9 @@ PARAMETERS = """
 def contents() -> list[str]:
     """The pages that the table of contents lists, in its order, without ending."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return [toc["root"],
-            *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
+    chapters = [chapter for part in toc["parts"] for chapter in part["chapters"]]
+    return [toc["root"], *(page["file"] for chapter in chapters
+                           for page in (chapter, *chapter.get("sections", [])))]
 
 
 def pytest_itemcollected(item):

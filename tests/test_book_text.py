@@ -22,7 +22,7 @@ from sphinx.util.inventory import InventoryFile
 from probebook.base import ROOT
 from probebook.corpora.published import published
 from probebook.publish import findings
-from probebook.publish.findings import claims, readme_tables, verdicts
+from probebook.publish.findings import claims, readme_tables, strongest, verdicts
 from probebook.runs.archive import archived, manifests, sweep_table
 from probebook.runs.pages import _imports, _python, pages
 
@@ -154,19 +154,78 @@ def test_readme_has_the_verdicts():
         assert table in readme, f"README.md lacks this table:\n{table}"
 
 
-@pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.paper)
-def test_the_opener_has_the_verdict(paper, monkeypatch):
-    """It asks the question, and shows the sentence and every claim."""
+def opener_of(paper) -> str:
+    return (ROOT / "book" / f"paper_{paper.paper}.md").read_text(encoding="utf-8")
+
+
+PAPERS = pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.paper)
+
+
+@PAPERS
+def test_the_openers_box_is_the_answer(paper):
+    """The question, the answer that README.md has as well, and last the kinds of its evidence."""
+    box = re.search(r":::\{div\} claim\n(.*?)\n:::", opener_of(paper), re.DOTALL)[1]
+    assert box.split() == f"{paper.question} {paper.answer}".split()
+    assert len(box.split()) <= 60
+    text, _, evidence = paper.answer.partition(" Evidence: ")
+    named = set(re.findall(r"\*\*(.+?)\*\*", evidence))
+    assert named
+    assert named <= {line.kind for claim in paper.claims for line in claim.lines}
+    assert "**" not in text
+
+
+@PAPERS
+def test_the_opener_and_readme_say_the_same_of_a_claim(paper, monkeypatch):
+    """The claim, one of three verdicts, and what was seen on each kind of evidence."""
     monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
-    opener = (ROOT / "book" / f"paper_{paper.paper}.md").read_text(encoding="utf-8")
-    shown = BeautifulSoup(claims(paper.paper), "html.parser").get_text(" ")
-    assert f"\n{paper.question}\n" in opener
-    assert f"HTML(claims({paper.paper}))" in opener
-    assert [text for text in (paper.sentence, *(claim.claim for claim in paper.claims))
-            if text not in shown] == []
+    assert f"HTML(claims({paper.paper}))" in opener_of(paper)
+    items = BeautifulSoup(claims(paper.paper), "html.parser").find("ol").find_all(
+        "li", recursive=False)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(items) == len(paper.claims)
+    for item, claim in zip(items, paper.claims):
+        said, shown = findings.SAID[claim.verdict], item.get_text()
+        assert shown.startswith(f"{claim.claim}: {said}.")
+        assert f"| {paper.paper} · {claim.claim} | {said} | " in readme
+        for line in claim.lines:
+            assert line.evidence.replace("*", "").strip() in shown
+            assert line.said.replace("*", "") in shown
+            assert line.said in readme
 
 
-@pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.paper)
+@PAPERS
+def test_the_opener_sets_the_published_result_beside_ours(paper):
+    """In one figure, with the page that it is from, and what to read for which purpose."""
+    opener = opener_of(paper)
+    part = opener.partition("\n## Published beside ours\n")[2].partition("\n## ")[0]
+    assert "published(" in part
+    assert "figures.beside(" in part
+    assert f"{{doc}}`../notebooks/{paper.chapter}/" in part
+    read = opener.partition("\n## What to read\n")[2]
+    purposes = re.findall(r"^- \*\*(.+?)\*\*: (.+?)(?=^- |\Z)", read, re.MULTILINE | re.DOTALL)
+    assert [name.split(" on ")[0] for name, _ in purposes] == ["To understand",
+                                                               "To check the paper", "To use it"]
+    assert all("{doc}`" in text for _, text in purposes)
+
+
+def test_the_audit_opens_with_the_five_strongest(monkeypatch):
+    """Arithmetic first; none of their numbers is typed; each links to its section."""
+    monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
+    marked = sorted((entry for entry in findings._discrepancies() if entry.front),
+                    key=lambda entry: entry.front.place)
+    assert [entry.front.place for entry in marked] == [1, 2, 3, 4, 5]
+    kinds = [get_args(findings.How).index(entry.how) for entry in marked]
+    assert kinds == sorted(kinds)
+    typed = [re.sub(r"\{[^}]*\}|Table \d+", "", f"{entry.front.printed} {entry.front.follows}")
+             for entry in marked]
+    assert not [text for text in typed if re.search(r"\d", text)]
+    items = BeautifulSoup(strongest(), "html.parser").find_all("li")
+    assert [item.find("a").text for item in items] == [entry.section for entry in marked]
+    audit = (ROOT / "book" / "audit.md").read_text(encoding="utf-8")
+    assert audit.index("HTML(strongest())") < audit.index("HTML(discrepancy_table(1))")
+
+
+@PAPERS
 def test_evidence_is_nearest_first(paper):
     """Printed or released numbers before real text before generated text."""
     for claim in paper.claims:
@@ -203,7 +262,19 @@ def test_no_number_of_the_evidence_is_typed(line):
     typed = re.sub(r"\{[^}]*\}", "", line.evidence)
     assert re.findall(r"(?<![A-Za-z])\d", typed) == []
     for place in line.stored.values():
-        assert np.isfinite(findings._stored(line.page, *place))
+        if place[0] != findings.WORDS[0]:                 # that run is made with the book
+            assert np.isfinite(findings._stored(line.page, *place))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_evidence_is_told_in_sentences(line):
+    """With three numbers at most, and without the names of columns."""
+    text = line.evidence.strip()
+    assert text.endswith(".")
+    assert text[0] == "{" or text[0].isupper()
+    assert len(re.findall(r"\{[^}]*\}", text)) <= 3
+    words = set(re.findall(r"[\w-]+", re.sub(r"\{[^}]*\}", "", text)))
+    assert not words & {"mlp", "RLACE", "ot", "ibt", "unk"}
 
 
 def test_rows_of_paper_4_that_are_shown():
@@ -214,9 +285,9 @@ def test_rows_of_paper_4_that_are_shown():
     beside = found.join(printed.loc["winogender", ["tpr", "tnr"]])
     inside = [beside[rate].between(beside[f"{rate} least"] - .0006, beside[f"{rate} most"] + .0006)
               for rate in ("tpr", "tnr")]
-    [sentence] = [paper.sentence for paper in verdicts() if paper.paper == 4]
-    assert f"the {len(printed)} rows" in sentence
-    assert f"table {(inside[0] & inside[1]).sum()} are shown" in sentence
+    [answer] = [paper.answer for paper in verdicts() if paper.paper == 4]
+    assert f"the {len(printed)} rows" in answer
+    assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
 
 
 def test_the_order_of_paper_2_in_the_stored_runs():

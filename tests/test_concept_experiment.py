@@ -3,6 +3,7 @@ choices made on dev."""
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -10,6 +11,7 @@ from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.experiments import concept_effects as experiment
 from probebook.measures.concept_effects import DISTANCES, cace, icace_error
+from probebook.measures.intervals import resample_means
 from probebook.models.classifier import labels
 from probebook.models.oracle import GlassOracle, Oracle
 
@@ -143,3 +145,73 @@ def test_shuffled_labels_go_together_and_stay_in_their_shares(s):
     assert not mixed[names].equals(s.train[names])
     np.testing.assert_array_equal(mixed[names].value_counts().sort_index(),
                                   s.train[names].value_counts().sort_index())
+
+
+def test_errors_in_units_of_another_explainers():
+    rng = np.random.default_rng(0)
+    one = {"Random": rng.uniform(1, 2, (40, 3))}
+    one["half"] = one["Random"] / 2
+    draws = resample_means(experiment.per_pair([one]), pd.Series(np.arange(40) // 2), n=20)
+    found = experiment.relative_errors(draws, "Random")
+    np.testing.assert_allclose(found.loc["half"], .5)              # also in every draw
+    found = experiment.relative_errors(draws, "half")
+    np.testing.assert_allclose(found.loc["Random", list(DISTANCES)], 2)
+
+
+def test_panels_of_a_board_keep_its_numbers_and_order():
+    rows = pd.MultiIndex.from_product([["b", "a"], ["l2", "cosine"]],
+                                      names=["explainer", "distance"])
+    board = pd.DataFrame(np.arange(16.).reshape(4, 4), rows, ["error", "low", "high", "sd"])
+    found = experiment.panels(board).set_index("explainer")
+    assert list(found.index) == ["b", "a"]
+    assert found.loc["a"].to_dict() == {
+        "L2 error": 8, "L2 error_low": 9, "L2 error_high": 10,
+        "cosine error": 12, "cosine error_low": 13, "cosine error_high": 14}
+
+
+def test_effects_with_intervals_leave_out_pairs_without_stars():
+    pairs = pd.DataFrame({"concept": "food", "source": "Negative",
+                          "target": ["Positive"] * 4 + ["unknown"] * 3,
+                          "group": [0, 0, 1, 2, 0, 1, 1]})
+    found = experiment.effect_intervals(pairs, [1, 2, 3, np.nan, 1, 1, 1], draws=200)
+    positive = found.loc["food", "Negative", "Positive"]
+    assert positive.tolist() == [2, 1.5, 3]        # the two groups' means are the ends
+    assert found.loc["food", "Negative", "unknown"].tolist() == [1, 1, 1]
+
+
+def test_without_confounding_conexp_is_right_in_the_population():
+    none, strong = (experiment.conexp_biases(c, 150) for c in (0.0, 1.5))
+    np.testing.assert_allclose(none["population, exact"], 0, atol=1e-12)
+    assert (strong["population, exact"] > 0).all()
+    assert len(strong) == 12
+
+
+def test_shares_of_all_originals_are_those_of_generated_ones():
+    world = experiment.all_originals(reviews.CONFOUNDING)
+    assert world.share.sum() == pytest.approx(1)
+    texts = reviews.generate(3000, 1)
+    texts = texts[texts.is_original & ~texts.split.isin(cebab.PARTS_OF_TRAIN)]
+    good = world[(world.food_aspect_majority == "Positive") & (world.mood == "Positive")]
+    drawn = ((texts.food_aspect_majority == "Positive")
+             & texts.opentable_metadata.map(lambda data: data["mood"] == 1))
+    assert abs(drawn.mean() - good.share.sum()) < .03
+
+
+def test_the_mean_effect_given_labels_leaves_the_mood_alone(s):
+    true = experiment.true_effects(exact(s), s)
+    known = experiment.mean_effects_given_labels(s)
+    assert known.shape == true.shape
+    np.testing.assert_allclose(known.sum(1), 0, atol=1e-12)
+    change, nothing = experiment.mean_effects(s, true), 0 * true
+    left = [float(((e - true) ** 2).sum(1).mean()) for e in (known, change, nothing)]
+    assert left == sorted(left)
+
+
+def test_an_order_has_all_labels_first(s):
+    rng = np.random.default_rng(0)
+    drawn = experiment.shuffled_with_all_labels(s.train, 60, rng)
+    assert sorted(drawn.index) == sorted(s.train.index)
+    for z in labels(drawn.iloc[:60]).T:
+        assert np.bincount(z, minlength=3).min() >= 3
+    with pytest.raises(UserError, match="never have all labels"):
+        experiment.shuffled_with_all_labels(s.train, 4, rng)

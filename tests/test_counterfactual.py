@@ -137,3 +137,39 @@ def test_an_edit_carried_to_the_last_layer_equals_the_state_there(setting):
     assert_close(moved, embed(texts, s.lm), atol=1e-4, rtol=0)
     assert isinstance(s.table, pd.DataFrame)
     assert torch.equal(s.at_layers([2])[2].h, embed(s.table.text, s.lm, 2))
+
+
+def test_what_follows_an_edit_of_the_last_layer_and_of_none(setting):
+    s, rows = setting, setting.parts["test"][:60]
+    at = s.at_layers([0, s.lm.depth])
+    judges = {k: cp.oracles(one, cp.linear_probe, fewest=0) for k, one in at.items()}
+    flipped = embed(list(s.table.subject_flipped.iloc[rows.numpy()]), s.lm)
+    nothing = cp.Edit("nothing", "", 1, lambda x, to: x, True)
+    truth = cp.Edit("truth", "", 1, lambda x, to: flipped, True)
+    found = cp.follow(at, judges, s.lm.depth, [nothing, truth], rows).set_index("method")
+    still = cp.follow(at, judges, 0, [nothing], rows)
+    table = s.table.iloc[rows.numpy()]
+    chosen = cp.verb_choice(table, s.lm)
+    wrong = 1 - (chosen.share * chosen.n).sum() / chosen.n.sum()
+    assert found["other verb"]["nothing"].tolist() == pytest.approx([wrong, wrong])
+    assert still["other verb"].tolist() == pytest.approx([wrong, wrong])
+    assert found["other verb"]["truth"].min() > .8 > .2 > wrong
+    assert found.selectivity["nothing"].tolist() == pytest.approx([1, 1])
+    assert found.completeness["truth"].nunique() == 1             # made where it arrives
+    c, kept = cp.judge(at[s.lm.depth], judges[s.lm.depth], s.h[rows], rows, 1 - s.zc[rows])
+    assert still.completeness.iloc[1] == pytest.approx(float(c.mean()), abs=1e-3)
+    zero = cp.follow(at, judges, s.lm.depth, [truth], rows, lambda x, edited: torch.zeros_like(x))
+    assert set(zero.directions) == {"random"} and zero["other verb"].max() < .8
+
+
+def test_axes_of_both_numbers_are_at_a_right_angle_and_point_to_the_plural(setting):
+    s, fit = setting, setting.parts["intervention"]
+    axes = cp.number_axes(s)
+    assert_close(axes.T @ axes, torch.eye(2), atol=1e-5, rtol=0)
+    x = s.h[fit] @ axes
+    assert x[s.zc[fit] == 1, 0].mean() > x[s.zc[fit] == 0, 0].mean()
+    assert x[s.ze[fit] == 1, 1].mean() > x[s.ze[fit] == 0, 1].mean()
+    plane = cp.on_axes(s, axes, fit[:10], s.h[fit[:10]] + axes[:, 0])
+    before, after = plane[plane.when == "before"], plane[plane.when == "after"]
+    assert (after.x.to_numpy() - before.x.to_numpy()) == pytest.approx(1, abs=1e-4)
+    assert (after.y.to_numpy() - before.y.to_numpy()) == pytest.approx(0, abs=1e-4)

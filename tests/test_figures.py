@@ -4,12 +4,13 @@ import sys
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 import seaborn as sns
 from jupyter_client.manager import start_new_kernel
 from matplotlib.colors import to_rgb
 
-from probebook.figures import GREYS, METHODS, PALETTE, method_colours
+from probebook.figures import GREYS, METHODS, PALETTE, against, beside, lines, method_colours
 
 # What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
 # severity 1).
@@ -141,3 +142,32 @@ def test_figures_are_drawn_without_torch():
     """Half of a small page's start is torch; what computes nothing with it does not wait for it."""
     code = "import sys, probebook.figures; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_published_values_are_hollow_and_stand_beside_ours():
+    """In every panel: the first source hollow, each row once, ours below it with its interval."""
+    data = pd.DataFrame({"source": ["published"] * 4 + ["ours"] * 4, "method": list("aabb") * 2,
+                         "measure": ["C", "S"] * 4, "value": np.linspace(.1, .8, 8)})
+    ours = data["source"] == "ours"
+    data = data.assign(low=data.value.where(ours) - .1, high=data.value.where(ours) + .1)
+    figure = beside(data, "method", "value", "measure")
+    assert [ax.get_xlabel() for ax in figure.axes] == ["C", "S"]
+    for ax, measure in zip(figure.axes, "CS"):
+        drawn = [box[0] for box in ax.containers]
+        assert [points.get_markerfacecolor() for points in drawn] == ["white", PALETTE[0]]
+        assert (drawn[0].get_ydata() < drawn[1].get_ydata()).all()        # the axis points down
+        shown = data[data.measure == measure]
+        for points, source in zip(drawn, ["published", "ours"]):
+            assert list(points.get_xdata()) == list(shown.value[shown["source"] == source])
+
+
+def test_points_and_curves_at_one_place_all_show():
+    """Outlines lie one inside the other, the last is filled; each curve has its own dashes."""
+    data = pd.DataFrame({"x": [.2, .8] * 3, "y": [.3, .6] * 3, "method": list("aabbcc")})
+    drawn = against(data, [("x", "y")], "method", outlines=True).axes[0].collections
+    sizes = [float(points.get_sizes()[0]) for points in drawn]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
+    assert [len(points.get_facecolors()) for points in drawn] == [0, 0, 1]
+    curves = [line for line in lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
+              if len(line.get_xdata())]
+    assert len({(line.is_dashed(), str(line._dash_pattern)) for line in curves}) == 3

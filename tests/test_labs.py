@@ -28,10 +28,11 @@ from probebook.labs import sandbox
 from probebook.labs.checks import expect
 from probebook.labs.exercises import book_edition, exercises, solution, stub
 from probebook.labs.grade import grade, graft
-from probebook.labs.student import edition, markdown, write
+from probebook.labs.student import edition, write
 from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits
-from probebook.runs.pages import find, pages
+from probebook.runs.pages import Page, find, pages
+from probebook.runs.plain import markdown
 from probebook.runs.store import plan
 from probebook.runs.warm import LIBRARIES
 
@@ -458,6 +459,17 @@ def test_an_unknown_citation_is_named(lab, tmp_path):
     with pytest.raises(UserError,
                        match="'nobody2020' is cited, and book/references.bib has no such entry"):
         edition(find("1_demo/01"))
+
+
+def test_numbers_links_and_equations_in_plain_markdown():
+    source = ("$$\na = b\n$$ (eq-one)\n\nBy {eq}`eq-one` {glue:text}`x:+.1f` and {glue:text}`w`, "
+              "as {doc}`02_oracle_probes`, {doc}`there <../2_concept_effects/03_explainers>`, "
+              "{doc}`/book/audit` and {numref}`fig-one-pair` say.")
+    assert markdown(source, {"x": .25, "w": "few"}, "1_causal_probing/01_agreement") == (
+        "$$\na = b\n$$\n\nBy the equation “one” +0.2 and few, as "
+        f"[{find('1_causal_probing/02').title}](../1_causal_probing/02_oracle_probes.ipynb), "
+        "[there](../2_concept_effects/03_explainers.ipynb), "
+        f"[{Page('book/audit').title}](../../book/audit.md) and the figure “one pair” say.")
 
 
 def test_text_becomes_plain_markdown():

@@ -1,6 +1,8 @@
 """Every page of the book, run headless at its smallest; and the shape that pages have."""
 import os
+import re
 
+import nbformat
 import pandas as pd
 import pytest
 
@@ -8,6 +10,7 @@ from conftest import contents
 from probebook.base import ROOT
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find, pages, profile_values
+from probebook.runs.plain import quotes, stored_numbers
 from probebook.runs.records import METRICS
 from probebook.runs.store import plan
 
@@ -40,8 +43,26 @@ def test_a_page_runs_on_real_sentences(forks):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_line_of_code_is_cut_off_in_the_column(name):
     """78 characters fit beside the margin (measured at 1,300 pixels)."""
-    code = [cell.source for cell in find(name).notebook.cells if cell.cell_type == "code"]
+    code = [cell.source for cell in beside(name).cells if cell.cell_type == "code"]
     assert [line for source in code for line in source.split("\n") if len(line) > 78] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_text_of_the_notebook_is_plain_markdown(name):
+    """No role and no directive of MyST, no number that is missing, no link that leads nowhere."""
+    texts = "\n\n".join(cell.source for cell in beside(name).cells if cell.cell_type == "markdown")
+    prose = re.sub(r"```.*?```", "", texts, flags=re.S)
+    assert re.findall(r"\{[a-z:]+\}`|^(?:```|:::)\{.*", texts, re.M) == []
+    numbers = stored_numbers(name)
+    assert [one for cell in find(name).notebook.cells if cell.cell_type == "markdown"
+            for one in quotes(cell.source) if one not in numbers] == []
+    targets = re.findall(r"\]\(([^)\s]+\.(?:ipynb|md))\)", prose)
+    assert [one for one in targets if not (find(name).path.parent / one).exists()] == []
+
+
+def beside(name):
+    """The notebook beside a page."""
+    return nbformat.read(find(name).path.with_suffix(".ipynb"), as_version=4)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "real", "paper"])

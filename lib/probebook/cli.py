@@ -65,6 +65,7 @@ ValuesFile = _option(Path | None, "parameters; -p goes before", "-f", metavar="F
 TimeLimit = _option(str | None, "end a page that takes longer: 90 (seconds), 30min, 2h")
 MemoryLimit = _option(str | None, "end a page whose kernel takes more: 800MB, 6GiB")
 Force = _option(bool, "run again even if a finished run is there", "--force")
+Numbers = _option(bool, "take the numbers in the text from the book's finished runs", "--numbers")
 Where = _option(Texts, "parameter or id; also != < <= > >=; repeatable", metavar="NAME=VALUE")
 RunId = _argument(str, "RUN", "a run's id or its beginning, four digits at least")
 ZipFile = _argument(Path, "FILE.zip")
@@ -238,10 +239,13 @@ def sample_size(acc_a: _option(float | None, "accuracy of A on a pilot, a share"
 
 
 @app.command()
-def pair() -> None:
+def pair(numbers: Numbers = False) -> None:
     """Write the .ipynb beside each page's .md; the .md is the source, always."""
     from probebook.publish.build import pair as write
+    from probebook.publish.build import store_numbers
     from probebook.runs.pages import pages
+    if numbers:
+        store_numbers()
     for page in pages():
         if write(page):
             typer.echo(page.path.with_suffix(".ipynb"))

@@ -50,8 +50,9 @@ def judges(examined: pd.DataFrame) -> Styler:
         "trained on": examined.trained, "right, %": right,
         "majority, %": 100 * examined.majority, "wrong rule, %": 100 * examined.wrong_rule,
         "can judge": examined.usable.map({1: "yes", 0: "no"})})
-    return shown.style.hide().format("{:.0f}", subset=["trained on", "majority, %",
-                                                       "wrong rule, %"])
+    wrapped = [{"selector": "th", "props": "white-space: normal"}]      # heads of two lines fit
+    return shown.style.hide().set_table_styles(wrapped).format(
+        "{:.0f}", subset=["trained on", "majority, %", "wrong rule, %"])
 
 
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:

@@ -21,7 +21,7 @@ from probebook.interventions.serialization import save
 from probebook.measures import MEASURES
 from probebook.measures.intervals import bootstrap, rate
 from probebook.measures.reliability import completeness, reliability, selectivity
-from probebook.models import Model, embed, embed_layers, load, word_logits
+from probebook.models import Model, carry, embed, embed_layers, load, word_logits
 from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.probes import LinearProbe, MLPProbe
 
@@ -331,6 +331,59 @@ def best_strengths(tried: pd.DataFrame, scored: pd.DataFrame,
     tried = tried.dropna(subset="reliability")
     top = tried.loc[tried.groupby(list(by), sort=False)["reliability"].idxmax(), [*by, "strength"]]
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
+
+
+def number_axes(s: Setting) -> Tensor:
+    """Two axes [d, 2] of length 1, at a right angle: towards plural subjects, towards plural
+    attractors.
+
+    Differences of class means in the intervention part; the first is taken out of the second."""
+    fit = s.parts["intervention"]
+    h = s.h[fit]
+    ways = torch.stack([h[z[fit] == 1].mean(0) - h[z[fit] == 0].mean(0) for z in (s.zc, s.ze)], 1)
+    axes = torch.linalg.qr(ways)[0]
+    return axes * (axes * ways).sum(0).sign()
+
+
+def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
+    """States of `rows` before and after an edit as points, for `figures.before_and_after`."""
+    label = np.array(["singular subject", "plural subject"])[s.zc[rows].numpy()]
+    parts = [pd.DataFrame((states @ axes).numpy(), columns=["x", "y"])
+             .assign(when=when, label=label)
+             for when, states in (("before", s.h[rows]), ("after", edited))]
+    plane = pd.concat(parts, ignore_index=True)
+    plane.attrs = {"x": "towards plural subjects", "y": "towards plural attractors"}
+    return plane
+
+
+def follow(at: Mapping[int, Setting], judges: Mapping[int, Judges], layer: int,
+           edits: Sequence[Edit], rows: Tensor,
+           push: Callable[[Tensor, Tensor], Tensor] | None = None) -> pd.DataFrame:
+    """Scores of edits at [MASK] where they are made and where they arrive: two rows for each edit.
+
+    - `at`, `judges`: by layer; the highest is the model's last
+    - `rows`: the sentences
+    - `push(x, edited)`: other states in place of the edited ones (a control, "random")
+
+    Columns method, layer, strength, directions ("learned" or "random"), other verb (share of the
+    sentences in which the head prefers the form that does not fit the subject), judged ("at its
+    layer" or "at the last layer"), and the three measures."""
+    s, end = at[layer], max(at)
+    x, to, table = s.h[rows], 1 - s.zc[rows], s.table.iloc[rows.numpy()]
+    texts, forms = list(table.text), table[["other_verb", "verb"]].to_numpy().tolist()
+    edited = torch.stack([edit.apply(x, to) for edit in edits])
+    if push:
+        edited = torch.stack([push(x, states) for states in edited])
+    found = []
+    for edit, here, there in zip(edits, edited, carry(texts, s.lm, layer, "[MASK]", edited)):
+        other = word_logits(texts, s.lm, forms, h=there).argmax(1) == 0
+        about = {"method": edit.method, "layer": layer, "strength": edit.strength,
+                 "directions": "random" if push else "learned",
+                 "other verb": float(other.double().mean())}
+        for name, k, states in (("at its layer", layer, here), ("at the last layer", end, there)):
+            scores = means(*judge(at[k], judges[k], states, rows, to if edit.flips else None))
+            found.append(about | {"judged": name} | scores)
+    return pd.DataFrame(found)
 
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:

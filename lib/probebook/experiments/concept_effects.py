@@ -6,10 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
+from types import MappingProxyType
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
+from scipy.special import expit
 from sklearn.metrics import f1_score
 from torch import Tensor
 
@@ -18,7 +23,7 @@ from probebook.base import UserError
 from probebook.corpora import cebab, reviews
 from probebook.explainers.base import Variant
 from probebook.measures.concept_effects import CHANGE, DISTANCES, icace_error
-from probebook.measures.intervals import bootstrap_mean
+from probebook.measures.intervals import bootstrap_mean, contrast
 from probebook.models.classifier import Classifier, FittedClassifier, labels
 
 
@@ -192,6 +197,32 @@ def per_pair(by_seed: Sequence[Mapping[str, np.ndarray]],
     return pd.concat(tables, axis=1, names=[*names, "distance"])
 
 
+def relative_errors(draws: pd.DataFrame, unit: str | tuple) -> pd.DataFrame:
+    """Errors in units of the errors of the explainer `unit`, with 95 % bootstrap intervals.
+
+    `draws`: `intervals.resample_means` of `per_pair`. Rows: the explainers, as its columns name
+    them; columns: each distance, and its ends `<distance>_low` and `<distance>_high`."""
+    rows, ordered = {}, draws.sort_index(axis=1)
+    for key in draws.columns.droplevel("distance").unique():
+        ratio = ordered[key] / ordered[unit]
+        ends = pd.DataFrame(contrast(ratio), ratio.columns)
+        rows[key] = pd.concat([ends.here, ends.low.add_suffix("_low"),
+                               ends.high.add_suffix("_high")])
+    return pd.DataFrame(rows).T.rename_axis(draws.columns.names[:-1])
+
+
+def effect_intervals(pairs: pd.DataFrame, moved: ArrayLike, draws: int = 1000,
+                     seed: int = 0) -> pd.DataFrame:
+    """Mean effect of each change with its 95 % bootstrap interval over the pairs' groups.
+
+    `moved` [n]: how far the stars move from source to target; pairs with NaN are left out. Index
+    concept, source, target; columns effect, low, high."""
+    known = pairs.assign(moved=np.asarray(moved)).dropna(subset="moved")
+    rows = {change: (part.moved.mean(), *bootstrap_mean(part.moved, part.group, draws, seed=seed))
+            for change, part in known.groupby(CHANGE)}
+    return pd.DataFrame(rows, ["effect", "low", "high"]).T.astype(float).rename_axis(CHANGE)
+
+
 def mean_effects(s: Setting, true: Tensor, split: str = "test") -> Tensor:
     """CaCE of each pair's change [n, k]: the best in L2² of those that know C, c, c′ but no
     text."""
@@ -199,6 +230,93 @@ def mean_effects(s: Setting, true: Tensor, split: str = "test") -> Tensor:
     keys = [pairs[name].to_numpy() for name in CHANGE]
     effects = pd.DataFrame(true.numpy()).groupby(keys).transform("mean")
     return torch.from_numpy(effects.to_numpy(copy=True))
+
+
+def mean_effects_given_labels(s: Setting, split: str = "test") -> Tensor:
+    """Mean effect of each pair's change given all its labels [n, k], in a generated world.
+
+    Over the moods of the training texts with the first text's labels; if there is no such text,
+    over those of all training texts."""
+    names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
+    texts, pairs = s.table[s.table.split == "train_inclusive"], s.parts[split].pairs
+    mood = texts.opentable_metadata.map(lambda data: data["mood"])
+    shares = pd.crosstab([texts[name] for name in names], mood, normalize="index")
+    shares = shares.reindex(pd.MultiIndex.from_frame(s.table.iloc[pairs.source_row][names]))
+    shares = shares.fillna(mood.value_counts(normalize=True))
+    effects = np.zeros((len(pairs), 5))
+    for value, share in shares.items():
+        p = reviews.probabilities(
+            s.table.assign(opentable_metadata=[{"mood": value}] * len(s.table)))
+        moved = p[pairs.target_row] - p[pairs.source_row]
+        effects += share.to_numpy()[:, None] * moved
+    return torch.from_numpy(effects)
+
+
+def shuffled_with_all_labels(table: pd.DataFrame, first: int, rng: np.random.Generator
+                             ) -> pd.DataFrame:
+    """The reviews in random order; the `first` ones have every label of every aspect three times.
+
+    UserError if no such order is found."""
+    for _ in range(1000):
+        drawn = table.iloc[rng.permutation(len(table))]
+        columns = labels(drawn.iloc[:first]).T
+        if all((np.bincount(z, minlength=3) >= 3).all() for z in columns):
+            return drawn
+    raise UserError(f"{first} training reviews never have all labels: larger sizes")
+
+
+STARS = np.arange(1.0, 6)
+
+
+def all_originals(confounding: float, nodes: int = 80) -> pd.DataFrame:
+    """The 243 kinds of original of a generated world and their exact shares (column share).
+
+    Given the quality q of the visit, labels and mood are independent, so a kind's share is a mean
+    of products over q ~ N(0, 1), taken here by Gauss–Hermite quadrature."""
+    values = {"Negative": -1, "Positive": 1, "unknown": 0}
+    names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
+    found = pd.DataFrame(product(values, repeat=5), columns=[*names, "mood"])
+    said = {name: (reviews.LEAN[aspect], reviews.MENTIONED[aspect])
+            for name, aspect in zip(names, cebab.ASPECTS)} | {"mood": (0, .5)}
+    q, weight = np.polynomial.hermite_e.hermegauss(nodes)
+    share = np.repeat(weight[None] / weight.sum(), len(found), 0)
+    for name, (lean, often) in said.items():
+        liked = expit(lean + confounding * q)
+        chances = {"Negative": often * (1 - liked), "Positive": often * liked,
+                   "unknown": 1 - often + 0 * q}
+        share = share * np.stack([chances[value] for value in found[name]])
+    metadata = [{"mood": values[value]} for value in found.mood]
+    return found.assign(opentable_metadata=metadata, share=share.sum(1))
+
+
+def _observed(table: pd.DataFrame, share: np.ndarray, aspect: str, value: str) -> np.ndarray:
+    """Mean stars of the reviews that have a label, and its squared standard error."""
+    has_it = (table[f"{aspect}_aspect_majority"] == value).to_numpy()
+    stars = reviews.probabilities(table[has_it]) @ STARS
+    return np.array([np.average(stars, weights=share[has_it]), stars.var() / len(stars)])
+
+
+def conexp_biases(confounding: float, n: int, seed: int = 0) -> pd.DataFrame:
+    """By how many stars CONEXP overstates each of twelve mean effects, given the confounding.
+
+    Columns: effect, the exact mean effect when all originals get a label and then another; the bias
+    "population, exact", and "originals, generated" from `n` of them; se, the standard error of the
+    latter."""
+    world, rows = all_originals(confounding), []
+    with patch.multiple(reviews, CONFOUNDING=confounding):
+        texts = reviews.generate(n, seed)
+    texts = texts[texts.is_original & ~texts.split.isin(cebab.PARTS_OF_TRAIN)]
+    equal, share = np.ones(len(texts)), world.share.to_numpy()
+    for aspect, (c, to) in product(cebab.ASPECTS, combinations(cebab.VALUES, 2)):
+        forced = [share @ reviews.probabilities(
+            world.assign(**{f"{aspect}_aspect_majority": value})) @ STARS for value in (c, to)]
+        effect = forced[1] - forced[0]
+        exact, drawn = ([_observed(table, weights, aspect, value) for value in (c, to)]
+                        for table, weights in ((world, share), (texts, equal)))
+        gaps = np.array([last[0] - first[0] - effect for first, last in (exact, drawn)])
+        rows.append([effect, *np.sign(effect) * gaps, (drawn[0][1] + drawn[1][1]) ** .5])
+    return pd.DataFrame(rows, columns=["effect", "population, exact", "originals, generated",
+                                       "se"])
 
 
 def board(s: Setting, by_seed: Sequence[Mapping[str, np.ndarray]], split: str = "test",
@@ -218,3 +336,17 @@ def board(s: Setting, by_seed: Sequence[Mapping[str, np.ndarray]], split: str = 
                   "sd": sd[i], "low": low[i], "high": high[i]}
                  for i, distance in enumerate(DISTANCES)]
     return pd.DataFrame(rows)
+
+TITLES: Mapping[str, str] = MappingProxyType({
+    "cosine": "cosine error", "l2": "L2 error", "normdiff": "normdiff (length)"})
+
+
+def panels(board: pd.DataFrame) -> pd.DataFrame:
+    """A table of errors as figures of ranges want it: columns by TITLES, with `_low` and `_high`.
+
+    `board`: columns error, low, high (others are left out); the last level of its index is
+    distance. Rows: the other levels."""
+    wide = board[["error", "low", "high"]].unstack("distance", sort=False)
+    ends = {"error": "", "low": "_low", "high": "_high"}
+    wide.columns = [TITLES[distance] + ends[column] for column, distance in wide]
+    return wide.reset_index()

@@ -4,14 +4,17 @@ One function per kind of figure; the modules group them by what they draw.
 
     figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=majority)
 """
-from probebook.figures.comparisons import bars, calibration, heat, ranges
+from probebook.figures.comparisons import bars, beside, calibration, heat, ranges
 from probebook.figures.curves import lines, margins, roc, strength_curves
 from probebook.figures.distributions import histograms, outcomes
 from probebook.figures.drawings import causal_graphs, scheme
 from probebook.figures.look import GREYS, METHODS, PALETTE, method_colours, style
+from probebook.figures.moving import moving_state
 from probebook.figures.scatterplots import (
     against,
+    among,
     before_and_after,
+    by_class,
     clouds,
     cut,
     fits,
@@ -22,7 +25,7 @@ from probebook.figures.sliders import slider
 from probebook.measures import MEASURES
 
 __all__ = [
-    "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "bars", "before_and_after", "calibration",
-    "causal_graphs", "clouds", "cut", "fits", "heat", "histograms", "lines", "margins",
-    "method_colours", "outcomes", "points", "ranges", "roc", "scatter", "scheme", "slider",
-    "strength_curves", "style"]
+    "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "among", "bars", "before_and_after",
+    "beside", "by_class", "calibration", "causal_graphs", "clouds", "cut", "fits", "heat",
+    "histograms", "lines", "margins", "method_colours", "moving_state", "outcomes", "points",
+    "ranges", "roc", "scatter", "scheme", "slider", "strength_curves", "style"]

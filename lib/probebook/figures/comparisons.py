@@ -26,15 +26,18 @@ def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: f
 
 
 def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
-           limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None) -> Figure:
+           limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None,
+           width: float = 5.6, panel: float = 3.2) -> Figure:
     """A point with its interval for every value of `y`, one panel per measure.
 
     - `data`: columns y, hue (if given), `<measure>`, `<measure>_low`, `<measure>_high`
     - `limits`: of every panel's axis; None: from each panel's points
-    - `line`: position of a dashed line"""
+    - `line`: position of a dashed line
+    - `width`: of the figure in inches, at least; long names need more
+    - `panel`: width of a panel; narrow panels keep the text large"""
     names = look.values_of(data, y)
     kinds = (look.values_of(data, hue) if hue else []) or [None]
-    size = max(5.6, 3.2 * len(measures)), 1 + .42 * len(names)
+    size = max(width, panel * len(measures)), 1 + .42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
         colours = look.method_colours(kinds, names)
@@ -53,6 +56,42 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     axes[0, 0].set_ylim(len(names) - .5, -.5)
     if hue:
         look.legend_beside(axes[0, -1])
+    return look.done(figure)
+
+
+def beside(data: pd.DataFrame, y: str, x: str, col: str | None = None,
+           limits: tuple[float, float] | None = None, line: float | None = None,
+           log: bool = False) -> Figure:
+    """Published values beside ours: one row per value of `y`, one panel per value of `col`.
+
+    - `data`: columns y, x, low and high (the ends of an interval, empty where none is known),
+      source, col; the first source is the published one, a hollow diamond
+    - `limits`: of every panel's axis; None: from each panel's points
+    - `line`: position of a dashed line
+    - `log`: the axes are logarithmic"""
+    names, kinds = look.values_of(data, y), look.values_of(data, "source")
+    panels = look.values_of(data, col) if col else [x]
+    size = (5.8 if len(panels) > 1 else 5.2), 1 + .42 * len(names)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    for ax, panel in zip(axes[0], panels):
+        shown = data[data[col] == panel] if col else data
+        for i, (kind, colour, marker) in enumerate(zip(kinds, ["0.15", *look.PALETTE], "Dos^v")):
+            part = shown[shown["source"] == kind]
+            place = [names.index(name) + .22 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            away = [part[x] - part["low"], part["high"] - part[x]]
+            ax.errorbar(part[x], place, xerr=[side.clip(0) for side in away], fmt=marker, ms=6,
+                        color=colour, mfc=colour if i else "white", label=kind, capsize=2)
+        if line is not None:
+            ax.axvline(line, ls="--", lw=1, color="0.4")
+        if log:
+            ax.set_xscale("log")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(3 if col else 5, steps=[1, 2, 5, 10]))
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.set(xlabel=panel, xlim=limits, yticks=range(len(names)), yticklabels=names)
+    axes[0, 0].set_ylim(len(names) - .5, -.5)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1),
+                  ncols=len(kinds), handletextpad=.3, columnspacing=1.2)
     return look.done(figure)
 
 

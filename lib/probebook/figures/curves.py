@@ -16,7 +16,8 @@ from probebook.measures import MEASURES
 def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
           baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
           ylabel: str | None = None, log: bool = False, columns: int | None = None,
-          band: bool = False, limits: tuple[float, float] | None = None) -> Figure:
+          band: bool = False, limits: tuple[float, float] | None = None,
+          dashes: bool = False) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
 
     Rows with the same x are averaged.
@@ -26,11 +27,12 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     - `log`: the x axis is logarithmic
     - `columns`: panels in a row; None: all of them
     - `band`: show the range of rows with the same x
-    - `limits`: of the y axis; None: from the data"""
+    - `limits`: of the y axis; None: from the data
+    - `dashes`: each curve has its own dashes, so that curves at one place all show"""
     panels = look.values_of(data, col) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     kinds = look.values_of(data, hue) if hue else None
-    size = (6.4, 3.4) if len(panels) == 1 else (4.2 * columns, 3.4 * -(-len(panels) // columns))
+    size = 6.4 if columns == 1 else 4.2 * columns, 3.4 * -(-len(panels) // columns)
     figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
     for i, (ax, panel) in enumerate(zip(axes.flat, panels)):
         part = data if panel is None else data[data[col] == panel]
@@ -38,7 +40,7 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
             ax.annotate("no data", (.5, .5), xycoords="axes fraction", ha="center")
             continue
         sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=look.colour_of(data, hue),
-                     hue_order=kinds, style_order=kinds, markers=True, dashes=False, ax=ax,
+                     hue_order=kinds, style_order=kinds, markers=True, dashes=dashes, ax=ax,
                      errorbar=("pi", 100) if band else None,
                      err_kws={"alpha": .12} if band else None,
                      legend="auto" if i == len(panels) - 1 and hue else False)
@@ -65,20 +67,25 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     return look.done(figure)
 
 
-def strength_curves(data: pd.DataFrame) -> Figure:
+def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
     """Completeness, selectivity and reliability over strength, one panel per method.
 
     Canby et al., figures 1–6. A dotted line marks the most reliable strength. `data`: columns
-    method, strength, symbol, and the three measures; strengths of one method in rising order."""
+    method, strength, symbol, and the three measures; strengths of one method in rising order.
+    `published`: points of the same columns, drawn hollow."""
     methods = look.values_of(data, "method")
     columns, rows = min(3, len(methods)), -(-len(methods) // 3)
-    size = 4.1 * columns, 3.4 * rows
+    size = 2.7 * columns, 2.6 * rows
     figure, axes = look.grid_of_axes(len(methods), columns, size, sharey=True)
     for ax, method in zip(axes.flat, methods):
         part = data[data["method"] == method]
         for measure, marker, colour in zip(MEASURES, "os^", look.PALETTE):
             ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour,
                     label=measure, lw=2.4 if measure == "reliability" else 1.4)
+            if published is not None:
+                points = published[published["method"] == method]
+                ax.plot(points["strength"], points[measure], marker, ms=8, mfc="none", mew=1.6,
+                        color=colour)
         best = part.loc[part["reliability"].idxmax()]
         ax.axvline(best["strength"], color="0.2", lw=1.5, ls=":")
         symbol = part["symbol"].iloc[0]
@@ -87,7 +94,8 @@ def strength_curves(data: pd.DataFrame) -> Figure:
         ax.set(xlabel=f"{method}: {symbol}", ylim=(-.02, 1.02))
     for ax in axes[:, 0]:
         ax.set_ylabel("mean over sentences")
-    look.legend_beside(axes[0, -1], *axes[0, 0].get_legend_handles_labels())
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1),
+                  ncols=3)
     return look.done(figure)
 
 

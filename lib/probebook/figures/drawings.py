@@ -17,20 +17,22 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
            marked: Sequence[str] = ()) -> Figure:
     """Boxes at (column, row), filled if `marked`, and arrows (from, to, text) between them."""
     columns, rows = (max(at[i] for at in boxes.values()) for i in (0, 1))
-    figure, ax = plt.subplots(figsize=(2.3 * (columns + 1), 1.15 * (rows + 1)))
+    figure, ax = plt.subplots(figsize=(2.3 * (columns + 1), 1.15 * (rows + .5)))
     plain, texts = "0.35", {}
     for name, (x, y) in boxes.items():
         fill, edge = ("#dcebf7", PALETTE[0]) if name in marked else ("white", plain)
         texts[name] = ax.text(x, -y, name, ha="center", va="center", fontsize=10, zorder=3,
                               bbox={"boxstyle": "round,pad=.5", "fc": fill, "ec": edge})
-    ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .6, .6))
+    ax.set(xlim=(-.6, columns + .6), ylim=(-rows - .3, .3))
     for start, end, text in arrows:
         (x0, y0), (x1, y1) = boxes[start], boxes[end]
         look = {"arrowstyle": "-|>", "color": plain, "patchA": texts[start].get_bbox_patch(),
                 "patchB": texts[end].get_bbox_patch(), "shrinkA": 2, "shrinkB": 2}
         ax.annotate("", (x1, -y1), (x0, -y0), zorder=4, arrowprops=look)
-        ax.text((x0 + x1) / 2, -(y0 + y1) / 2 + .16, text, ha="center", fontsize=8.5, color=plain,
-                zorder=5, bbox={"fc": "white", "ec": "none", "pad": 1})
+        upright = x0 == x1                                          # its text stands beside it
+        ax.text((x0 + x1) / 2 + .05 * upright, -(y0 + y1) / 2 + .16 * (not upright), text,
+                ha="left" if upright else "center", va="center" if upright else "baseline",
+                fontsize=8.5, color=plain, zorder=5, bbox={"fc": "white", "ec": "none", "pad": 1})
     ax.set_axis_off()
     return done(figure)
 

@@ -79,20 +79,26 @@ def scatter(data: pd.DataFrame, x: str, y: str, hue: str, col: str, line: float 
 
 
 def against(data: pd.DataFrame, pairs: Sequence[tuple[str, str]], hue: str, log: Sequence[str] = (),
-            limits: tuple[float, float] | None = None) -> Figure:
+            limits: tuple[float, float] | None = None, outlines: bool = False) -> Figure:
     """One panel per pair of columns (x, y), one point per row; the dashed line is y = x.
 
     - `hue`: sets colour and marker
     - `log`: columns that, as y, have a logarithmic axis; there the dashed line is y = 1
-    - `limits`: of all axes"""
+    - `limits`: of all axes
+    - `outlines`: empty markers, each kind's inside the one before, so that points at one place
+      all show"""
     kinds, columns = look.values_of(data, hue), min(2, len(pairs))
     rows = -(-len(pairs) // columns)
     figure, axes = look.grid_of_axes(len(pairs), columns, (4.0 * columns, 3.3 * rows))
     for ax, (x, y) in zip(axes.flat, pairs):
-        looks = zip(kinds, look.method_colours(kinds), "osD^vPX*<>")
+        looks = zip(kinds, look.method_colours(kinds), "osD^vhX*<>" if outlines else "osD^vPX*<>")
         for i, (kind, colour, marker) in enumerate(looks):
             part = data[data[hue] == kind]
             size = 20 + 6 * (len(kinds) - i)                      # the first: seen under later ones
+            if outlines and i < len(kinds) - 1:
+                ax.scatter(part[x], part[y], s=2.4 * size, facecolors="none", edgecolors=[colour],
+                           linewidths=1.5, marker=marker, label=kind)
+                continue
             ax.scatter(part[x], part[y], s=size, color=colour, marker=marker, label=kind,
                        linewidths=0)
         if y in log:
@@ -129,6 +135,26 @@ def clouds(panels: Mapping[str, pd.DataFrame], rows: int = 1,
         name = f"{label}\nr = {look.number(data[[x, y]].corr().iloc[0, 1])}"
         ax.annotate(name, (0, 1), (2, 3), xycoords="axes fraction", textcoords="offset points",
                     va="bottom", fontsize=10)
+    return look.done(figure)
+
+
+def by_class(panels: Mapping[str, pd.DataFrame], x: str, y: str, label: str) -> Figure:
+    """Points coloured by their class, one panel per name; the panels share their axes.
+
+    A large cross marks the mean of each class. `data`: columns x, y, label, in every panel."""
+    figure, axes = look.grid_of_axes(len(panels), len(panels), (4 * len(panels), 3.4),
+                                     sharex=True, sharey=True)
+    for ax, (name, data) in zip(axes.flat, panels.items()):
+        kinds = look.values_of(data, label)
+        looks = zip(kinds, look.method_colours(kinds), look.MARKERS)
+        for i, (kind, colour, marker) in enumerate(looks):
+            part = data.loc[data[label] == kind, [x, y]]
+            ax.scatter(part[x], part[y], s=18, color=colour, marker=marker, alpha=.6, linewidths=0,
+                       label=kind)
+            ax.plot(*part.mean(), "P", ms=22 - 9 * i, mfc=colour, mec="white", mew=1.5, zorder=4)
+        ax.set(xlabel=x, ylabel=y if ax is axes[0, 0] else "")
+        look.panel_name(ax, name)
+    look.legend_beside(axes[0, -1])
     return look.done(figure)
 
 
@@ -177,4 +203,30 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=look.GREYS[1])
     right.annotate(f"R = {here['reliability']:.2f}", (.03, .05), xycoords="axes fraction")
     right.set(xlabel="completeness", ylabel="selectivity", xlim=(-.03, 1.03), ylim=(-.03, 1.03))
+    return look.done(figure)
+
+
+def among(cloud: pd.DataFrame, places: pd.DataFrame, xlabel: str, ylabel: str) -> Figure:
+    """A few named states among the states of many sentences; arrows lead from the first to the
+    others.
+
+    `cloud`: x, y, label; `places`: x, y, one row per name."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.6))
+    for label, colour in zip(sorted(cloud.label.unique(), reverse=True), look.PALETTE):
+        part = cloud[cloud.label == label]
+        ax.scatter(part.x, part.y, s=9, alpha=.35, linewidths=0, color=colour, label=label)
+    start, below = places.iloc[0], 0
+    for name, place in places.iterrows():
+        if name != places.index[0]:
+            ax.annotate("", place[["x", "y"]], start[["x", "y"]],
+                        arrowprops={"arrowstyle": "->", "color": "0.25", "shrinkB": 4})
+        ax.plot(place.x, place.y, "o", ms=8, color="#c0392b", mec="white")
+        above = place.y >= start.y
+        below += not above
+        shift = 9 if above else -9 - 16 * (below % 2)           # names at two heights
+        ax.annotate(str(name), place[["x", "y"]], (0, shift), ha="center",
+                    va="bottom" if above else "top", textcoords="offset points",
+                    bbox={"fc": "white", "ec": "none", "alpha": .8, "pad": 1})
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, markerscale=2)
     return look.done(figure)

@@ -93,15 +93,16 @@ def solution(source: str) -> str:
 
 
 def book_edition(notebook: NotebookNode) -> NotebookNode:
-    """An executed page as the book shows it: the stub, the check's answer, the folded solution."""
+    """An executed page as the book shows it: the stub, its check, the folded solution.
+
+    What the check says of the solution is left out: above it stands a stub that nobody filled."""
     from nbformat.v4 import new_markdown_cell
     notebook = deepcopy(notebook)
     for exercise in reversed(exercises(notebook)):
         solved, check = notebook.cells[exercise.cell:exercise.cell + 2]
         text = f"```python\n{stub(solved.source)}\n```"
         shown = new_markdown_cell(text, id=f"stub-{exercise.number}")
-        if exercise.kind == "prediction":           # its check repeats the answer
-            check.metadata.tags = [*check.metadata.tags, "remove-output"]
+        check.metadata.tags = [*check.metadata.tags, "remove-output"]
         solved.source = solution(solved.source)
         solved.metadata.tags = [*solved.metadata.tags, "hide-input"]
         solved.metadata.mystnb = solved.metadata.get("mystnb", {}) | {

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -13,9 +14,12 @@ import yaml
 
 from probebook.base import read_yaml, sha256, written_whole
 from probebook.labs.exercises import book_edition
+from probebook.publish.reading import headed
 from probebook.runs.execute import run_all, server_of
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, home, pages
+from probebook.runs.plain import NUMBERS, quotes
+from probebook.runs.records import read_record
 from probebook.runs.store import Run, plan
 
 HOUR = 3_600
@@ -65,24 +69,29 @@ def _book_notebooks() -> list[Page]:
 
 def _stage(runs: list[Run], source: Path) -> str:
     """Bring `source` up to date with the sources and the runs; returns a hash of its content."""
-    executed = {run.page.path.relative_to(home()): run.path for run in runs}
+    executed = {run.page.path.relative_to(home()): run for run in runs}
     paths = [path for path in home().iterdir() if path.suffix in (".md", ".yml")]
     for folder in ("book", "notebooks"):
         paths += [path for path in (home() / folder).rglob("*") if path.is_file()]
     files = {path.relative_to(home()): path for path in paths}
     files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
-    shown = {name.with_suffix(".ipynb"): path for name, path in executed.items()}
-    files |= shown
+    shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
+    files |= {name: run.path for name, run in shown.items()}
     config = _configured(read_yaml(files.pop(Path("_config.yml"))))
+    contents = _numbered(read_yaml(files.pop(Path("_toc.yml"))))
     source.mkdir(parents=True, exist_ok=True)
-    _write_if_changed(source / "_config.yml", yaml.safe_dump(config, allow_unicode=True).encode())
+    for file, content in (("_config.yml", config), ("_toc.yml", contents)):
+        text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        _write_if_changed(source / file, text.encode())
     for name, path in files.items():
-        _write_if_changed(source / name, _as_shown(path) if name in shown else path.read_bytes())
-    _remove_others(source, {Path("_config.yml"), *files})
+        _write_if_changed(source / name, _as_shown(shown[name]) if name in shown else
+                          path.read_bytes())
+    made = [Path("_config.yml"), Path("_toc.yml")]
+    _remove_others(source, {*made, *files})
     for folder in LINKED:
         if (home() / folder).exists() and not (source / folder).exists():
             (source / folder).symlink_to(os.path.relpath(home() / folder, source))
-    return _state(source, [Path("_config.yml"), *files])
+    return _state(source, [*made, *files])
 
 
 def _configured(config: dict) -> dict:
@@ -91,6 +100,17 @@ def _configured(config: dict) -> dict:
     _add_launch_buttons(config)
     patterns = config.get("exclude_patterns", [])
     return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
+
+
+def _numbered(contents: dict) -> dict:
+    """The table of contents with the numbers of pages, "1.3 Title", for the side bar."""
+    for part in contents.get("parts", []):
+        for chapter in part["chapters"]:
+            for number, page in enumerate(chapter.get("sections", []), 1):
+                name = page["file"].removeprefix("notebooks/")
+                if name != page["file"]:
+                    page["title"] = f"{name[0]}.{number} {Page(name).title}"
+    return contents
 
 
 def _remove_others(source: Path, names: set[Path]) -> None:
@@ -123,10 +143,14 @@ def _add_launch_buttons(config: dict) -> None:
             colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org")
 
 
-def _as_shown(path: Path) -> bytes:
-    """An executed page with its exercises as the book shows them."""
+def _as_shown(run: Run) -> bytes:
+    """An executed page with its times, and its exercises as the book shows them."""
     import nbformat
-    notebook = book_edition(nbformat.read(path, as_version=4))
+    notebook = book_edition(nbformat.read(run.path, as_version=4))
+    first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
+    record = read_record(run.folder)
+    if first and record:
+        first.source = headed(first.source, run.page, record.seconds)
     return f"{nbformat.writes(notebook)}\n".encode()
 
 
@@ -142,3 +166,16 @@ def pair(page: Page) -> bool:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     _write_if_changed(path, page.pair.encode())
     return old != page.pair
+
+
+def store_numbers() -> None:
+    """Keep the numbers that the pages' texts quote, from the book's finished runs, for the paired
+    notebooks. UserError: a run is not finished."""
+    from probebook.publish.findings import quoted
+    kept = {}
+    for page in pages():
+        texts = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
+        names = dict.fromkeys(name for text in texts for name in quotes(text))
+        kept[page.name] = {name: quoted(page.name)[name] for name in names}
+    text = json.dumps(kept, indent=1, ensure_ascii=False)
+    _write_if_changed(NUMBERS, f"{text}\n".encode())

@@ -95,7 +95,7 @@ def _measured(card: dict[str, Any]) -> str:
     pronouns = card["pronouns"]
     rows += [(f"mean P({word}) against the other pronoun, {pronouns['sentences']} neutral "
               "sentences", pronouns[word]) for word in ("he", "she")]
-    return "\n".join(f"| {label} | {share} |" for label, share in rows)
+    return "\n".join(f"| {label} | {share:.3f} |" for label, share in rows)
 
 
 def _biography_row(name: str) -> dict[str, Any]:

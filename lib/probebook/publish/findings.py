@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import html
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal
@@ -16,19 +17,25 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from probebook.base import UserError, read_yaml
 from probebook.runs.archive import archived, manifests
 from probebook.runs.pages import Page, home
-from probebook.runs.store import book_run, hidden_outputs
+from probebook.runs.store import book_run, hidden_outputs, tables
 
 Kind = Literal["printed or released numbers", "real text", "generated text"]
-Outcome = Literal["reproduced", "partly", "not"]
+Outcome = Literal["holds", "partly", "open", "not"]
+How = Literal["arithmetic", "released", "run"]
 Row = str | int | tuple[str | int, ...]     # its id, or its ids
 WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
+SAID: dict[Outcome, str] = {                # the verdicts, wherever they stand
+    "holds": "holds here", "partly": "holds in part", "open": "open here",
+    "not": "does not hold here"}
+KINDS: dict[How, str] = {"arithmetic": "Arithmetic on printed numbers",
+                         "released": "Released code or outputs", "run": "A run of this book"}
 
 
 class Finding(BaseModel):
     """Texts about a page, with places for numbers.
 
-    `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers,
-    of stored runs: run, table, row (a list where the table has several ids), metric."""
+    `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers:
+    a stored run or this book's run, table, row (a list where the table has several ids), metric."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
     stored: dict[str, tuple[str, str, Row, str]] = {}
@@ -43,15 +50,27 @@ class Finding(BaseModel):
             raise UserError(f"{self.page} puts no number {e} into its text: {text!r}") from None
 
 
+class Front(BaseModel):
+    """A discrepancy on the first screen of the audit page: its place there, and two sentences."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    place: int
+    title: str
+    printed: str
+    follows: str
+
+
 class Discrepancy(Finding):
-    """What a paper prints, what follows instead, and the section of a page that recomputes it."""
+    """What a paper prints, what follows instead, and the section of a page that recomputes it.
+
+    `front`: what the audit page says of it first, if it is one of the strongest."""
     paper: int
     place: str
     what: str
     printed: str
     follows: str
-    how: Literal["arithmetic", "released", "run"]
+    how: How
     section: str
+    front: Front | None = None
 
 
 class Evidence(Finding):
@@ -75,9 +94,9 @@ class Evidence(Finding):
 
     @property
     def said(self) -> str:
-        """The kind of evidence, of real text with the models, and the runs, in a line."""
-        runs = "; ".join(f"{said} in {', '.join(names)}" for said, names in self.runs.items())
-        return f"{self.kind}{self._models()}: {runs}"
+        """The kind of evidence, of real text with the models, and the runs, in Markdown."""
+        runs = [f"{said} in {_in_a_row(names)}" for said, names in self.runs.items()]
+        return f"**{self.kind}**{self._models()}: {'; '.join(runs)}"
 
     def _models(self) -> str:
         if self.sweep:
@@ -88,13 +107,14 @@ class Evidence(Finding):
         names = [name.split(" (")[0] for names in self.runs.values() for name in names]
         found = [about[f"{self.page}/{name}"]["parameters"] for name in names
                  if f"{self.page}/{name}" in about]
-        models = [value for parameters in found for key in ("model", "encoder", "encoders")
-                  if key in parameters for value in np.atleast_1d(parameters[key])[:1]]
+        keys = ("model", "models", "encoder", "encoders")
+        models = [value for parameters in found for key in keys if key in parameters
+                  for value in np.atleast_1d(parameters[key])[:1]]
         return f" ({', '.join(dict.fromkeys(models))})"
 
 
 class Claim(Evidence):
-    """A claim of a paper, whether it was reproduced, and on what evidence.
+    """A claim of a paper, whether it holds here, and on what evidence.
 
     Its own evidence is the nearest to the paper; `further` has what lies further off."""
     claim: str
@@ -108,7 +128,7 @@ class Claim(Evidence):
 
 
 class Verdict(BaseModel):
-    """A paper: its question, its claims, and the verdict in a sentence."""
+    """A paper: its question, the answer in a few sentences, and its claims."""
     model_config = ConfigDict(extra="forbid", frozen=True)
     paper: int
     chapter: str
@@ -116,7 +136,7 @@ class Verdict(BaseModel):
     cite: str
     question: str
     verdict: Outcome
-    sentence: str
+    answer: str
     claims: list[Claim]
 
 
@@ -125,14 +145,11 @@ def discrepancies(paper: int | None = None) -> pd.DataFrame:
 
     UserError: a page lacks a number or the section, or its run is not finished."""
     rows = []
-    for entry in _read("discrepancies.yaml", Discrepancy):
-        if paper not in (None, entry.paper):
-            continue
-        if f"\n## {entry.section}\n" not in Page(entry.page).source:
-            raise UserError(f"discrepancies.yaml: {entry.page} has no section {entry.section!r}")
-        filled = ("place", "printed", "follows")
-        texts = {part: entry.filled(getattr(entry, part)) for part in filled}
-        rows.append(entry.model_dump(exclude={"stored"}) | texts)
+    for entry in _discrepancies():
+        if paper in (None, entry.paper):
+            filled = ("place", "printed", "follows")
+            texts = {part: entry.filled(getattr(entry, part)) for part in filled}
+            rows.append(entry.model_dump(exclude={"stored", "front"}) | texts)
     return pd.DataFrame(rows)
 
 
@@ -142,40 +159,82 @@ def verdicts() -> list[Verdict]:
 
 
 def claims(paper: int) -> str:
-    """The verdict on a paper as HTML: its sentence, and a table of its claims.
+    """A paper's claims as HTML: each with its verdict, and what was seen on which evidence.
 
-    The evidence of a claim stands nearest first, a row each: kind and runs, numbers, page."""
+    The evidence nearest to the paper stands first."""
     [verdict] = [verdict for verdict in verdicts() if verdict.paper == paper]
-    rows = []
+    items = []
     for claim in verdict.claims:
-        for line in claim.lines:
-            first = (claim.claim, claim.verdict) if line is claim else ("", "")
-            texts = map(html.escape, (*first, line.said, line.filled(line.evidence)))
-            rows.append([*texts, page_link(line.page, Page(line.page).title)])
-    head = ("claim", "here", "kind of evidence, and runs", "evidence", "page")
-    return f"<p>{html.escape(verdict.sentence)}</p>{html_table(head, rows)}"
+        seen = "".join(f"<p>{_shown(line)}</p>" for line in claim.lines)
+        items.append(f"<li><p><strong>{html.escape(claim.claim)}</strong>: "
+                     f"<em>{SAID[claim.verdict]}</em>.</p>{seen}</li>")
+    return f"<ol>{''.join(items)}</ol>"
 
 
 def readme_tables() -> str:
     """The README's two tables in Markdown: the papers, and their claims with kinds and runs."""
-    papers = ["| paper | here | in a sentence |", "|---|---|---|"]
-    rows = ["| claim | here | kind of evidence, and runs; nearest to the paper first |",
-            "|---|---|---|"]
+    papers = ["| paper | verdict | question and answer |", "|---|---|---|"]
+    rows = ["| claim | verdict | evidence, nearest to the paper first |", "|---|---|---|"]
     for paper in verdicts():
-        papers.append(f"| {paper.paper} · {paper.title} | {paper.verdict} | {paper.sentence} |")
-        rows += [f"| {paper.paper} · {claim.claim} | {claim.verdict} "
+        papers.append(f"| {paper.paper} · {paper.title} | {SAID[paper.verdict]} "
+                      f"| *{paper.question}* {paper.answer.strip()} |")
+        rows += [f"| {paper.paper} · {claim.claim} | {SAID[claim.verdict]} "
                  f"| {' · '.join(line.said for line in claim.lines)} |" for claim in paper.claims]
     return "\n".join([*papers, "", *rows])
 
 
+def strongest() -> str:
+    """The strongest discrepancies as HTML: what is printed, what follows, the section."""
+    marked = [(entry.front, entry) for entry in _discrepancies() if entry.front]
+    items = []
+    for front, entry in sorted(marked, key=lambda pair: pair[0].place):
+        title, *said = (html.escape(entry.filled(text))
+                        for text in (front.title, front.printed, front.follows))
+        items.append(f"<li><p><strong>{title}</strong> {' '.join(said)}<br>"
+                     f"<small>Paper {entry.paper}, {html.escape(entry.filled(entry.place))}. "
+                     f"{KINDS[entry.how]}: {_section_link(entry.page, entry.section)}"
+                     "</small></p></li>")
+    return f"<ol>{''.join(items)}</ol>"
+
+
 def discrepancy_table(paper: int) -> str:
-    """The discrepancies of a paper as an HTML table; each row links to the section."""
-    from docutils.nodes import make_id
+    """The discrepancies of a paper as a folded HTML table; each row links to the section."""
     rows = []
     for row in discrepancies(paper).itertuples():
         texts = map(html.escape, (row.place, row.what, row.printed, row.follows, row.how))
-        rows.append([*texts, page_link(row.page, row.section, make_id(row.section))])
-    return html_table(("where", "what", "printed", "what follows", "how", "recomputed in"), rows)
+        rows.append([*texts, _section_link(row.page, row.section)])
+    head = ("where", "what", "printed", "what follows", "kind", "recomputed in")
+    return (f"<details><summary>All {len(rows)} points of paper {paper}</summary>"
+            f"{html_table(head, rows)}</details>")
+
+
+def _in_a_row(names: Sequence[str]) -> str:
+    """Names in a row, "and" before the last."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _shown(line: Evidence) -> str:
+    """What was seen on one kind of evidence, as HTML."""
+    seen = re.sub(r"\*(.+?)\*", r"<em>\1</em>", html.escape(line.filled(line.evidence)))
+    kind, _, rest = html.escape(line.said.removeprefix("**"), quote=False).partition("**")
+    return (f"{seen}<br><small>Evidence: <strong>{kind}</strong>{rest}. "
+            f"Page: {page_link(line.page, Page(line.page).title)}</small>")
+
+
+def _discrepancies() -> list[Discrepancy]:
+    """All of them. UserError: a page has no such section."""
+    found = _read("discrepancies.yaml", Discrepancy)
+    for entry in found:
+        if f"\n## {entry.section}\n" not in Page(entry.page).source:
+            raise UserError(f"discrepancies.yaml: {entry.page} has no section {entry.section!r}")
+    return found
+
+
+def _section_link(page: str, section: str) -> str:
+    """A link from a file of `book/` to a section of a page."""
+    from docutils.nodes import make_id
+    return page_link(page, section, make_id(section))
 
 
 def _read(name: str, kind: type[BaseModel]) -> list:
@@ -214,8 +273,17 @@ def _value(text: str) -> float | str:
 
 
 def _stored(page: str, run: str, table: str, row: Row, metric: str) -> float:
-    found = archived(page, table).get(run)
+    found = _own(page, table) if run == WORDS[0] else archived(page, table).get(run)
     if found is None or row not in found.index or metric not in found:
-        raise UserError(f"discrepancies.yaml: no stored {page}/{run} with {metric!r} of {row!r} in "
-                        f"table {table!r}")
+        raise UserError(f"{page} has no {metric!r} of {row!r} in table {table!r} of {run}")
     return float(found.loc[row, metric])
+
+
+@cache
+def _own(page: str, table: str) -> pd.DataFrame | None:
+    """A table of the book's run with its ids as the index; None: there is none of that name."""
+    found = tables(book_run(page).read()).get(table)
+    if found is None:
+        return None
+    ids = [column for column in found if column not in ("metric", "value")]
+    return found.pivot(index=ids, columns="metric", values="value")

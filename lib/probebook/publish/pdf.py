@@ -19,12 +19,16 @@ def chromium() -> str | None:
 
 
 def chapters() -> dict[str, list[str]]:
-    """Caption and files (without ending) of each part of the contents that holds notebooks."""
+    """Number and files (without ending) of each chapter: an opener with its pages, or a part of the
+    contents without sections that holds notebooks."""
     found = {}
     for part in read_yaml(home() / "_toc.yml")["parts"]:
-        files = [chapter["file"] for chapter in part["chapters"]]
-        if any(file.startswith("notebooks/") for file in files):
-            found[part["caption"]] = files
+        opened = [[chapter["file"], *(page["file"] for page in chapter["sections"])]
+                  for chapter in part["chapters"] if "sections" in chapter]
+        for files in opened or [[chapter["file"] for chapter in part["chapters"]]]:
+            numbers = [file.split("/")[1][0] for file in files if file.startswith("notebooks/")]
+            if numbers:
+                found[numbers[0]] = files
     return found
 
 
@@ -39,8 +43,8 @@ def write(out: Path) -> list[Path]:
     if not (book / "index.html").exists():
         raise UserError("no built book: make book")
     paths = []
-    for caption, files in chapters().items():
-        paths.append(out / f"{caption.partition(' ')[0]}.pdf")
+    for number, files in chapters().items():
+        paths.append(out / f"{number}.pdf")
         with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
             printed = [_printed(browser, book / f"{name}.html", Path(work)) for name in files]
             with written_whole(paths[-1]) as part:

@@ -1,15 +1,16 @@
-"""The plan of a four-week course: pages to read, labs, and the minutes of their exercises."""
+"""Three paths through the book, and the plan of a four-week course: pages, labs, minutes."""
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
-from probebook.labs.exercises import exercises
 from probebook.publish.findings import html_table, page_link
-from probebook.runs.pages import find
+from probebook.publish.reading import exercise_minutes, minutes
+from probebook.runs.pages import Page, find
 
 WEEKS = {
     "1 · Probing and intervening": (
-        ["1_causal_probing/01", "1_causal_probing/02", "1_causal_probing/04"],
+        ["1_causal_probing/01", "1_causal_probing/02", "1_causal_probing/08"],
         ["1_causal_probing/03", "1_causal_probing/06"]),
     "2 · How much data": (
         ["3_data_requirements/01", "3_data_requirements/06"],
@@ -23,17 +24,54 @@ WEEKS = {
 }                               # week: (reading, labs)
 
 
-def minutes(name: str) -> int:
-    """The minutes that the exercises of a page take, as estimated for each exercise."""
-    page = find(name)
-    return sum(exercise.minutes for exercise in exercises(page.notebook, page.name))
+PATHS = {
+    "The reader: what the book found": (
+        "book/story", "book/paper_1", "1_causal_probing/06", "book/paper_2", "2_concept_effects/04",
+        "book/paper_3", "3_data_requirements/06", "book/paper_4", "4_underspecification/04",
+        "book/paper_5", "5_semantic_faithfulness/02", "book/audit"),
+    "The student: the methods from first principles": (
+        "book/story", "1_causal_probing/01", "1_causal_probing/02", "1_causal_probing/03",
+        "1_causal_probing/08", "3_data_requirements/01", "3_data_requirements/06",
+        "2_concept_effects/01", "2_concept_effects/03", "2_concept_effects/06",
+        "4_underspecification/01", "4_underspecification/02", "5_semantic_faithfulness/01",
+        "5_semantic_faithfulness/02"),
+    "The researcher: a check of one's own model": (
+        "book/how_to_use", "1_causal_probing/02", "1_causal_probing/08", "1_causal_probing/09",
+        "3_data_requirements/07", "6_across_papers/01", "book/audit"),
+}                               # path: pages in the order of reading
+
+
+def page_of(name: str) -> Page:
+    """A page of a path: of `book/`, or by the beginning of a notebook's name."""
+    return Page(name) if name.startswith("book/") else find(name)
 
 
 def table() -> str:
-    """The plan as an HTML table, one row per week: reading, labs, minutes of the exercises."""
-    def linked(names: list[str]) -> str:
-        return "<br>".join(page_link(page.name, page.title) for page in map(find, names))
+    """The plan as an HTML table, one row per week: reading, labs, minutes of each."""
+    def linked(names: Sequence[str]) -> str:
+        return "<br>".join(_linked(page_of(name)) for name in names)
 
-    rows = [(html.escape(week), linked(reading), linked(labs), str(sum(map(minutes, labs))))
-            for week, (reading, labs) in WEEKS.items()]
-    return html_table(("week", "reading", "labs", "minutes of exercises"), rows)
+    rows = []
+    for week, (reading, labs) in WEEKS.items():
+        pages = [page_of(name) for name in (*reading, *labs)]
+        exercises = sum(exercise_minutes(page_of(name)) for name in labs)
+        rows.append((html.escape(week), linked(reading), linked(labs),
+                     str(sum(map(minutes, pages))), str(exercises)))
+    return html_table(("week", "reading", "labs", "minutes of reading", "minutes of exercises"),
+                      rows)
+
+
+def paths() -> str:
+    """The three paths through the book as an HTML table: pages with their minutes, and the sum."""
+    rows = []
+    for path, names in PATHS.items():
+        pages = [page_of(name) for name in names]
+        steps = "<br>".join(f"{_linked(page)} ({minutes(page)})" for page in pages)
+        rows.append((html.escape(path), steps, str(sum(map(minutes, pages)))))
+    return html_table(("path", "pages (minutes to read)", "minutes in all"), rows)
+
+
+def _linked(page: Page) -> str:
+    if page.name.startswith("book/"):
+        return f'<a href="{page.name.removeprefix("book/")}.html">{html.escape(page.title)}</a>'
+    return page_link(page.name, page.title)

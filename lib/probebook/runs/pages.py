@@ -24,7 +24,7 @@ LIBRARY = base.PACKAGE
 PROFILES = ("smoke", "pocket", "real", "paper")
 CHECKED = """import importlib.util
 
-if importlib.util.find_spec("probebook") is None:           # not the book's own environment
+if importlib.util.find_spec("probebook") is None:
 """
 INSTALL = """    import sys
     !git clone -q --depth 1 {url} probebook
@@ -35,6 +35,8 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL)
 # of a page, or of a cell with nested options
 HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
+WHOSE_NUMBERS = ("*Numbers in the text are those of the run that the book ships with (profile "
+                 "`pocket`); what the cells print is of your own.*")
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
@@ -162,9 +164,19 @@ class Page:
 
     @property
     def pair(self) -> str:
-        """Text of the notebook beside the page."""
+        """Text of the notebook beside the page, its own text in plain Markdown."""
+        from copy import deepcopy
+
         import nbformat
-        notebook = self.notebook.copy()
+
+        from probebook.runs.plain import markdown, quotes, stored_numbers
+        notebook, numbers = deepcopy(self.notebook), stored_numbers(self.name)
+        texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+        quoting = any(quotes(cell.source) for cell in texts)
+        for cell in texts:
+            cell.source = markdown(cell.source, numbers, self.name)
+        if quoting:
+            texts[0].source += f"\n\n{WHOSE_NUMBERS}"
         notebook.cells = [self.install, *notebook.cells]
         return nbformat.writes(notebook) + "\n"
 

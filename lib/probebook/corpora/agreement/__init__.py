@@ -176,8 +176,9 @@ def load(name: str, n: int | None = None, seed: int = 0,
     """Sentences of one collection, in the file's order. UserError if no row is left.
 
     - `name`: "prose" (mined by `prose.find`, ships with the project), "linzen", "lgd_masked", these
-      three ("natural"), "addresses" (mined, ships too; no pocket model was trained on it), "wikitext"
-      (mined from WikiText-2), "lgd", "syneval" (crossed templates), or "generated": `generate(n, seed, nouns="test")`, whose nouns `pocket-agreement` never saw
+      three ("natural"), "addresses" (mined, ships too; no pocket model was trained on it),
+      "wikitext" (mined from WikiText-2), "lgd", "syneval" (crossed templates), or "generated":
+      `generate(n, seed, nouns="test")`, whose nouns `pocket-agreement` never saw
     - `n`: at most so many rows, drawn by `seed`
     - `tokenizer`: keep the rows whose two verb forms are different single tokens of its vocabulary
       (four Linzen lines give one form twice)

@@ -1,0 +1,76 @@
+"""The story's sentence: what the pages say of it, and the moving picture."""
+import re
+
+import pandas as pd
+import pytest
+import torch
+
+from probebook.experiments.one_sentence import tell
+from probebook.figures import moving_state
+from probebook.figures.moving import HEIGHT, MARGIN, WIDTH
+from probebook.publish.front import verdict_table
+
+PLURAL, SINGULAR = (f"The {word} to the cabinet [MASK] on the table." for word in ("keys", "key"))
+
+
+@pytest.fixture(scope="module")
+def told():
+    return tell(PLURAL, SINGULAR, ("is", "are"))
+
+
+def test_the_verb_follows_the_flip_and_no_random_push(told):
+    share = told.verbs().pivot(index="state", columns="verb", values="probability")
+    assert share.sum(axis=1).to_numpy() == pytest.approx(1)
+    assert share["is"]["as it is"] < .1
+    assert share["is"]["pushed at random"] < .1
+    assert share["is"]["flipped"] > .9
+    assert share["is"]["erased"] > .5               # "falls back to is"
+    assert share["is"]["the other sentence"] > .9
+
+
+def test_the_random_push_is_as_long_as_the_flip(told):
+    h = told.states["as it is"]
+    lengths = [(told.states[name] - h).norm() for name in ("flipped", "pushed at random")]
+    torch.testing.assert_close(*lengths)
+
+
+def test_the_judges_read_the_flip_and_still_the_cabinet(told):
+    plural = told.readings().pivot(index="noun", columns="state", values="plural")
+    assert plural.loc["subject", "as it is"] > .9
+    assert plural.loc["subject", "flipped"] < .1
+    assert (plural.loc["attractor"] < .5).all()
+
+
+def test_the_flip_goes_towards_singular_subjects(told):
+    places = told.places()
+    assert places.x["flipped"] < places.x["as it is"]
+    path = told.path([0, .5, 1])
+    assert path.singular.is_monotonic_increasing
+    cloud = told.cloud(100)
+    middle = cloud.groupby("label").x.mean()
+    assert middle["singular subject"] < middle["plural subject"]
+
+
+def test_the_likeliest_words_come_first(told):
+    words = told.words(["as it is"], most=4)
+    assert words.word[0] == "are"
+    assert words.probability.is_monotonic_decreasing
+
+
+def test_the_picture_begins_and_ends_where_the_path_does():
+    cloud = pd.DataFrame({"x": [0., 10.], "y": [0., 5.], "label": ["b", "a"]})
+    path = pd.DataFrame({"x": [0., 5., 10.], "y": [0., 0., 5.], "singular": [0., .25, 1.]})
+    svg = moving_state(cloud, path, ("The <keys>", "there."), ("is", "are"))
+    frames = re.search(r"@keyframes ms-state \{ (.*?) \}\n", svg)[1]
+    places = re.findall(r"translate\(([\d.]+)px, ([\d.]+)px\)", frames)
+    assert places[0] == places[-1] == ("14.0", f"{HEIGHT - MARGIN:.1f}")
+    assert (f"{WIDTH - MARGIN:.1f}", "14.0") in places
+    assert "The &lt;keys&gt;" in svg
+    assert "prefers-reduced-motion" in svg
+    assert svg.count("<circle") == 3
+
+
+def test_the_front_page_counts_every_claim():
+    table = verdict_table()
+    assert table.count("<tr>") == 6
+    assert table.count("claims:") == 5

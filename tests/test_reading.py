@@ -1,0 +1,57 @@
+"""Minutes of pages, and the paths through the book."""
+import re
+
+import pytest
+
+from probebook.publish import reading, syllabus
+from probebook.runs.pages import Page, pages
+
+HEADER = "---\nkernelspec: {display_name: Python 3, language: python, name: python3}\n---\n"
+FIGURE = "---\nmystnb:\n  figure:\n    caption: c\n---\ndraw()\n"
+
+
+def page(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+    (tmp_path / "notebooks/1_demo").mkdir(parents=True)
+    found = Page("1_demo/01")
+    found.path.write_text(HEADER + text, encoding="utf-8")
+    return found
+
+
+def test_what_is_counted(tmp_path, monkeypatch):
+    text = ("# A title\n\nfour words of text {term}`probe`\n\n"
+            "```{dropdown} Fold\nmany words here\n```\n\n"
+            "```{code-cell} ipython3\na = 1\nb = 2\n```\n\n"
+            "```{code-cell} ipython3\n:tags: [hide-input]\n\nc = 3\n```\n\n"
+            f"```{{code-cell}} ipython3\n{FIGURE}```\n\n"
+            "## Exercises\n\nnot counted\n\n```{code-cell} ipython3\nd = 4\n```\n")
+    found = reading.amount(page(tmp_path, monkeypatch, text))
+    assert found == reading.Amount(words=7, lines=3, figures=1)
+
+
+def test_minutes_add_up():
+    assert reading.Amount(words=1_000, lines=150, figures=4).minutes == 5 + 10 + 2
+
+
+def test_the_times_stand_at_the_head_of_the_box():
+    one = pages()[0]
+    text = ":::{div} needs\nRead first: nothing.\n:::"
+    lines = reading.headed(text, one, 200).splitlines()
+    assert lines[0] == ":::{div} needs"
+    assert lines[1].startswith(f"**{reading.minutes(one)} minutes to read**")
+    assert lines[1].endswith("runs in 3 minutes.")
+    assert lines[2:] == ["", "Read first: nothing.", ":::"]
+    assert reading.headed("no box", one, 200) == "no box"
+
+
+@pytest.mark.parametrize("path", syllabus.PATHS)
+def test_a_path_names_pages_once(path):
+    names = [syllabus.page_of(name).name for name in syllabus.PATHS[path]]
+    assert len(set(names)) == len(names)
+    assert all(syllabus.page_of(name).path.exists() for name in names)
+
+
+def test_the_sum_of_a_path_is_that_of_its_pages():
+    for row in re.findall(r"<tr><td>.*?</tr>", syllabus.paths()):
+        minutes = [int(one) for one in re.findall(r"\((\d+)\)", row)]
+        assert int(re.search(r"<td>(\d+)</td></tr>", row)[1]) == sum(minutes) > 60

@@ -384,7 +384,7 @@ class _NoVerbs:
 
 @pytest.mark.parametrize("call, says", [
     (lambda: agreement.load("wikipedia"),
-     "one of generated, linzen, lgd_masked, natural, syneval, lgd, prose, wikitext"),
+     "one of generated, linzen, lgd_masked, natural, syneval, lgd, prose, addresses, wikitext"),
     (lambda: agreement.load("linzen", n=0), "at least 1"),
     (lambda: agreement.load("syneval"), "syneval_prepositional.tsv is not at hand"),
     (lambda: agreement.load("generated", n=50, tokenizer=_NoVerbs()),

@@ -101,7 +101,7 @@ def calibration(data: pd.DataFrame, x: str, y: str, hue: str,
 
     The dashed line is y = x. `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope
     and intercept of a line, by value of `hue`."""
-    figure, ax = plt.subplots(figsize=(5.2, 4.2))
+    figure, ax = plt.subplots(figsize=(7, 4.2))
     kinds, width = look.values_of(data, hue), data[x].max() - data[x].min() or 1
     looks = zip(kinds, look.method_colours(kinds), look.MARKERS)
     for i, (kind, colour, marker) in enumerate(looks):

@@ -4,7 +4,11 @@ from __future__ import annotations
 import html
 from collections import Counter
 
-from probebook.publish.findings import SAID, html_table, verdicts
+from probebook.publish.findings import Outcome, html_table, verdicts
+
+COUNTED: dict[Outcome, tuple[str, str]] = {             # of one claim, of several
+    "holds": ("holds", "hold"), "partly": ("holds in part", "hold in part"),
+    "open": ("is open", "are open"), "not": ("does not hold", "do not hold")}
 
 
 def verdict_table() -> str:
@@ -12,7 +16,8 @@ def verdict_table() -> str:
     rows = []
     for paper in verdicts():
         found = Counter(claim.verdict for claim in paper.claims)
-        counts = "; ".join(f"{count} {SAID[outcome]}" for outcome, count in found.items())
+        counts = ", ".join(f"{found[outcome]} {words[found[outcome] > 1]}"
+                           for outcome, words in COUNTED.items() if found[outcome])
         kinds = dict.fromkeys(claim.kind for claim in paper.claims)
         link = f'<a href="paper_{paper.paper}.html">{html.escape(paper.title)}</a>'
         rows.append([f"{paper.paper} · {link}", html.escape(paper.question),

@@ -1,7 +1,7 @@
 """A page's MyST as plain Markdown, which JupyterLab and Colab show: boxes become quotes, folds
 HTML, citations authors and years, links links, and numbers those of the book's own run.
 
-    markdown("See {term}`probe` and {glue:text}`share:.2f`", {"share": .5})   # See probe and 0.50
+    markdown(text, {"share": .5})       # where the text quotes share:.2f, it says 0.50
 """
 from __future__ import annotations
 

@@ -287,7 +287,8 @@ def test_a_term_shows_its_definition(browser, address, size):
     WebDriverWait(browser, 5).until(lambda _: tip.is_displayed())
     ActionChains(browser).move_to_element(tip).pause(.5).perform()
     assert tip.is_displayed()
-    ActionChains(browser).move_to_element(browser.find_element(By.TAG_NAME, "h1")).perform()
+    away = browser.find_element(By.CSS_SELECTOR, ".bd-article p")
+    ActionChains(browser).move_to_element(away).perform()
     WebDriverWait(browser, 5).until_not(lambda _: tip.is_displayed())
 
 

@@ -49,17 +49,17 @@ def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, s
         return f"transform: translate({x:.1f}px, {y:.1f}px)"
 
     frames = (_frames("state", path, shift)
-              + _frames("first", path, lambda stop: f"opacity: {stop.singular:.3f}")
-              + _frames("second", path, lambda stop: f"opacity: {1 - stop.singular:.3f}"))
+              + _frames("first", path, lambda stop: _shown(stop.singular > .5))
+              + _frames("second", path, lambda stop: _shown(stop.singular <= .5)))
     first, second = map(escape, forms)
     before, after = map(escape, sentence)
     key = "".join(f'<span><span style="color: {colour}">●</span> {escape(label)}</span>'
                   for label, colour in colours.items())
     seen = (f"A cloud of states. One of them moves from those of {labels[1]}s to those of "
             f"{labels[0]}s and back; its verb changes from {second} to {first}.")
-    verbs = "".join(f'<span class="ms-{name}" style="opacity: {share:.3f}">{word}</span>'
-                    for name, share, word in (("first", end.singular, first),
-                                              ("second", 1 - end.singular, second)))
+    verbs = "".join(f'<span class="ms-{name}" style="{_shown(likelier)}">{word}</span>'
+                    for name, likelier, word in (("first", end.singular > .5, first),
+                                                 ("second", end.singular <= .5, second)))
     return f"""<div class="moving-state" role="img" aria-label="{seen}">
 <style>{STYLE}{frames}</style>
 <p>{before} <span class="verb">{verbs}</span> {after}</p>
@@ -69,6 +69,10 @@ def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, s
 </svg>
 <div class="key">{key}<span><span style="color: #c0392b">●</span> this sentence</span></div>
 </div>"""
+
+
+def _shown(shown: bool) -> str:
+    return f"visibility: {'visible' if shown else 'hidden'}"
 
 
 def _frames(name: str, path: pd.DataFrame, css: Callable[[pd.Series], str]) -> str:

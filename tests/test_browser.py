@@ -253,6 +253,7 @@ def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, built_b
 
 
 def test_search_finds_a_word(browser, address):
+    """Each page once, with an excerpt, read from files and over http."""
     resize(browser, SCREEN)
     faults = problems(browser, f"{address}/search.html?q=completeness", address)
     assert not [fault for fault in faults if not fault.startswith("moves")]     # as results come
@@ -260,6 +261,14 @@ def test_search_finds_a_word(browser, address):
         return [...links].map(a => a.getAttribute('href'));"""
     WebDriverWait(browser, 15).until(
         lambda b: any("notation" in href for href in b.execute_script(script)))
+    titles = browser.find_elements(By.CSS_SELECTOR, "#search-results li > a")
+    assert len({title.text for title in titles}) == len(titles) >= 5
+    bare = """return [...document.querySelectorAll('#search-results li')].filter(
+        li => !li.querySelector('p.context') && !li.querySelector('a + span')).length"""
+    WebDriverWait(browser, 15).until_not(lambda b: b.execute_script(bare))   # functions have none
+    texts = browser.find_elements(By.CSS_SELECTOR, "#search-results li p.context")
+    assert len(texts) >= 5
+    assert not [text.text for text in texts if "</" in text.text]
     browser.execute_script("localStorage.clear()")      # else later pages mark the word
     assert not [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
 

@@ -1,9 +1,8 @@
-"""The form of page 3/07 in headless Chromium: Python's numbers, one line for bad input, no mouse, a
-phone's width."""
+"""The form of pages 3/01 and 3/07 in headless Chromium: Python's numbers, one line for bad
+input, no mouse, a phone's width."""
 from __future__ import annotations
 
 import os
-import re
 
 import numpy as np
 import pandas as pd
@@ -13,34 +12,38 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from probebook.base import ROOT
 from probebook.corpora.published import published
+from probebook.figures.calculator import FIELDS, calculator
 from probebook.measures import pilots
 from probebook.measures import sample_size as size
-from probebook.runs.pages import find
 from test_browser import PHONE, SCREEN, WIDER, browser, pytestmark, resize  # noqa: F401
 
 LINE = "return document.querySelector('form[data-from=%s] [role=alert]').textContent"
 TABLE3 = pd.DataFrame({"test_items": [64, 256, 1024, 4096, 16_384],
                        "exact": np.divide([11, 63, 182, 187, 2625],
                                           [320, 1280, 5120, 20_480, 81_920])})
-FIELDS = ("acc_a", "acc_b", "dim", "items", "differ")
+VALUES = {"acc_a": .9, "acc_b": .865625, "dim": 768, "items": 64}
+
+
+def written(folder, **settings):
+    """Address of an HTML file that holds the calculator and nothing else."""
+    script, look = ((ROOT / "book/_static" / name).read_text(encoding="utf-8")
+                    for name in ("sample_size.js", "sample_size.html"))
+    path = folder / "form.html"
+    head = ('<!doctype html><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width"><html lang="en">')
+    body = calculator(script, look, VALUES, **settings)
+    path.write_text(f"{head}<body>{body}", encoding="utf-8")
+    return path.as_uri()
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """Address of an HTML file that holds the page's form and the script, and nothing else."""
-    page = find("3_data_requirements/07")
-    scope = {p.name: p.default for p in page.parameters}
-    scope |= {"pd": pd, "np": np, "ROOT": ROOT, "HTML": str, "table3": TABLE3}
-    needed = re.compile(r"def field\(|form = |script, look")
-    for cell in page.notebook.cells:
-        if cell.cell_type == "code" and needed.search(cell.source):
-            exec(cell.source, scope)
-    path = tmp_path_factory.mktemp("form") / "form.html"
-    head = ('<!doctype html><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width"><html lang="en">')
-    body = f'<body>{scope["form"]}<script>{scope["script"]}</script>{scope["look"]}'
-    path.write_text(head + body, encoding="utf-8")
-    return path.as_uri()
+    """The calculator with both forms, the examples of page 3/07 and all answers."""
+    examples = {"this page’s parameters": (.9, .865625, 768, 64)} | {
+        f"Table 3, {n:,} test items": (.9, round(.9 - d, 9), 768, n)
+        for n, d in zip(TABLE3.test_items, TABLE3.exact)}
+    return written(tmp_path_factory.mktemp("form"), examples=examples,
+                   forms=["accuracies", "files"])
 
 
 @pytest.fixture
@@ -206,7 +209,7 @@ def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):
     first.send_keys("T")  # the first example of Table 3
     assert Select(first).first_selected_option.text == "Table 3, 64 test items"
     assert answer(form, "accuracies")["paper"][0] == "324,563"
-    for value in ("768", "0.75", "0.7", "100", "0.2"):
+    for value in ("0.75", "0.7", "0.2", "100", "768"):
         form.switch_to.active_element.send_keys(Keys.TAB)
         form.switch_to.active_element.send_keys(Keys.CONTROL, "a")
         form.switch_to.active_element.send_keys(value)
@@ -227,3 +230,13 @@ def test_it_fits_a_phone(form):
     assert not form.execute_script(WIDER, PHONE[0])
     if "SHOT" in os.environ:
         form.save_screenshot(os.environ["SHOT"])
+
+
+def test_a_short_form_shows_the_lines_asked_for(browser, tmp_path):  # noqa: F811
+    asked = ["cared", "train", "paper"]
+    browser.get(written(tmp_path, answers=asked))
+    found = answer(browser, "accuracies")
+    assert set(found) == set(asked)
+    assert found["paper"][1] == size.recommend(.9 - .865625, 768)
+    assert browser.execute_script("return document.forms.length") == 1
+    assert not browser.find_elements("name", "example")

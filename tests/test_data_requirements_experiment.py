@@ -14,6 +14,7 @@ from probebook.experiments.data_requirements import (
     add_noise,
     compare,
     correct_answers,
+    sufficient_from,
 )
 from probebook.measures.folds import assign_folds, rotations
 from probebook.measures.sample_size import mcnemar_power, recommend
@@ -67,6 +68,13 @@ def test_no_difference_has_no_power_and_the_n_of_one_answer():
     found = compare(a, a, 768)
     assert (found.delta, found.power, found.simulated, found.agreed) == (0, 0, 0, 0)
     assert found.recommended == recommend(1 / 320, 768)
+
+
+def test_a_power_suffices_from_the_size_after_which_it_never_falls_back():
+    assert sufficient_from([16, 32, 64, 128], [.9, .7, .8, 1]) == 64
+    assert sufficient_from([128, 16, 64, 32], [1, .9, .8, .7]) == 64     # in any order
+    assert sufficient_from([16, 32], [.8, .9]) == 16
+    assert np.isnan(sufficient_from([16, 32], [1, .79]))
 
 
 def test_the_probes_are_near_the_best_there_is_and_the_majority_is_not(world):

@@ -24,10 +24,11 @@ from papermill.parameterize import parameterize_notebook
 
 from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError
-from probebook.labs import sandbox
+from probebook.labs import sandbox, variants
 from probebook.labs.checks import expect
 from probebook.labs.exercises import book_edition, exercises, solution, stub
-from probebook.labs.grade import grade, graft
+from probebook.labs.grade import by_exercise, grade, graft, minutes
+from probebook.labs.judge import ACCEPTED
 from probebook.labs.student import edition, write
 from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits
@@ -47,7 +48,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 from probebook.labs.checks import expect
 
 def check_double(f):
-    expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,)])
+    expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,), (expect.draws().random(),)])
 ```
 
 ```{code-cell}
@@ -146,6 +147,7 @@ def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame
     folder.mkdir()
     for name, notebook in submissions.items():
         text = notebook if isinstance(notebook, str) else nbformat.writes(notebook)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
     return grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2, limits)
 
@@ -306,14 +308,26 @@ def _run_here(name: str, notebook, said) -> None:
     os._exit(0)
 
 
-@pytest.mark.parametrize("name", ["3_data_requirements/01_from_bounds_to_n",
-                                  "6_across_papers/01_sweep_report"])
+QUICK = ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_report"]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.verify)
+                                            for name in NAMES if name not in QUICK)])
 def test_grading_a_page_of_the_book(name, tmp_path):
-    """As a teacher does, with processes and limits of their own: here nothing is filled in."""
+    """As a teacher does, with processes and limits of their own: a notebook in which nothing is
+    filled in, and one that holds the book's solutions, on inputs that nobody has seen before."""
     (tmp_path / "handed in").mkdir()
     [path] = write(tmp_path / "handed in", [find(name)])
-    table = grade([path], path.parents[1], tmp_path / "grades", "smoke", 1, Limits(600))
-    wanted = ["not done"] * len(exercises(find(name).notebook))
+    solved, asked = nbformat.read(path, as_version=4), exercises(find(name).notebook)
+    answers = [find(name).notebook.cells[exercise.cell].source for exercise in asked]
+    for exercise, answer in zip(asked, answers):
+        first = f"# exercise {exercise.number} of {name}\n"
+        cell = next(cell for cell in solved.cells if cell.source.startswith(first))
+        cell.source = first + solution(answer)
+    nbformat.write(solved, path.with_name("solved.ipynb"))
+    table = grade([path, path.with_name("solved.ipynb")], path.parents[1], tmp_path / "grades",
+                  "smoke", 1, Limits(600))
+    wanted = ["not done"] * len(asked) + [ACCEPTED[exercise.kind] for exercise in asked]
     assert list(table.outcome) == wanted, table.to_string()
 
 
@@ -343,16 +357,14 @@ def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
         exercises(find("1_demo/01").notebook, "1_demo/01_first")
 
 
-def test_the_book_shows_stub_check_and_folded_solution(lab):
+def test_the_book_shows_stub_and_check_without_the_solution(lab):
     shown = book_edition(find("1_demo/01").notebook)
     at = next(i for i, cell in enumerate(shown.cells)
               if cell.source.startswith("```python\ndef double"))
-    text, check, solved = shown.cells[at:at + 3]
-    assert "x + x" not in text.source
+    text, check = shown.cells[at:at + 2]
     assert "..." in text.source
     assert check.source == "check_double(double)"
-    assert solved.source.endswith("return x + x")
-    assert "hide-input" in solved.metadata.tags
+    assert not any("x + x" in cell.source or "SOLUTION" in cell.source for cell in shown.cells)
 
 
 # checks
@@ -511,6 +523,93 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
     assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
 
 
+def test_a_row_for_each_exercise_of_all_submissions(lab, tmp_path):
+    slips = {1: "guess = 4", 2: "def double(x):\n    return x"}
+    half = lab(RIGHT)
+    half.cells = [cell for cell in half.cells if "exercise 3" not in cell.source]
+    table = graded(tmp_path, ada=lab(RIGHT), bob=lab(slips), cyd=lab(slips), dee=half)
+    summary = by_exercise(table).set_index("exercise")
+    assert list(summary["handed in"]) == [4, 4, 3]
+    assert list(summary["right, %"]) == [100, 50, 33.3]
+    assert summary["wrong answers"][2] == "2 × double(1) is 1, and should be 2"
+    assert summary["wrong answers"][1] == ""
+    kept = pd.read_csv(tmp_path / "grades_exercises.csv")
+    assert list(kept.title) == ["Predict", "Double", "Say why"]
+
+
+def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
+    notebook = lab(RIGHT)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert minutes(notebook) == {}
+    first = next(i for i, cell in enumerate(cells) if "exercise 1" in cell.source)
+    ran = {first - 1: "10:00:00", first: "10:03:00", first + 1: "10:03:30",     # predict
+           first + 2: "10:09:00", first + 3: "10:09:01"}                        # double
+    for i, time in ran.items():
+        cells[i].metadata["execution"] = {"iopub.execute_input": f"2026-01-01T{time}.000000Z"}
+    assert minutes(notebook) == {1: 3.5, 2: 5.5}
+    cells[first + 4].metadata["execution"] = {"iopub.execute_input": "yesterday"}
+    assert minutes(notebook) == {1: 3.5, 2: 5.5}
+
+
+VARIED = PAGE.replace("n: int = 3", "seed: int = 0  # of draws\nn: int = 3").replace(
+    "```{admonition} 1", """```{code-cell}
+import pandas as pd
+from probebook.runs import write_table
+drawn = pd.DataFrame({"of": ["same", "own"], "sum": [7., 100. + 10 * seed]})
+write_table(drawn, "drawn", ids=["of"])
+```
+
+```{admonition} 1""", 1)
+
+
+def test_each_student_has_data_of_their_own_and_a_copied_figure_fails(lab, tmp_path):
+    home = tmp_path / "home"
+    (home / "notebooks" / "1_demo" / "01_first.md").write_text(VARIED, encoding="utf-8")
+    names = tmp_path / "class.csv"
+    names.write_text("name,seed\nada,5\nbob,60\ncyd,900\n")
+    out = tmp_path / "labs"
+    paths = variants.write(out, [find("1_demo/01")], names, "pocket")
+    assert [path.relative_to(out).parts[0] for path in paths] == ["ada", "bob", "cyd",
+                                                                   "variants.csv"]
+    given = variants.read(out / "variants.csv")
+    assert list(given.row) == ["of = own"] * 3                   # the other figure is everybody's
+    assert list(given.value) == [150, 700, 9100]
+
+    def answering(student: str, answer: str) -> nbformat.NotebookNode:
+        notebook = nbformat.read(out / student / "1_demo/01_first.ipynb", as_version=4)
+        for cell in notebook.cells:
+            cell.source = cell.source.replace("own_figure = ...", f"own_figure = {answer}")
+        return notebook
+
+    text = nbformat.writes(answering("ada", "150"))
+    assert "seed = 5" in text
+    assert "drawn with seed 5" in text
+    assert "150" not in nbformat.writes(answering("ada", "..."))
+    folder = tmp_path / "back"
+    for student, notebook in {"ada": answering("ada", "151"), "bob": answering("ada", "150"),
+                              "cyd": answering("cyd", "drawn['sum'][1]"),
+                              "eve": answering("ada", "150")}.items():
+        (folder / student).mkdir(parents=True)
+        nbformat.write(notebook, folder / student / "01.ipynb")
+    table = grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2,
+                  Limits(120, 2 << 30), given)
+    own = table[table.title == "Your own run"].set_index("submission")
+    assert list(own.outcome) == ["passed", "wrong", "wrong"]
+    assert own.message["bob/01"].endswith("this one is right for ada")
+    assert "not code" in own.message["cyd/01"]
+    assert table.message[table.submission == "eve/01"].item().startswith("no variant of this page")
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("who\nada\n", "a column name"), ("name\nada\nada\n", "another student"),
+    ("name,seed\nada,1\nbob,1\n", "a seed of their own"), ("name\n../ada\n", "no plain name"),
+    ("name,seed\nada,x\n", "a seed of their own"), ("name\n", "a seed of their own")])
+def test_a_list_of_students_that_is_none_is_refused(tmp_path, text, said):
+    (tmp_path / "class.csv").write_text(text)
+    with pytest.raises(UserError, match=said):
+        variants.students(tmp_path / "class.csv")
+
+
 def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
     """The message is the answer's own error, unless the check has something to say about it."""
     slip = {2: "def double(x):\n    return 2 x"}
@@ -545,6 +644,86 @@ def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_pat
     assert list(table.loc["stripped"].outcome) == ["predicted", "passed", "to read"]
 
 
+STUB = "def double(x):\n    ...\n"
+TRUE = "lambda *given, **named: True"
+# what a submission may do to be passed with nothing done: code of exercise 2
+ATTACKS = {
+    "check": f"{STUB}check_double = print",
+    "checks": f"{STUB}from probebook.labs.checks import expect\nexpect.same_function = {TRUE}",
+    "module": f"{STUB}import sys, types\nfrom probebook.labs import checks\n"
+              f"fake = types.SimpleNamespace(same_function={TRUE}, prediction={TRUE}, "
+              f"interpretation={TRUE})\nexpect = checks.expect = fake\n"
+              "sys.modules['probebook.labs.checks.expect'] = fake",
+    "compare": f"{STUB}from probebook.labs.checks import expect\nexpect._compare = {TRUE}",
+    "numpy": "def double(x):\n    return 0\nimport numpy as np\n"
+             f"np.isclose = np.allclose = np.testing.assert_allclose = {TRUE}\n"
+             "class All(np.ndarray):\n    __invert__ = lambda self: np.array(False)\n"
+             "np.isclose = lambda *given, **named: np.array(0.).view(All)",
+    "errors": f"{STUB}get_ipython().set_custom_exc((BaseException,), {TRUE})",
+    "kernel": f"{STUB}from IPython.core.interactiveshell import InteractiveShell\n"
+              f"InteractiveShell.showtraceback = InteractiveShell._showtraceback = {TRUE}",
+    "class": f"{STUB}from probebook.labs.checks import expect\n"
+             "class Quiet(BaseException): pass\n"
+             "def silent(*given, **named): return given[0]\n"
+             "expect.given = silent\nexpect.numbers = lambda *given: __import__('numpy').zeros(1)",
+    "equal": "class Equal:\n    __eq__ = __le__ = __ge__ = lambda self, other: True\n"
+             "    __hash__ = lambda self: 0\n    __array__ = lambda self, *_, **__: All()\n"
+             "import numpy as np\nclass All(np.ndarray):\n"
+             "    __new__ = lambda of: np.zeros(()).view(of)\n"
+             "    __array_ufunc__ = lambda self, *_, **__: np.array(True)\n"
+             "    __array_function__ = lambda self, *_, **__: np.array(True)\n"
+             "def double(x):\n    return Equal()",
+    "number": "class Number(float):\n    __eq__ = __sub__ = __rsub__ = lambda self, other: True\n"
+              "    __hash__ = lambda self: 0\ndef double(x):\n    return Number(0)",
+    "pickle": "import os\nclass Command:\n    def __reduce__(self):\n"
+              "        return os.system, ('touch forged',)\ndef double(x):\n    return Command()",
+    "caller": "import inspect\ndef double(x):\n    for frame in inspect.stack():\n"
+              "        if 'wanted' in frame.frame.f_locals:\n"
+              "            return frame.frame.f_locals['wanted'](x)",
+    "learnt": "def double(x):\n    return {1: 2, 2.5: 5.}.get(x, 1.)",
+    "seeded": "import numpy as np\nseen = {1: 2, 2.5: 5.}\n"
+              "x = np.random.default_rng(0).random()\nseen[x] = 2 * x\n"
+              "def double(x):\n    return seen.get(x, 1.)",
+    "file": f"{STUB}import json, os\nfor number in 1, 2, 3:\n"
+            "    line = {'check': number, 'raised': '', 'values': {},\n"
+            "            'results': [{'gives': 0}] * 9}\n"
+            "    open('given.jsonl', 'a').write(json.dumps(line) + chr(10))\nos._exit(0)",
+    "nonsense": f"{STUB}import os\nlines = ['[' * 10**6, '{{\"check\": 2}}', '3', chr(0), "
+                "'{\"check\": 2, \"raised\": \"\", \"values\": {}, \"results\": [7, {}]}']\n"
+                "open('given.jsonl', 'a').write(chr(10).join(lines))\nos._exit(0)",
+    "link": f"{STUB}import os\nos.path.exists('given.jsonl') and os.remove('given.jsonl')\n"
+            "os.symlink('/dev/zero', 'given.jsonl')\nos._exit(0)",
+    "notebook": f"""{STUB}import nbformat, os
+if os.path.exists('submission.ipynb'):
+    done = nbformat.read('submission.ipynb', 4)
+    for cell in done.cells:
+        cell['execution_count'] = 1
+    nbformat.write(done, 'done.ipynb')
+os._exit(0)""",
+}
+
+
+def test_no_attack_is_passed(lab, tmp_path):
+    """Nothing is done in these, and the verdict is not formed where they run."""
+    table = graded(tmp_path, **{name: lab({2: code}) for name, code in ATTACKS.items()})
+    outcomes = table[table.exercise == 2].set_index("submission").outcome
+    assert set(outcomes) <= {"wrong", "error", "not done", "not reached"}, dict(outcomes)
+    assert not list(tmp_path.rglob("forged"))
+    others = table[table.exercise != 2]
+    assert set(others.outcome) <= {"not done", "not reached", "error"}, others.to_string()
+
+
+def test_answers_of_odd_classes_are_read_as_plain_ones(lab, tmp_path):
+    code = {1: "class Possible(int):\n    __le__ = __ge__ = lambda self, other: True\n"
+               "guess = Possible(99)",
+            3: "class Long(str):\n    def split(self, *_):\n        return ['word'] * 99\n"
+               "    def lower(self):\n        return self\n"
+               "    __contains__ = lambda self, other: True\nanswer = Long('no')"}
+    table = graded(tmp_path, eve=lab(code)).set_index("exercise")
+    assert table.message[1] == "guess is 99: it should be a number from 0 to 10"
+    assert table.message[3].startswith("your answer has 1 words")
+
+
 def test_files_that_are_no_submissions(lab, tmp_path):
     cell = nbformat.v4.new_code_cell("# exercise 1 of ../../etc/passwd\nx")
     foreign = nbformat.v4.new_notebook(cells=[cell])
@@ -555,9 +734,19 @@ def test_files_that_are_no_submissions(lab, tmp_path):
         sandbox.submissions(tmp_path / "nowhere")
 
 
+def test_names_of_files_are_anything(lab, tmp_path):
+    names = ["Zoë Ångström/名前 (1)", "a/b/c/renamed copy", "- =1+1"]
+    table = graded(tmp_path, **{name: lab({1: f"guess = {i}"}) for i, name in enumerate(names)})
+    found = table[table.exercise == 1].set_index("submission")
+    assert dict(found.answer) == dict(zip(names, "012"))
+    assert (found.outcome == "predicted").all()
+
+
 def test_hostile_text_stays_text(lab, tmp_path):
     answer = '=HYPERLINK("x") <script>alert(1)</script> this is a number and it is long enough'
-    graded(tmp_path, eve=lab({3: f"answer = {answer!r}"}))
+    unpaired = "answer = 'number ' * 30 + chr(0xd800) + chr(0)"
+    table = graded(tmp_path, eve=lab({3: f"answer = {answer!r}"}), sam=lab({3: unpaired}))
+    assert list(table.outcome[table.exercise == 3]) == ["to read", "error"]
     assert "<script>" not in (tmp_path / "grades.html").read_text()
     assert pd.read_csv(tmp_path / "grades.csv").answer.dropna().tolist() == ["'" + answer]
 

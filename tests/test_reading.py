@@ -55,3 +55,17 @@ def test_the_sum_of_a_path_is_that_of_its_pages():
     for row in re.findall(r"<tr><td>.*?</tr>", syllabus.paths()):
         minutes = [int(one) for one in re.findall(r"\((\d+)\)", row)]
         assert int(re.search(r"<td>(\d+)</td></tr>", row)[1]) == sum(minutes) > 60
+
+
+@pytest.mark.parametrize("week", syllabus.WEEKS)
+def test_a_week_has_one_page_for_all_of_at_most_1500_words_and_says_what_each_page_teaches(week):
+    core, further, labs = syllabus.WEEKS[week]
+    assert reading.amount(syllabus.page_of(core)).words <= 1500
+    names = [core, *further, *labs]
+    assert len(set(names)) == len(names)
+    for name in names:
+        page = syllabus.page_of(name)
+        assert len(syllabus.taught(page)) >= 2
+        assert page.name in syllabus.table()
+    assert syllabus.outcomes(week).count("<tr>") == len(names) + 1
+    assert "{" not in syllabus.outcomes(week)

@@ -164,6 +164,19 @@ def test_scores_against_several_people_leave_each_out_in_turn():
     np.testing.assert_array_equal(one.em, one.old)
 
 
+def test_questions_with_two_wordings_have_one_answer_and_know_whether_their_word_stands():
+    found = experiment.two_wordings(stories.generate(60, seed=3))
+    first, second = (found[found.way == way].reset_index(drop=True) for way in (0, 1))
+    assert len(first) == len(second) > 5
+    assert (first.question != second.question).all()
+    assert (first.answer == second.answer).all()
+    assert {*first.answer} <= {"yes", "no", "unknown"}
+    assert not found.history.map(len).any()
+    stands = [re.search(rf"\b{row.query.values[0]}\b", row.story) is not None
+              for row in found.itertuples()]
+    assert found["in text"].tolist() == stands
+
+
 def test_a_run_has_the_row_of_its_own_model_beside_it():
     for model, name in experiment.MODELS.items():
         assert experiment.printed_models(model) == [name]

@@ -404,3 +404,15 @@ def test_bad_input_is_refused_before_anything_is_asked(state, call, says):
     with pytest.raises(UserError, match=says):
         call(server(state))
     assert not state.hits
+
+
+def test_the_page_on_prompting_runs_whole_on_a_model_behind_a_server(state):
+    """A second run asks nothing again."""
+    state.model = load("pocket-english-gpt")
+    run = plan(find("5_semantic_faithfulness/06_prompting"), "smoke", {
+        "server": f"http://127.0.0.1:{state.port}/v1", "served": "gpt", "n": 10, "spoken": 2})
+    assert run_all([run]) == []
+    asked = len(state.hits)
+    assert asked
+    assert run_all([run], force=True) == []
+    assert len(state.hits) == asked

@@ -1,6 +1,6 @@
 // How many items a comparison needs: `probebook.measures.sample_size` and `pilots` for forms that need no kernel.
-// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line; page 3/07 joins
-// them to its forms, whose fields are acc_a, acc_b, dim, items, differ or file_a, file_b, dim.
+// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line; `figures.calculator`
+// makes the forms, whose fields are acc_a, acc_b, dim, items, differ or file_a, file_b, dim.
 (() => {
   const FAIL = 1e-8, BITS = 32, COLLAPSE = .02, CARE = .02, POWER = .8, HALF_ALPHA = .025;
   const Z_ALPHA = 1.959963984540054, Z_POWER = .8416212335729143, Z_RESERVE = 1.2815515655446004; // of .975, .8, .9
@@ -49,7 +49,7 @@
     const all = n ? ends.map(([a, b]) => judge(a, b, n)) : [], words = [...new Set(all.map(v => v.word))];
     const test = ends.map(([a, b]) => needed(a, b)), train = test.map(v => 4 * v), sure = all[1] ? [] : all;
     const [paper, right] = [printed, correct].map(functions => recommend(delta, dim, functions));
-    const why = {enough: "the power on the pilot is at least .8", collapsed: "the difference lies within ± .02",
+    const why = {enough: "the power on the pilot is at least 80 %", collapsed: "less than 2 percentage points apart",
       "need N": delta ? `${either(train.map(count))} training items, by power` : "but there is no difference to go by"};
     const verdict = !n ? "none without the number of items in the pilot" : !words[1] ? `${words}: ${why[words]}`
       : `${words.join(" or ")}: it depends on how often both err on the same items`;

@@ -155,6 +155,15 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 
 @app.command()
+def course(out: _argument(Path, "OUT", "folder"),
+           chapters: _argument(Texts, "[CHAPTER]…", "1 to 6") = ()) -> None:
+    """Write slides, a handout and the solutions of each chapter, from the built book's runs."""
+    from probebook.publish.course import write
+    for path in write(out, tuple(chapters)):
+        typer.echo(path)
+
+
+@app.command()
 def pdf(out: _argument(Path, "[OUT]", "folder") = Path("_build/pdf")) -> None:
     """Print the built book to PDF, a file a chapter (needs Chromium). Prints the paths."""
     from probebook.publish.pdf import write
@@ -356,15 +365,25 @@ def models_train(name: str, steps: _option(int | None, "instead of the recipe's"
 
 @lab_app.command("student")
 def lab_student(out: _argument(Path, "OUT", "folder for the notebooks"),
-                names: PageNames = ()) -> None:
-    """Write pages as students' notebooks: exercises with stubs and checks, no solutions."""
-    from probebook.labs.student import write
+                names: PageNames = (),
+                seed_from: _option(Path | None, "CSV with a column name (and seed): each student "
+                                   "gets other data", metavar="NAMES.csv") = None,
+                profile: _option(str, "of variants: smoke, pocket, real or paper") = "pocket",
+                ) -> None:
+    """Write pages as students' notebooks: exercises with stubs and checks, no solutions.
+
+    With --seed-from each student's notebooks are in a folder of their own, with data of their own
+    and one more exercise that only these data answer; OUT/variants.csv, for you, has the answers.
+    """
     from probebook.runs.pages import find, pages
     chosen = [page for page in pages() if not names or page.name.startswith(tuple(names))]
     for name in names:
         if not any(page.name.startswith(name) for page in chosen):
             find(name)                                          # says which pages there are
-    for path in write(out, chosen):
+    from probebook.labs import student, variants
+    paths = (variants.write(out, chosen, seed_from, profile) if seed_from
+             else student.write(out, chosen))
+    for path in paths:
         typer.echo(path)
 
 
@@ -373,14 +392,20 @@ def lab_grade(folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
               out: _option(Path, "OUT.csv and OUT.html are written") = Path("grades"),
               profile: Profile = "smoke",
               workers: _option(int, "submissions at a time", min=1) = 2,
-              time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB") -> None:
-    """Run the checks of every submission, each in a process of its own, and write a table."""
+              time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB",
+              variants: _option(Path | None, "what lab student --seed-from wrote",
+                                metavar="variants.csv") = None) -> None:
+    """Run the checks of every submission, each in a process of its own, and write tables.
+
+    A row for each exercise of each submission, and a row for each exercise of all.
+    """
     from probebook.labs.sandbox import submissions
     from probebook.runs.kernels import limits
     from probebook.runs.pages import profile_values
     paths, within = submissions(folder), limits(time_limit, memory_limit)
     profile_values(profile)
     from probebook.labs.grade import grade
-    grade(paths, folder, out, profile, workers, within)
+    from probebook.labs.variants import read
+    grade(paths, folder, out, profile, workers, within, read(variants) if variants else None)
     for suffix in (".csv", ".html"):
         typer.echo(out.with_suffix(suffix))

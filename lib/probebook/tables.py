@@ -74,6 +74,12 @@ def texts(frame: pd.DataFrame) -> Styler:
     return whole.set_properties(list(frame.filter(like="text")), **wrap)
 
 
+def narrow(frame: pd.DataFrame) -> Styler:
+    """A table without its index whose long heads wrap, so that many columns fit the page."""
+    wrapped = [{"selector": "th", "props": "white-space: normal; vertical-align: bottom"}]
+    return frame.style.hide().set_table_styles(wrapped)
+
+
 def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
     """Vectors over the classes, one per row, with their signs."""
     values = {name: v.detach().tolist() for name, v in rows.items()}

@@ -97,10 +97,12 @@ def true_effects(model: Callable, s: Setting, split: str = "test") -> Tensor:
     return probs[target] - probs[source]
 
 
-def explainers(seed: int = 0, variant: Variant = "paper", **unlearning) -> dict[str, ex.Explainer]:
+def explainers(seed: int = 0, variant: Variant = "paper", causalm_seed: int = 0,
+               **unlearning) -> dict[str, ex.Explainer]:
     """Zero, then the paper's eight explainers in the order of Table 10.
 
-    `variant` changes the explainers that have one. `unlearning`: how CausaLM's encoders are trained
+    `variant` changes the explainers that have one. `causalm_seed` is CausaLM's own, so that one
+    encoder per aspect can serve several black boxes; `unlearning`: how these encoders are trained
     (lr, epochs, batch)."""
     return {"Zero": ex.Zero(),
             "Random": ex.Random(seed),
@@ -109,7 +111,7 @@ def explainers(seed: int = 0, variant: Variant = "paper", **unlearning) -> dict[
             "S-Learner": ex.SLearner(variant),
             "TCAV": ex.TCAV(variant, seed=seed),
             "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed),
-            "CausaLM": ex.CausaLM(variant, **unlearning),
+            "CausaLM": ex.CausaLM(variant, seed=causalm_seed, **unlearning),
             "INLP": ex.INLPExplainer(variant, seed=seed)}
 
 

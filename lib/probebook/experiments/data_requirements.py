@@ -63,7 +63,8 @@ def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
     return probing_tasks.subset(numbered, per_class, seed).row.to_numpy(copy=True)
 
 
-def states(texts: Sequence[str], configuration: str, source: str = "plain") -> Tensor:
+def states(texts: Sequence[str], configuration: str, source: str = "plain",
+           seed: int = 0) -> Tensor:
     """States h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last".
 
     NAME is one of
@@ -73,6 +74,8 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain") -> T
       none of the book's sources)
     - word vectors: pocket-vectors, pocket-vectors-100 (its first 100 dimensions), or a file (.txt,
       .vec)
+
+    `seed` is that of a twin's weights.
 
     POOLING, on the last layer, is "pooler" (what BERT's sentence classifiers read), "cls", "mean",
     "max" or "last" (token). UserError for anything else."""
@@ -87,7 +90,7 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain") -> T
                             "mean")
         found = static.load(vectors[1])
         return (found.at(int(vectors[2])) if vectors[2] else found)(texts)
-    model = encoder(name, source)
+    model = encoder(name, source, seed)
     if pooling in ("cls", "pooler") and model.kind == "causal":
         raise UserError(f"configuration {configuration!r}: the first token of a left-to-right "
                         "model sees nothing else; use last, max or mean")
@@ -209,6 +212,14 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
     return Comparison(items, float(a.mean()), float(b.mean()), delta, mean_a, mean_b,
                       float(power.mean()), float(np.mean(simulated)), float((power * same).mean()),
                       recommend(max(abs(delta), 1 / a.size), dim))
+
+
+def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = .8) -> float:
+    """Least number of test items from which on the power stays at least `enough`; NaN if none."""
+    order = np.argsort(items)
+    items, reached = np.asarray(items)[order], np.asarray(power)[order] >= enough
+    stays = np.logical_and.accumulate(reached[::-1])[::-1]
+    return float(items[stays].min()) if stays.any() else float("nan")
 
 
 def marks(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:

@@ -4,10 +4,12 @@ Chaturvedi et al., § 5 and § 6."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,12 @@ MODELS = {                                                      # as the paper's
     "bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large",
     "roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large",
     "xlnet-base-cased": "XLNet-base", "xlnet-large-cased": "XLNet-large"}
+IN_WORDS: Mapping[str, str] = MappingProxyType({          # what readers were trained on, or rules
+    "untrained": "untrained", "base": "short stories", "ot": "whole stories", "OT": "whole stories",
+    "ot-matched": "whole stories, more updates", "ot-answered": "all answerable",
+    "ot-unknown": "many unanswerable", "ibt": "intervention", "IBT": "intervention",
+    "ibt-negated": "intervention, negated", "ot, last character": "last-character rule",
+    "drawn": "rule: any word", "overlap": "rule: shared words"})
 
 
 def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
@@ -52,6 +60,28 @@ def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
         raise UserError(f"source {source!r}, n = {n}: stories (and how many), coqa:PART or "
                         "hotpotqa:PART")
     return {"coqa": coqa, "hotpotqa": hotpotqa}[name](part, n)
+
+
+def two_wordings(table: pd.DataFrame) -> pd.DataFrame:
+    """The yes/no questions of generated stories that have two wordings, once in each.
+
+    Columns as before, without the conversation so far (history); way, 0 or 1, and "in text":
+    whether the word that the question puts forward stands in the story."""
+    rows = []
+    for row in table.to_dict("records"):
+        query = row["query"]
+        if len(query.values) != 1 or any(not isinstance(word, str)
+                                         for word in query.bound.values()):
+            continue
+        words = query.bound | {"x": query.values[0]}
+        ways = [text.format(**words)
+                for text in schemas.all_schemas()[query.schema].yes_no[query.asks]
+                if {*re.findall(r"\{(\w+)\}", text)} == {*words}]
+        stands = bool(re.search(rf"\b{query.values[0]}\b", row["story"]))
+        if len(ways) == 2:
+            rows += [row | {"question": text, "history": [], "way": i, "in text": stands}
+                     for i, text in enumerate(ways)]
+    return pd.DataFrame(rows)
 
 
 def answers(readers: Mapping[str, FittedReader],
@@ -127,7 +157,7 @@ def training_source(source: str) -> str:
 
 
 def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories",
-            train: int = 3_000) -> dict[str, FittedReader]:
+            train: int = 3_000, seed: int = 0) -> dict[str, FittedReader]:
     """Readers by name: a regime, or "untrained", the encoder with heads that have learned nothing.
 
     - `encoder`: "pocket-stories" loads the shipped readers, among them "base", from which the
@@ -136,8 +166,10 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
     - `source`: "stories" generates these, with as many unanswerable questions as the shipped
       readers had; otherwise they come from `training_source(source)`, which has no "ot-answered"
       and no "ot-unknown"
+    - `seed`: of the training, its order and dropout; 0: the shipped readers. Others are trained
+      here from the same "base" on the same stories, in minutes each, and cached
 
-    UserError for another name."""
+    UserError for another name, and for "ot-answered" (it has a base of its own) with a seed."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     drawn = encoder == SHIPPED or source == "stories"
     known = [name for name in (*REGIMES, *free)
@@ -150,12 +182,21 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
         if name == "untrained":
             found[name] = FittedReader(how, Network(how))
         elif encoder == SHIPPED:
-            found[name] = load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
+            found[name] = (_trained_again(name, seed) if seed and name != "base" else
+                           load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}"))
         else:
             table = training_stories(name, train) if source == "stories" else read()
             table = table[(table.start >= 0) | table.answer.isin(WORD_ANSWERS)]
             found[name] = reader(name, how, table, deletion(source))
     return found
+
+
+def _trained_again(regime: str, seed: int) -> FittedReader:
+    how = READERS[f"{SHIPPED}-{regime}"]
+    if how.start is None:
+        raise UserError(f"reader_seed={seed}: {regime!r} has one training, as it has a base of its "
+                        "own; leave it out of regimes")
+    return reader(regime, replace(how, seed=seed), training_stories(regime))
 
 
 def printed_models(encoder: str) -> list[str]:

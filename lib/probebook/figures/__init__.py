@@ -4,6 +4,7 @@ One function per kind of figure; the modules group them by what they draw.
 
     figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=majority)
 """
+from probebook.figures.calculator import calculator
 from probebook.figures.comparisons import bars, beside, calibration, heat, ranges
 from probebook.figures.curves import lines, margins, roc, strength_curves
 from probebook.figures.distributions import histograms, outcomes
@@ -15,6 +16,7 @@ from probebook.figures.scatterplots import (
     among,
     before_and_after,
     by_class,
+    by_source,
     clouds,
     cut,
     fits,
@@ -26,6 +28,7 @@ from probebook.measures import MEASURES
 
 __all__ = [
     "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "among", "bars", "before_and_after",
-    "beside", "by_class", "calibration", "causal_graphs", "clouds", "cut", "fits", "heat",
-    "histograms", "lines", "margins", "method_colours", "moving_state", "outcomes", "points",
-    "ranges", "roc", "scatter", "scheme", "slider", "strength_curves", "style"]
+    "beside", "by_class", "by_source", "calculator", "calibration", "causal_graphs", "clouds",
+    "cut", "fits", "heat", "histograms", "lines", "margins", "method_colours", "moving_state",
+    "outcomes", "points", "ranges", "roc", "scatter", "scheme", "slider", "strength_curves",
+    "style"]

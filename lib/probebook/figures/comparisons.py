@@ -27,14 +27,15 @@ def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: f
 
 def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
            limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None,
-           width: float = 5.6, panel: float = 3.2) -> Figure:
+           width: float = 5.6, panel: float = 3.2, log: bool = False) -> Figure:
     """A point with its interval for every value of `y`, one panel per measure.
 
     - `data`: columns y, hue (if given), `<measure>`, `<measure>_low`, `<measure>_high`
     - `limits`: of every panel's axis; None: from each panel's points
     - `line`: position of a dashed line
     - `width`: of the figure in inches, at least; long names need more
-    - `panel`: width of a panel; narrow panels keep the text large"""
+    - `panel`: width of a panel; narrow panels keep the text large
+    - `log`: the axes are logarithmic, and `limits` come from the points"""
     names = look.values_of(data, y)
     kinds = (look.values_of(data, hue) if hue else []) or [None]
     size = max(width, panel * len(measures)), 1 + .42 * len(names)
@@ -49,12 +50,18 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
         ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
         if line is not None:
             ax.axvline(line, ls="--", lw=1, color="0.4")
-        if limits:
+        if log:
+            ax.set_xscale("log")
+        elif limits:
             ax.set_xlim(limits)
         else:
             ax.xaxis.set_major_locator(MaxNLocator(3))
     axes[0, 0].set_ylim(len(names) - .5, -.5)
-    if hue:
+    longest = max(len(str(kind)) for kind in kinds)
+    if hue and longest > 20:                                    # beside, it would take the room
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left",
+                      bbox_to_anchor=(0, 1), ncols=max(1, 70 // (longest + 4)))
+    elif hue:
         look.legend_beside(axes[0, -1])
     return look.done(figure)
 

@@ -17,7 +17,7 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
           baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
           ylabel: str | None = None, log: bool = False, columns: int | None = None,
           band: bool = False, limits: tuple[float, float] | None = None,
-          dashes: bool = False) -> Figure:
+          dashes: bool = False, panel_width: float = 4.2, log_y: bool = False) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
 
     Rows with the same x are averaged.
@@ -28,11 +28,13 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     - `columns`: panels in a row; None: all of them
     - `band`: show the range of rows with the same x
     - `limits`: of the y axis; None: from the data
-    - `dashes`: each curve has its own dashes, so that curves at one place all show"""
+    - `dashes`: each curve has its own dashes, so that curves at one place all show
+    - `panel_width`: of one of several panels, in inches; narrow panels keep the text large
+    - `log_y`: the y axis is logarithmic"""
     panels = look.values_of(data, col) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     kinds = look.values_of(data, hue) if hue else None
-    size = 6.4 if columns == 1 else 4.2 * columns, 3.4 * -(-len(panels) // columns)
+    size = 6.4 if columns == 1 else panel_width * columns, 3.4 * -(-len(panels) // columns)
     figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
     for i, (ax, panel) in enumerate(zip(axes.flat, panels)):
         part = data if panel is None else data[data[col] == panel]
@@ -57,6 +59,10 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
         elif pd.api.types.is_integer_dtype(part[x]):
             ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         ax.set(xlabel=xlabel or x, ylabel=ylabel or y)
+        if log_y:
+            ax.set_yscale("log")
+            ax.yaxis.set_major_formatter("{x:,.12g}")
+            ax.yaxis.set_minor_formatter("")
         if limits:
             ax.set_ylim(limits)
         if panel is not None:
@@ -100,13 +106,17 @@ def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -
 
 
 def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
-            ylabel: str = "accuracy") -> Figure:
+            ylabel: str = "accuracy", columns: int | None = None) -> Figure:
     """A band of mean ± sd over x, and a pair of lines for mean ± each bound; one panel per `col`.
 
-    `data`: columns x, mean, sd, col, and the half-widths `bounds`. The possible values, 0 to 1, are
-    shaded."""
-    figure, panels = look.row_of_panels(data, col, 3.4, 3.4, more=.8)
-    for panel, ax in panels:
+    - `data`: columns x, mean, sd, col, and the half-widths `bounds`; the possible values, 0 to 1,
+      are shaded
+    - `columns`: panels in a row; None: all of them"""
+    panels = look.values_of(data, col)
+    columns = min(columns or len(panels), len(panels))
+    size = 3.4 * columns + .8, 3.2 * -(-len(panels) // columns)
+    figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
+    for panel, ax in zip(panels, axes.flat):
         part = data[data[col] == panel]
         mean, sd, colour = part["mean"], part["sd"], look.PALETTE[0]
         ax.axhspan(0, 1, color="0.95", lw=0)
@@ -118,8 +128,9 @@ def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
         look.log_axis(ax)
         ax.set(xlabel=x, ylim=(-.6, 1.9))
         look.panel_name(ax, panel)
-    panels[0][1].set_ylabel(ylabel)
-    look.legend_beside(panels[-1][1])
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    look.legend_beside(axes[0, -1])
     return look.done(figure)
 
 

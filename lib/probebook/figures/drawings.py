@@ -38,13 +38,17 @@ def scheme(boxes: Mapping[str, tuple[float, float]], arrows: Sequence[tuple[str,
 
 
 def causal_graphs(graphs: Mapping[str, DiGraph], places: Mapping[str, tuple[float, float]],
-                  boxed: Sequence[str] = (), path: Sequence[str] = ()) -> Figure:
+                  boxed: Sequence[str] = (), path: Sequence[str] = (),
+                  words: Mapping[str, str] | None = None) -> Figure:
     """Causal graphs side by side, by name; `places`: node → (x, y).
 
-    Nodes in `boxed` (conditioned on) are squares; edges between neighbours on `path` are thick."""
+    Nodes in `boxed` (conditioned on) are squares; edges between neighbours on `path` are thick.
+    `words`: node → what it means, written beside it, on the side away from the graph's middle."""
     import networkx as nx
 
-    figure, axes = plt.subplots(1, len(graphs), figsize=(3.1 * len(graphs), 2.6), squeeze=False)
+    size = (4.2 if words else 3.1) * len(graphs), 2.6
+    figure, axes = plt.subplots(1, len(graphs), figsize=size, squeeze=False)
+    middle = sum(x for x, _ in places.values()) / len(places)
     steps = {frozenset(pair) for pair in zip(path, path[1:])}
     for ax, (name, graph) in zip(axes[0], graphs.items()):
         squares = [node for node in graph if node in boxed]
@@ -57,7 +61,12 @@ def causal_graphs(graphs: Mapping[str, DiGraph], places: Mapping[str, tuple[floa
         nx.draw_networkx_edges(graph, places, node_size=620, ax=ax, arrowsize=14,
                                width=[2.4 if on else 1.1 for on in thick],
                                edge_color=[PALETTE[3] if on else "0.35" for on in thick])
+        for node, meaning in (words or {}).items():
+            side = (places[node][0] > middle) - (places[node][0] < middle)
+            ax.annotate(meaning, places[node], (18 * side, 0 if side else 16), fontsize=10,
+                        textcoords="offset points", ha=("center", "left", "right")[side],
+                        va="center" if side else "bottom")
         ax.annotate(name, (.5, -.02), xycoords="axes fraction", ha="center", va="top")
         ax.set_axis_off()
-        ax.margins(.18)
+        ax.margins(.6 if words else .18, .18)
     return done(figure)

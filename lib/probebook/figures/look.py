@@ -22,10 +22,11 @@ METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD
            "ConceptSHAP": 5, "CONEXP": 5, "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9,
            "RLACE": 9, "CausaLM": 9,
            "ot": 0, "ot-matched": 1, "ot-answered": 2, "ot-unknown": 3, "ibt": 4, "ibt-negated": 6,
+           "whole stories": 0, "all answerable": 2, "many unanswerable": 3, "intervention": 4,
            "learned": 8,
            "as in the paper": 0,
            "as released": 1}       # positions in the palette of methods, readers, directions, forms
-MARKERS = "osD^v"
+MARKERS = "osD^vX"
 
 
 def style() -> None:

@@ -48,9 +48,9 @@ def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, s
         x, y = place(stop.x, stop.y)
         return f"transform: translate({x:.1f}px, {y:.1f}px)"
 
-    frames = (_frames("state", path, shift)
-              + _frames("first", path, lambda stop: _shown(stop.singular > .5))
-              + _frames("second", path, lambda stop: _shown(stop.singular <= .5)))
+    frames = (_frames("state", path, shift, "linear")
+              + _frames("first", path, lambda stop: _shown(stop.singular > .5), "step-end")
+              + _frames("second", path, lambda stop: _shown(stop.singular <= .5), "step-end"))
     first, second = map(escape, forms)
     before, after = map(escape, sentence)
     key = "".join(f'<span><span style="color: {colour}">●</span> {escape(label)}</span>'
@@ -75,11 +75,11 @@ def _shown(shown: bool) -> str:
     return f"visibility: {'visible' if shown else 'hidden'}"
 
 
-def _frames(name: str, path: pd.DataFrame, css: Callable[[pd.Series], str]) -> str:
+def _frames(name: str, path: pd.DataFrame, css: Callable[[pd.Series], str], pace: str) -> str:
     """The animation of an element: a rest at either end of the path, the way there and back."""
     stops = [stop for _, stop in path.iterrows()]
     way = [*[stops[0]] * 3, *stops, *[stops[-1]] * 3, *reversed(stops)]
     steps = " ".join(f"{100 * i / (len(way) - 1):.1f}% {{ {css(stop)}; }}"
                      for i, stop in enumerate(way))
     return (f"@keyframes ms-{name} {{ {steps} }}\n"
-            f".moving-state .ms-{name} {{ animation: ms-{name} {SECONDS}s linear infinite; }}\n")
+            f".moving-state .ms-{name} {{ animation: ms-{name} {SECONDS}s {pace} infinite; }}\n")

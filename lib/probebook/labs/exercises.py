@@ -1,5 +1,5 @@
-"""Exercises of a page. The page holds the solutions; the book shows stubs and folds the solutions;
-students' notebooks hold stubs alone.
+"""Exercises of a page. The page's source holds the solutions; the book and students' notebooks show
+stubs.
 
 An exercise is an admonition of class `exercise`, titled `N · title (difficulty, M minutes)`, then a
 code cell tagged `exercise` with the solution, then a code cell tagged `check`. The marks of
@@ -93,7 +93,7 @@ def solution(source: str) -> str:
 
 
 def book_edition(notebook: NotebookNode) -> NotebookNode:
-    """An executed page as the book shows it: the stub, its check, the folded solution.
+    """An executed page as the book shows it: the stub and its check, without the solution.
 
     What the check says of the solution is left out: above it stands a stub that nobody filled."""
     from nbformat.v4 import new_markdown_cell
@@ -103,13 +103,13 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
         text = f"```python\n{stub(solved.source)}\n```"
         shown = new_markdown_cell(text, id=f"stub-{exercise.number}")
         check.metadata.tags = [*check.metadata.tags, "remove-output"]
-        solved.source = solution(solved.source)
-        solved.metadata.tags = [*solved.metadata.tags, "hide-input"]
-        solved.metadata.mystnb = solved.metadata.get("mystnb", {}) | {
-            "code_prompt_show": f"Solution of {exercise.number}",
-            "code_prompt_hide": "Hide the solution"}
-        notebook.cells[exercise.cell:exercise.cell + 2] = [shown, check, solved]
+        notebook.cells[exercise.cell:exercise.cell + 2] = [shown, check]
     return notebook
+
+
+def mark(number: int, page: str) -> str:
+    """The first line of an exercise's cell in students' notebooks: by it the answer is found."""
+    return f"# exercise {number} of {page}\n"
 
 
 def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
@@ -118,7 +118,7 @@ def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
     for i, cell in enumerate(notebook.cells):
         cell = deepcopy(cell)
         if i in numbers:
-            cell.source = f"# exercise {numbers[i]} of {page}\n{stub(cell.source)}"
+            cell.source = mark(numbers[i], page) + stub(cell.source)
             cell.metadata.deletable = False
         elif i - 1 in numbers:
             cell.metadata.update(editable=False, deletable=False)

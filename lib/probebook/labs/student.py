@@ -1,10 +1,12 @@
 """Students' notebooks: pages with stubs, their text in Markdown that JupyterLab and Colab show."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from probebook.base import written_whole
-from probebook.labs.exercises import student_cells
+from probebook.labs.exercises import exercises, mark, student_cells
 from probebook.runs.pages import Page
 from probebook.runs.plain import markdown, stored_numbers
 
@@ -19,13 +21,25 @@ def write(out: Path, pages: list[Page]) -> list[Path]:
     return paths
 
 
-def edition(page: Page) -> str:
-    """The students' notebook of a page, as JSON."""
+def edition(page: Page, values: Mapping[str, Any] | None = None, question: str = "") -> str:
+    """The students' notebook of a page, as JSON.
+
+    - `values`: parameters that differ from the page's own
+    - `question`: text of one more exercise at the end, whose answer is the number `own_figure`"""
     import nbformat
-    from nbformat.v4 import new_notebook
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+    from papermill.iorw import load_notebook_node
+    from papermill.parameterize import parameterize_notebook
     cells = [page.install, *student_cells(page.notebook, page.name)]
+    if question:
+        number = len(exercises(page.notebook)) + 1
+        cells += [new_markdown_cell(question),
+                  new_code_cell(f"{mark(number, page.name)}own_figure = ...")]
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = markdown(cell.source, stored_numbers(page.name))
     metadata = dict(page.notebook.metadata) | {"probebook": {"page": page.name}}
-    return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
+    notebook = new_notebook(cells=cells, metadata=metadata)
+    if values:
+        notebook = parameterize_notebook(load_notebook_node(notebook), dict(values))
+    return nbformat.writes(notebook) + "\n"

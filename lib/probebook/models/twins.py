@@ -24,7 +24,8 @@ SENTENCES = 4_000                                        # number of sentences t
 def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
     """A model by name, or a twin of it: "random:NAME" (untrained weights), "corrupted-STEPS:NAME".
 
-    `source`: the sentences on which a corrupted twin is trained; `seed`: of random weights."""
+    `source`: the sentences on which a corrupted twin is trained; `seed`: of random weights, and
+    of a corrupted twin's shuffling, masking and batches."""
     kind, _, plain = name.partition(":")
     if kind == "random":
         model = load(plain)
@@ -35,7 +36,8 @@ def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
     steps = re.fullmatch(r"corrupted-(\d+)", kind)
     if steps:
         source = source if source in probing_tasks.SOURCES else "wikitext2"
-        return corrupted_twin(plain, probing_tasks.sentences(source, SENTENCES), int(steps[1]))
+        return corrupted_twin(plain, probing_tasks.sentences(source, SENTENCES), int(steps[1]),
+                              seed=12345 + seed)
     return load(name)
 
 

@@ -254,8 +254,10 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def page_link(page: str, text: str, anchor: str = "") -> str:
-    """A link from a file of `book/` to a page."""
-    return f'<a href="../notebooks/{page}.html{anchor and "#"}{anchor}">{html.escape(text)}</a>'
+    """A link from a file of `book/` to a page, of `book/` too."""
+    own = page.removeprefix("book/")
+    path = own if own != page else f"../notebooks/{page}"
+    return f'<a href="{path}.html{anchor and "#"}{anchor}">{html.escape(text)}</a>'
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 
-from probebook.publish.findings import Outcome, html_table, verdicts
+from probebook.publish.findings import Outcome, html_table, page_link, verdicts
 
 COUNTED: dict[Outcome, tuple[str, str]] = {             # of one claim, of several
     "holds": ("holds", "hold"), "partly": ("holds in part", "hold in part"),
@@ -19,7 +19,7 @@ def verdict_table() -> str:
         counts = ", ".join(f"{found[outcome]} {words[found[outcome] > 1]}"
                            for outcome, words in COUNTED.items() if found[outcome])
         kinds = dict.fromkeys(claim.kind for claim in paper.claims)
-        link = f'<a href="paper_{paper.paper}.html">{html.escape(paper.title)}</a>'
+        link = page_link(f"book/paper_{paper.paper}", paper.title)
         rows.append([f"{paper.paper} · {link}", html.escape(paper.question),
                      f"of {len(paper.claims)} claims: {counts}", ", ".join(kinds)])
     return html_table(("paper", "its question", "in this book", "nearest evidence"), rows)

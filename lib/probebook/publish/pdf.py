@@ -46,13 +46,14 @@ def write(out: Path) -> list[Path]:
     for number, files in chapters().items():
         paths.append(out / f"{number}.pdf")
         with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
-            printed = [_printed(browser, book / f"{name}.html", Path(work)) for name in files]
+            pages = [printed(browser, book / f"{name}.html", Path(work)) for name in files]
             with written_whole(paths[-1]) as part:
-                _join(printed, part)
+                _join(pages, part)
     return paths
 
 
-def _printed(browser: str, page: Path, work: Path) -> Path:
+def printed(browser: str, page: Path, work: Path) -> Path:
+    """Print an HTML page to a PDF file in the folder `work`. UserError: it could not be printed."""
     out = work / f"{page.stem}.pdf"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
                "--no-pdf-header-footer", "--allow-file-access-from-files",

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
 from probebook.publish.findings import html_table, page_link
@@ -10,18 +11,18 @@ from probebook.runs.pages import Page, find
 
 WEEKS = {
     "1 · Probing and intervening": (
-        ["1_causal_probing/01", "1_causal_probing/02", "1_causal_probing/08"],
+        "1_causal_probing/01", ["1_causal_probing/02", "1_causal_probing/08"],
         ["1_causal_probing/03", "1_causal_probing/06"]),
     "2 · How much data": (
-        ["3_data_requirements/01", "3_data_requirements/06"],
+        "3_data_requirements/01", ["3_data_requirements/06"],
         ["3_data_requirements/02", "3_data_requirements/07"]),
     "3 · Effects of concepts": (
-        ["2_concept_effects/01", "2_concept_effects/04"],
+        "2_concept_effects/01", ["2_concept_effects/04"],
         ["2_concept_effects/03", "2_concept_effects/06"]),
     "4 · What a text does not say": (
-        ["4_underspecification/02", "5_semantic_faithfulness/01"],
+        "5_semantic_faithfulness/01", ["4_underspecification/02", "4_underspecification/04"],
         ["4_underspecification/01", "5_semantic_faithfulness/02"]),
-}                               # week: (reading, labs)
+}                               # week: (the page that all read, further reading, labs)
 
 
 PATHS = {
@@ -47,18 +48,44 @@ def page_of(name: str) -> Page:
 
 
 def table() -> str:
-    """The plan as an HTML table, one row per week: reading, labs, minutes of each."""
+    """The plan as an HTML table, one row per week: the page that all read, further reading, labs;
+    minutes of each."""
     def linked(names: Sequence[str]) -> str:
-        return "<br>".join(_linked(page_of(name)) for name in names)
+        return "<br>".join(f"{_linked(page_of(name))} ({minutes(page_of(name))})" for name in names)
 
     rows = []
-    for week, (reading, labs) in WEEKS.items():
-        pages = [page_of(name) for name in (*reading, *labs)]
+    for week, (core, further, labs) in WEEKS.items():
         exercises = sum(exercise_minutes(page_of(name)) for name in labs)
-        rows.append((html.escape(week), linked(reading), linked(labs),
-                     str(sum(map(minutes, pages))), str(exercises)))
-    return html_table(("week", "reading", "labs", "minutes of reading", "minutes of exercises"),
-                      rows)
+        rows.append((html.escape(week), linked([core]), linked(further), linked(labs),
+                     str(exercises)))
+    return html_table(("week", "all read (minutes)", "optional (minutes)",
+                       "labs (minutes to read)", "minutes of exercises"), rows)
+
+
+def outcomes(week: str) -> str:
+    """What students can do after a week, as an HTML table: its pages and what each teaches."""
+    core, further, labs = next(pages for name, pages in WEEKS.items() if name.startswith(week))
+    kinds = [(core, "all read"), *[(name, "lab") for name in labs],
+             *[(name, "optional") for name in further]]
+    rows = []
+    for name, kind in kinds:
+        page = page_of(name)
+        learnt = "<br>".join(_inline(line) for line in taught(page))
+        rows.append((_linked(page), kind, learnt))
+    return html_table(("page", "for", "you will learn"), rows)
+
+
+def taught(page: Page) -> list[str]:
+    """What a page says that its reader will learn, a line each."""
+    box = re.search(r"You will learn\n+((?:- .*\n(?:  .*\n)*)+)", page.source)
+    lines = box[1].removeprefix("- ").split("\n- ") if box else []
+    return [" ".join(line.split()).strip(" ;.,") for line in lines]
+
+
+def _inline(line: str) -> str:
+    """A line of Markdown as HTML."""
+    words = re.sub(r"\{\w+\}`([^`&]+?)(?: &lt;[^`]*)?`", r"\1", html.escape(line))
+    return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", words)
 
 
 def paths() -> str:
@@ -72,6 +99,4 @@ def paths() -> str:
 
 
 def _linked(page: Page) -> str:
-    if page.name.startswith("book/"):
-        return f'<a href="{page.name.removeprefix("book/")}.html">{html.escape(page.title)}</a>'
     return page_link(page.name, page.title)

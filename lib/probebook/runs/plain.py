@@ -6,10 +6,11 @@ HTML, citations authors and years, links links, and numbers those of the book's 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from probebook.base import DATA, UserError
 from probebook.runs.pages import Page, home
@@ -73,7 +74,8 @@ def _box(found: re.Match, body: str) -> str:
 def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -> str:
     if role.startswith("glue"):
         name, _, form = text.partition(":")
-        return format(numbers[name], form) if name in numbers else "…"
+        known = name in numbers and not (form and isinstance(numbers[name], str))   # of this page
+        return format(numbers[name], form) if known else "…"
     if role.startswith("cite"):
         return _cited([key.strip() for key in text.split(",")], in_text=role == "cite:t")
     titled = TITLED.fullmatch(text)
@@ -91,14 +93,9 @@ def _link(title: str, target: str, page: str) -> str:
     text."""
     if not page:
         return title or f"“{target.rpartition('/')[2]}”"
-    parts: list[str] = []
-    start = PurePosixPath("/" if target.startswith("/") else f"/notebooks/{page}").parent
-    for part in (start / target).parts[1:]:
-        parts = parts[:-1] if part == ".." else [*parts, part]
-    is_page = parts[0] == "notebooks"
-    name = "/".join(parts[1:] if is_page else parts)
-    up = "../" if is_page else "../../"
-    path = f"{up}{name}.ipynb" if is_page else f"{up}{name}.md"
+    place = posixpath.normpath(posixpath.join("notebooks", page, "..", target)).lstrip("/")
+    name = place.removeprefix("notebooks/")
+    path = f"../../{place}.md" if name == place else f"../{name}.ipynb"
     return f"[{title or Page(name).title}]({path})"
 
 

@@ -43,6 +43,7 @@ class Server:
     def __init__(self, modules: Iterable[str]):
         self.modules = sorted(modules)
         self.process: Any = None                                # the server's Popen
+        self.environment: dict[str, str] | None = None          # its own; None: this process's
         self.lock, self.asked = threading.Lock(), 0
 
     def __enter__(self) -> Server:
@@ -62,16 +63,20 @@ class Server:
             self.asked += kernels
             return self if self.asked > FEW else None
 
+    def start(self) -> None:
+        """Begin to import, if no process does or has; `fork` waits until it is done."""
+        if not self.process or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", __name__, *LIBRARIES, *self.modules],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                start_new_session=True, env=self.environment)
+
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
         """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has
         died."""
         answer = ""
         with self.lock, suppress(OSError):
-            if not self.process or self.process.poll() is not None:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, *LIBRARIES, *self.modules],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                    start_new_session=True)
+            self.start()
             self.process.stdin.write(json.dumps([command, env, folder]) + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()

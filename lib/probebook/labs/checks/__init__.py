@@ -5,4 +5,9 @@ tick; any other raises `NotRight`, whose one line tells the student what to look
 
     from probebook.labs.checks import causal_probing as check
     check.largest_distance(largest_distance)        # ✓ largest_distance
+
+Who grades runs a check where no code of a student runs: first on the page's solution, to hear which
+calls it makes, then on what the student's function gave for these calls. So a check draws a part of
+its cases (`expect.draws`), makes all its calls whatever the earlier ones gave, and takes answers
+that are numbers, texts, arrays or tables.
 """

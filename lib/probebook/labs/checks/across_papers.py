@@ -12,18 +12,20 @@ from probebook.labs.checks.expect import interpretation, prediction, reference_s
 reversals = partial(prediction, among=(0, 100))
 
 
-@reference_solution([([12, 12, 6], 5, 60, 8), ([3], 1, 3600, 1), ([1, 2, 3], 2, 30, 4)],
-                    why="runs = all layers of all models, times the seeds; 3600 seconds are an "
-                        "hour")
+@reference_solution(
+    lambda draw: [([12, 12, 6], 5, 60, 8), ([3], 1, 3600, 1), ([1, 2, 3], 2, 30, 4),
+                  (draw.integers(1, 30, 4).tolist(), *draw.integers(1, 90, 3).tolist())],
+    why="runs = all layers of all models, times the seeds; 3600 seconds are an hour")
 def sweep_hours(layers: list[int], seeds: int, seconds: float, workers: int) -> float:
     """Exercise 2: hours of a sweep with one run for every layer of every model and every seed."""
     runs = [(layer, seed) for size in layers for layer in range(size) for seed in range(seeds)]
     return len(runs) * seconds / workers / 3600
 
 
-@reference_solution([(2, 3, 2), (4, 3, 3), (5, 2, 1)],
-                    why="[method, place, method × place, within]: how many numbers of a kind are "
-                        "free, of all that are")
+@reference_solution(
+    lambda draw: [(2, 3, 2), (4, 3, 3), (5, 2, 1), tuple(draw.integers(2, 8, 3).tolist())],
+    why="[method, place, method × place, within]: how many numbers of a kind are free, of all "
+        "that are")
 def shares_by_luck(places: int, methods: int, seeds: int) -> np.ndarray:
     """Exercise 3: each kind's share of the directions that are left without the overall mean."""
     size = places * methods * seeds

@@ -3,16 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from torch import Tensor
 
 from probebook.labs.checks.expect import (
     Answer,
+    Cases,
     NotRight,
     close,
     entries,
@@ -31,10 +33,12 @@ from probebook.measures.reliability import completeness, reliability
 incongruent_share = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(np.array([0, 0, 1, 1]), np.array([-1, 1, 1, 0])),
-                     (np.array([0, 0, 0, 1, 1]), np.array([-1, -1, 1, 0, -1])),
-                     (np.array([0, 1]), np.array([1, 0]))],
-                    why="without an attractor (-1) the subject is the nearest noun")
+@reference_solution(
+    lambda draw: [(np.array([0, 0, 1, 1]), np.array([-1, 1, 1, 0])),
+                  (np.array([0, 0, 0, 1, 1]), np.array([-1, -1, 1, 0, -1])),
+                  (np.array([0, 1]), np.array([1, 0])),
+                  (draw.integers(0, 2, 50), draw.integers(-1, 2, 50))],
+    why="without an attractor (-1) the subject is the nearest noun")
 def nearest_accuracy(zc: np.ndarray, ze: np.ndarray) -> float:
     """Exercise 2: right without an attractor, or where it has the subject's number."""
     return float(np.mean([c == (c if e < 0 else e) for c, e in zip(zc, ze)]))
@@ -54,11 +58,12 @@ read_or_used = partial(interpretation, about=["attractor", "verb|choose|choice|f
 leaning_accuracy = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(np.array(counts),) for counts in (
-                        [[30, 10], [10, 30]], [[70, 20], [6, 4]], [[8, 4], [4, 2]],
-                        [[50, 20, 10], [5, 9, 6]])],
-                    why="every row has the shares of Z_e among all sentences; its scarcest cell "
-                        "says how long it is")
+@reference_solution(
+    lambda draw: [(np.array(counts),) for counts in (
+        [[30, 10], [10, 30]], [[70, 20], [6, 4]], [[8, 4], [4, 2]], [[50, 20, 10], [5, 9, 6]],
+        draw.integers(1, 60, (2, 3)))],
+    why="every row has the shares of Z_e among all sentences; its scarcest cell says how long it "
+        "is")
 def keep_shares_of_ze(counts: np.ndarray) -> np.ndarray:
     """Exercise 2: each row in the proportions of Z_e, filled up to its scarcest cell."""
     shares = counts.sum(0) / counts.sum()
@@ -80,8 +85,10 @@ wrong_judge = partial(interpretation, about=["correlat|congruent", "subject"])
 winner = partial(prediction, among=["INLP", "AlterRep", "FGSM"])
 
 
-@reference_solution([(np.array(p),) for p in ([.9, .1], [.5, .5], [.2, .3, .5], [1., 0.])],
-                    why="the farthest answer puts all on the least likely label")
+@reference_solution(
+    lambda draw: [(np.array(p),) for p in ([.9, .1], [.5, .5], [.2, .3, .5], [1., 0.],
+                                           draw.dirichlet(np.ones(4)))],
+    why="the farthest answer puts all on the least likely label")
 def largest_distance(p: np.ndarray) -> float:
     """Exercise 2: m of equation 3 is 1 - min p."""
     return 1 - p.min()
@@ -103,7 +110,7 @@ incomplete_erasure = partial(interpretation, about=[
 silenced_probes = partial(prediction, among=["neither", "linear", "perceptron", "both"])
 
 
-@reference_solution([(.6,), (1.,), (0.,), (.95,)],
+@reference_solution(lambda draw: [(.6,), (1.,), (0.,), (.95,), (draw.random(),)],
                     why="what is left of δ is at a right angle to b")
 def gap_left(c: float) -> float:
     """Exercise 2: the length of the part of δ that is at a right angle to b."""
@@ -116,9 +123,9 @@ def equal_means(singulars: Answer, plurals: Answer) -> None:
     classes = []
     for name, rows in (("singulars", singulars), ("plurals", plurals)):
         points = numbers(rows, name, "rows of numbers, as in [[0., 1.], [2., 3.]]")
-        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+        if points.ndim != 2 or not 0 < points.size <= 10_000 or not np.isfinite(points).all():
             raise NotRight(f"{name} has shape {points.shape}: give one or more rows of finite "
-                           "numbers, [m, d]")
+                           "numbers, [m, d], 10,000 in all at most")
         classes.append(points)
     a, b = classes
     if a.shape[1] != b.shape[1]:
@@ -170,7 +177,7 @@ transfer = partial(interpretation, about=[
 erasure_over_rank = partial(prediction, among=["rises", "stays", "falls"])
 
 
-@reference_solution([(.4,), (1.,), (.05,), (0.,)],
+@reference_solution(lambda draw: [(.4,), (1.,), (.05,), (0.,), (draw.random(),)],
                     why="R grows with C, so put C at its largest")
 def best_possible(s: float) -> float:
     """Exercise 2: the harmonic mean at full completeness."""
@@ -199,7 +206,7 @@ verdicts = partial(interpretation, about=["sentence", "model|oracle|probe|seed"]
 completeness_at_last_layer = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(.7,), (.5,), (1.,), (.2,)],
+@reference_solution(lambda draw: [(.7,), (.5,), (1.,), (.2,), (draw.integers(1001) / 1000,)],
                     why="a singular sentence wants plural, and a share q is singular")
 def do_nothing(q: float) -> float:
     """Exercise 2: the score of doing nothing, by an oracle that answers with the shares."""
@@ -224,8 +231,9 @@ opinion = partial(interpretation, about=["oracle|probe", "subject|position|atten
 truth_selectivity = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(1., 0.), (.5, 0.), (1., 2.), (0., 0.), (1.5, .5)],
-                    why="what is left of the way and the sideways move are at a right angle")
+@reference_solution(
+    lambda draw: [(1., 0.), (.5, 0.), (1., 2.), (0., 0.), (1.5, .5), tuple(2 * draw.random(2))],
+    why="what is left of the way and the sideways move are at a right angle")
 def distance(share: float, sideways: float) -> float:
     """Exercise 2: the library's relative distance, of states that are made to order."""
     h, h_true = np.array([[1., 2., 2.]]), np.array([[1., 2., 5.]])
@@ -242,7 +250,8 @@ def one_vector(h: np.ndarray, h_true: np.ndarray, zc: np.ndarray) -> np.ndarray:
     return np.mean([(b - a) if c == 0 else (a - b) for a, b, c in zip(h, h_true, zc)], axis=0)
 
 
-@reference_solution([(4,), (3,), (5,), (6,)], why="of all orders of m methods two have ρ = ±1")
+@reference_solution(lambda draw: [(4,), (3,), (int(draw.integers(5, 9)),)],
+                    why="of all orders of m methods two have ρ = ±1")
 def by_chance(m: int) -> float:
     """Exercise 4: the share of all orders that are the given one or its reverse."""
     orders = list(permutations(range(m)))
@@ -256,7 +265,7 @@ calibration = partial(interpretation, about=["truth|true|flip", "oracle|probe|ju
 complete_at_a_tenth = partial(prediction, among=["unit", "raw", "both", "neither"])
 
 
-@reference_solution([(.9,), (.604,), (1.,), (0.,)], tolerance=1e-3,
+@reference_solution(lambda draw: [(.9,), (.604,), (1.,), (0.,), (draw.random(),)], tolerance=1e-3,
                     why="C = 1 − 2 (q − .5) for q of .5 or more")
 def share_for(c: float) -> float:
     """Exercise 2: the share at which the library gives the ignorant oracle this completeness."""
@@ -264,13 +273,15 @@ def share_for(c: float) -> float:
     return shares[np.abs(completeness(np.c_[shares, 1 - shares]).numpy() - c).argmin()]
 
 
-ROUND_TRIP = {(float(reliability(c, s)), c): s for c in (1., .6, .35) for s in (.784, .4)}
+def _scores(draw: np.random.Generator) -> Cases:
+    pairs = product((1., .6, .35, draw.uniform(.3, 1)), (.784, draw.uniform(.2, 1)))
+    return [(float(reliability(c, s)), c) for c, s in pairs]
 
 
-@reference_solution(list(ROUND_TRIP), why="solve r = 2cs/(c + s) for s")
+@reference_solution(_scores, tolerance=1e-5, why="solve r = 2cs/(c + s) for s")
 def selectivity_for(r: float, c: float) -> float:
     """Exercise 3: the selectivity from which equation 4 gives this reliability."""
-    return ROUND_TRIP[r, c]
+    return brentq(lambda s: float(reliability(c, s)) - r, 0, 2)
 
 
 def per_sentence(found: Answer, alter: pd.Series) -> None:

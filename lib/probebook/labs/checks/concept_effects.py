@@ -15,6 +15,7 @@ from probebook.labs.checks.expect import (
     Cases,
     Function,
     close,
+    draws,
     given,
     interpretation,
     prediction,
@@ -51,7 +52,7 @@ def _differing(keys: list, labels: list[str]) -> float:
 
 def effect_of_one_review(found: Function, mixture: pd.DataFrame, weight: pd.Series) -> None:
     """Exercise 3: all pairs' mean mixes true pairs and strangers by their shares of the pairs."""
-    cases = [(1.5, .5, 1.), (1.2, .4, .9), (-.6, .25, -.3)]
+    cases = [(1.5, .5, 1.), (1.2, .4, .9), (-.6, .25, -.3), tuple(draws().uniform(-.9, .9, 3))]
     same_function(found, lambda ate, share, strange: (ate - share * strange) / (1 - share), cases,
                   why="the published effect is a mean of two means, weighted by their shares of "
                       "the pairs")
@@ -97,7 +98,7 @@ def both_effects(p: np.ndarray, p_new: np.ndarray) -> list[float]:
     return [of_label, (4 - p_new.cumsum()[:4].sum()) - (4 - p.cumsum()[:4].sum())]
 
 
-@reference_solution([(0.,), (.4,), (.8,), (1.,)],
+@reference_solution(lambda draw: [(0.,), (.4,), (.8,), (1.,), (draw.random(),)],
                     why="the gaps are |s - w| and |s - 1| times the effect: for which s are they "
                         "equal?")
 def break_even(w: float) -> float:
@@ -135,7 +136,7 @@ def adjusted(y: np.ndarray, z: np.ndarray, w: np.ndarray) -> float:
 
 def cost_of_drawing(found: Function) -> None:
     """Exercise 3: mean squared error of one draw less that of the mean of all, for any truth."""
-    draw = np.random.default_rng(0)
+    draw = draws()
     cases = [(np.array([[.2, -.2], [.4, -.4]]),), (draw.normal(size=(6, 5)),), (np.ones((3, 4)),)]
 
     def wanted(estimates: np.ndarray) -> float:
@@ -222,7 +223,7 @@ def reviews_lost_to_or(found: Answer, train: pd.DataFrame) -> None:
 def gradients(found: Function, head: Callable[[Tensor], Tensor], state: Tensor) -> None:
     """Exercise 3: the gradients predict what a small step in any direction does to the outputs."""
     rows = given(found(head, state), "class_gradients(head, h)")
-    drawn = np.random.default_rng(0).normal(size=(3, len(state)))
+    drawn = draws().normal(size=(3, len(state)))
     directions = [state.new_tensor(v) for v in drawn]
     steps = [(head(state + 1e-5 * v) - head(state - 1e-5 * v)) / 2e-5 for v in directions]
     wanted = np.array([step.detach().tolist() for step in steps])
@@ -232,9 +233,11 @@ def gradients(found: Function, head: Callable[[Tensor], Tensor], state: Tensor) 
           why="class j must have its own gradient alone, not a sum over classes")
 
 
-@reference_solution([(5, .5), (2, .5), (5, .2), (3, .5), (4, 0.)],
-                    why="a softmax less b has the sum 1 - k b, and the shortest vector of that "
-                        "sum has equal entries")
+@reference_solution(
+    lambda draw: [(5, .5), (2, .5), (5, .2), (3, .5), (4, 0.),
+                  (int(draw.integers(2, 12)), draw.random())],
+    why="a softmax less b has the sum 1 - k b, and the shortest vector of that sum has equal "
+        "entries")
 def least_length(k: int, less: float) -> float:
     """Exercise 4: the shortest vector with that sum has equal entries."""
     return float(np.linalg.norm(np.full(k, 1 / k - less)))
@@ -271,9 +274,10 @@ def error_of_truth(effects: np.ndarray) -> float:
     return float(np.linalg.norm(2 * np.minimum(up, down)))
 
 
-@reference_solution([(0., .5), (1.2, .5), (3., .25), (.6, 1.)],
-                    why="P(quality | label) by Bayes, then the mean mood given the quality; the "
-                        "two labels' mean stars are each other's negative")
+@reference_solution(
+    lambda draw: [(0., .5), (1.2, .5), (3., .25), (.6, 1.), tuple(draw.uniform(.1, 2, 2))],
+    why="P(quality | label) by Bayes, then the mean mood given the quality; the two labels' mean "
+        "stars are each other's negative")
 def mood_bias(c: float, b: float) -> float:
     """Exercise 4: a sum over the eight combinations of quality, label and mood."""
     kinds = pd.DataFrame(product([-1, 1], repeat=3), columns=["quality", "label", "mood"])

@@ -15,6 +15,7 @@ from probebook.labs.checks.expect import (
     Answer,
     Cases,
     Function,
+    draws,
     interpretation,
     prediction,
     reference_solution,
@@ -27,7 +28,7 @@ from probebook.measures.sample_size import constant, excess_risk, items_needed
 against_itself = partial(prediction, among=["falls", "stays", "grows"])
 
 
-@reference_solution([(1,), (10,), (300,), (768,), (4096,)],
+@reference_solution(lambda draw: [(1,), (10,), (300,), (768,), (int(draw.integers(2, 5000)),)],
                     why="2 and δ stand in both logarithms; ln of a power is the exponent times ln "
                         "of the base")
 def times_more(dim: int) -> float:
@@ -35,16 +36,18 @@ def times_more(dim: int) -> float:
     return constant(dim, "correct") / constant(dim)
 
 
-@reference_solution([(.1, 768), (-.05, 300), (.01, 4096)], tolerance=1e-3,
-                    why="the trained probes' difference lies between Δ − ε and Δ + ε")
+@reference_solution(
+    lambda draw: [(.1, 768), (-.05, 300), (draw.uniform(.01, .2), int(draw.integers(2, 5000)))],
+    tolerance=1e-3, why="the trained probes' difference lies between Δ − ε and Δ + ε")
 def sign_safe(delta: float, dim: int) -> float:
     """Exercise 3: ε = Δ, so a quarter of the N at ε = Δ/2."""
     return constant(dim) / 4 / delta ** 2
 
 
-@reference_solution([(1, 1), (4, 1), (3, 5), (50, 8), (20_000, 300)],
-                    why="k runs from 0 to D, D among them; on 4 points of a line there are 8 "
-                        "labellings")
+@reference_solution(
+    lambda draw: [(1, 1), (4, 1), (3, 5), (50, 8), (20_000, 300),
+                  (int(draw.integers(60, 400)), int(draw.integers(1, 40)))],
+    why="k runs from 0 to D, D among them; on 4 points of a line there are 8 labellings")
 def log_labellings(n: int, dim: int) -> float:
     """Exercise 4: the logarithm of 2 Σ C(n − 1, k), in whole numbers."""
     return log(2 * sum(comb(n - 1, k) for k in range(dim + 1)))
@@ -58,9 +61,9 @@ what_was_verified = partial(interpretation, words=25, about=[
 power_at = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(.05,), (.005,), (.3,), (1e-4,)], tolerance=1e-3,
-                    why="p has two sides, and the next z lies around the one that was seen, with "
-                        "deviation 1")
+@reference_solution(
+    lambda draw: [(.05,), (.005,), (.3,), (1e-4,), (draw.uniform(.01, .6),)], tolerance=1e-3,
+    why="p has two sides, and the next z lies around the one that was seen, with deviation 1")
 def power_of_p(p: float) -> float:
     """Exercise 2: Φ(z of p/2 − z of .025)."""
     return norm.cdf(norm.isf(p / 2) - norm.isf(.025))
@@ -87,9 +90,10 @@ false_alarms = partial(interpretation, words=25, about=[
 what_moves = partial(prediction, among=["pooling", "weights"])
 
 
-@reference_solution([(n, dim) for dim in (192, 768) for n in (64, 1024, 65_536)],
-                    why="the coin is tested on n/4 items, and each of its answers has a standard "
-                        "deviation of ½")
+@reference_solution(
+    lambda draw: [(n, dim) for dim in (192, int(draw.integers(100, 1000)))
+                  for n in (64, 1024, int(draw.integers(2000, 65_536)))],
+    why="the coin is tested on n/4 items, and each of its answers has a standard deviation of ½")
 def coin_ratio(n: int, dim: int) -> float:
     """Exercise 2: ε over the coin's 1/√n, the same for every n."""
     return excess_risk(n, dim) * n ** .5
@@ -100,7 +104,8 @@ def shared_out(found: Function, crossed: pd.DataFrame) -> None:
 
     `crossed` holds the page's accuracies: two models or more for each task."""
     tables = [part for _, part in crossed[["cls", "pooler"]].groupby(level=0)]
-    cases = [({"cls": .7, "pooler": .8}, {"cls": .6, "pooler": .65})]
+    drawn = [dict(zip(["cls", "pooler"], own)) for own in draws().random((2, 2)).tolist()]
+    cases = [({"cls": .7, "pooler": .8}, {"cls": .6, "pooler": .65}), tuple(drawn)]
     for part in tables:
         own, *others = part.to_dict("records")
         cases += [(own, other) for other in others]
@@ -115,8 +120,10 @@ def shared_out(found: Function, crossed: pd.DataFrame) -> None:
                       "pair, and each part is the mean over both orders")
 
 
-@reference_solution([(1, 16), (20, 16), (20, 128), (100, 512)], tolerance=.005,
-                    why="the best of k coins has at most j right if all k have at most j right")
+@reference_solution(
+    lambda draw: [(1, 16), (20, 16), (20, 128),
+                  (int(draw.integers(2, 200)), int(draw.integers(8, 600)))],
+    tolerance=.005, why="the best of k coins has at most j right if all k have at most j right")
 def luck(settings: int, items: int) -> float:
     """Exercise 4: the expected maximum of independent binomials."""
     least = binom.cdf(np.arange(items + 1), items, .5) ** settings
@@ -134,26 +141,31 @@ def most_collapsed_rule(found: Answer, rules: Iterable[str]) -> None:
     prediction(found, list(rules))
 
 
-@reference_solution([(64, .2), (4096, .2), (1024, .05), (256, 1.)], tolerance=1e-4,
-                    why="the standard deviation of Δ̂ is √(differ/n), and Δ̂ may lie on both sides "
-                        "of 0")
+@reference_solution(
+    lambda draw: [(64, .2), (4096, .2), (1024, .05), (256, 1.),
+                  (int(draw.integers(64, 5000)), draw.uniform(.02, 1))],
+    tolerance=1e-4,
+    why="the standard deviation of Δ̂ is √(differ/n), and Δ̂ may lie on both sides of 0")
 def by_luck(n: int, differ: float) -> float:
     """Exercise 2: the normal distribution between ± .02."""
     return 1 - 2 * norm.sf(.02 * (n / differ) ** .5)
 
 
-@reference_solution([(0., .01, 5), (.012, .004, 5), (-.012, .004, 5), (.03, .01, 5),
-                     (-.03, .01, 11)], tolerance=1e-5,
-                    why="both Δ ≤ −.02 and Δ ≥ .02 have to be rejected, so the larger p counts")
+@reference_solution(
+    lambda draw: [(0., .01, 5), (.012, .004, 5), (-.012, .004, 5), (.03, .01, 5),
+                  (draw.uniform(-.03, .03), draw.uniform(.004, .02), int(draw.integers(2, 20)))],
+    tolerance=1e-5,
+    why="both Δ ≤ −.02 and Δ ≥ .02 have to be rejected, so the larger p counts")
 def p_equal(delta: float, se: float, df: int) -> float:
     """Exercise 3: the larger of two one-sided p-values."""
     return t.sf((.02 - abs(delta)) / se, df)
 
 
-@reference_solution([(64, .2), (2000, .2), (5000, .2), (5000, .2, .01), (20_000, .2, .01),
-                     (20_000, .2, .03)], tolerance=1e-4,
-                    why="\"equal\" is said where |Δ̂| < .02 − 1.645 · √(differ/n); nowhere, if "
-                        "that is below 0")
+@reference_solution(
+    lambda draw: [(64, .2), (2000, .2), (5000, .2), (5000, .2, .01), (20_000, .2, .03),
+                  (int(draw.integers(3000, 20_000)), draw.uniform(.05, .4), draw.uniform(0, .01))],
+    tolerance=1e-4,
+    why="\"equal\" is said where |Δ̂| < .02 − 1.645 · √(differ/n); nowhere, if that is below 0")
 def power_to_prove(n: int, differ: float, gap: float = 0.) -> float:
     """Exercise 4: the probability that both one-sided tests reject; 0 where they never can."""
     width = .02 - norm.isf(.05) * (differ / n) ** .5
@@ -184,17 +196,20 @@ def code_length(losses: np.ndarray, ends: np.ndarray, k: int) -> float:
     return ends[0] * log2(k) + sum(blocks) * log2(np.e)
 
 
-@reference_solution([(1000, 1600, 2, 2), (2000, 1600, 64, 6), (50, 100, 1, 2)],
-                    why="a nat is 1/ln 2 bits, and the first block is in bits already")
+@reference_solution(
+    lambda draw: [(1000, 1600, 2, 2), (2000, 1600, 64, 6), (50, 100, 1, 2),
+                  (draw.uniform(300, 2000), 1600, *draw.integers(2, 64, 2).tolist())],
+    why="a nat is 1/ln 2 bits, and the first block is in bits already")
 def true_compression(reported: float, n: int, first: int, k: int) -> float:
     """Exercise 3: all blocks but the first from nats to bits."""
     plain = first * log2(k)
     return n * log2(k) / (plain + (reported - plain) / log(2))
 
 
-@reference_solution([(np.array([900., 850., 910., 1000.]),), (np.array([50., 40.]),),
-                     (np.array([7.]),)],
-                    why="the receiver has to be told which of the settings it was")
+@reference_solution(
+    lambda draw: [(np.array([900., 850., 910., 1000.]),), (np.array([50., 40.]),),
+                  (np.array([7.]),), (draw.uniform(50, 900, draw.integers(3, 9)),)],
+    why="the receiver has to be told which of the settings it was")
 def decodable(bits: np.ndarray) -> float:
     """Exercise 4: the shortest code, and the name of its setting."""
     return np.min(bits) + log2(len(bits))
@@ -208,18 +223,21 @@ steady_order = partial(interpretation, words=25, about=[
 share_of_reversals = partial(prediction, among=(0, 1))
 
 
-@reference_solution([(np.array(numbers), 100.) for numbers in (
-                        [50, 100, 400, np.inf], [99., 99, 99], [np.inf, np.inf],
-                        [1e6, 100, 2, np.inf, np.inf])],
-                    why="inf is no number: such a lab is neither covered nor short")
+@reference_solution(
+    lambda draw: [(np.array(numbers), 100.) for numbers in (
+        [50, 100, 400, np.inf], [99., 99, 99], [np.inf, np.inf], [1e6, 100, 2, np.inf, np.inf],
+        np.where(draw.random(40) < .2, np.inf, draw.uniform(1, 300, 40)))],
+    why="inf is no number: such a lab is neither covered nor short")
 def marked(numbers: np.ndarray, enough: float) -> np.ndarray:
     """Exercise 2: the shares of covered, short and none; inf stands for no number."""
     return marks({"": numbers}, enough)[["covered", "short", "none"]].to_numpy()[0]
 
 
-@reference_solution([(.05, 256, .2), (.01, 256, .2), (.02, 4096, .1), (.1, 64, .4)],
-                    tolerance=1e-3,
-                    why="the probability of sufficient numbers should be .95 at this constant")
+@reference_solution(
+    lambda draw: [(.05, 256, .2), (.01, 256, .2), (.02, 4096, .1),
+                  (draw.uniform(.02, .1), int(draw.integers(64, 4096)), draw.uniform(.15, .4))],
+    tolerance=1e-3,
+    why="the probability of sufficient numbers should be .95 at this constant")
 def least_constant(gap: float, m: int, p: float) -> float:
     """Exercise 3: where the probability that c / Δ̂² suffices passes .95."""
     least: np.ndarray = 4 * items_needed((p + gap) / 2, (p - gap) / 2)
@@ -259,9 +277,9 @@ which_rule = partial(interpretation, words=25, about=[
 what_matters = partial(prediction, among=["disagreement", "route"])
 
 
-@reference_solution([(.85, .8), (.8, .85), (.6, .4), (.3, .2), (1., .5)],
-                    why="at least the better one's lead; at most what is right, or wrong, of both "
-                        "together")
+@reference_solution(
+    lambda draw: [(.85, .8), (.8, .85), (.6, .4), (.3, .2), (1., .5), tuple(draw.random(2))],
+    why="at least the better one's lead; at most what is right, or wrong, of both together")
 def ends_of_disagreement(a: float, b: float) -> tuple[float, float]:
     """Exercise 2: nested errors, and as many errors on different items as there can be."""
     return abs(a - b), 1 - abs(a + b - 1)

@@ -16,6 +16,7 @@ from probebook.runs.page import keep
 Answer = Any                        # what a student gives: it may be anything
 Function = Callable[..., Any]       # a function that a student, or the check, has written
 Cases = Sequence[tuple[Any, ...]]   # the arguments of one call each
+SEED = 0                            # of drawn cases; who grades draws another one each time
 
 
 class NotRight(AssertionError):
@@ -66,13 +67,18 @@ def reference_solution(
     `cases` are the arguments of the calls, or a function that draws them with a generator."""
     def check_of(wanted: Function) -> Callable[[Function], None]:
         def check(found: Function) -> None:
-            drawn = cases(np.random.default_rng(0)) if callable(cases) else cases
+            drawn = cases(draws()) if callable(cases) else cases
             same_function(found, wanted, drawn, tolerance, why)
 
         check.__doc__ = wanted.__doc__
         return check
 
     return check_of
+
+
+def draws() -> np.random.Generator:
+    """What draws a check's cases: the same in every notebook, others each time it is graded."""
+    return np.random.default_rng(SEED)
 
 
 def choice(

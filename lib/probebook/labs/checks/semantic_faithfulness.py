@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import product
 from math import erf
 from string import Formatter
 from typing import Any
@@ -20,6 +21,7 @@ from probebook.labs.checks.expect import (
     Answer,
     Function,
     NotRight,
+    draws,
     given,
     interpretation,
     prediction,
@@ -45,8 +47,8 @@ def hangs_on(found: Function, world: pd.DataFrame) -> None:
         answer = entails(facts, query)
         return [i for i in range(len(facts)) if entails(facts[:i] + facts[i + 1:], query) != answer]
 
-    first = world.head(60)
-    cases = [(list(facts), query) for facts, query in zip(first.facts, first["query"])]
+    some = world.sample(min(60, len(world)), random_state=draws())
+    cases = [(list(facts), query) for facts, query in zip(some.facts, some["query"])]
     same_function(found, wanted, cases,
                   why="leave out one fact at a time; compare with the answer from all of them")
 
@@ -61,7 +63,7 @@ def by_margin(found: Function, score: np.ndarray, item: np.ndarray) -> None:
         best = np.argmax([*score.max(0)[:2], score[:, UNKNOWN].min(), score[:, SPAN].max()])
         return int(best)
 
-    draw = np.random.default_rng(0)
+    draw = draws()
     cases = [(np.array([[0., 0, 3, 5], [0, 0, 9, 8]]),)]
     cases += [(draw.normal(size=(windows, 4)),) for windows in [1, 2, 3, 5] * 5]
     same_function(found, wanted, cases,
@@ -94,9 +96,11 @@ def right_in(found: Function, endings: Iterable[str]) -> None:
                   why="behind a deleted story unknown is right, behind a whole one it is not")
 
 
-@reference_solution([(.8, .5), (.5, .8), (1., .45), (.3, .3), (.9, .95), (.05, 0.)],
-                    why="at most min(a, b) are right both times, at least a + b - 1 and never "
-                        "less than none; both are shares of a")
+@reference_solution(
+    lambda draw: [(.8, .5), (.5, .8), (1., .45), (.3, .3), (.9, .95), (.05, 0.),
+                  tuple(draw.integers(1, 21, 2) / 20)],
+    why="at most min(a, b) are right both times, at least a + b - 1 and never less than none; "
+        "both are shares of a")
 def necessity_bounds(a: float, b: float) -> tuple[float, float]:
     """Exercise 3: the two extreme ways in which 20 questions can be right before and after."""
     shares = [k / 20 for k in range(21)]
@@ -120,7 +124,7 @@ def cosine_from(found: Function, a: ArrayLike, b: ArrayLike) -> None:
         a, b = np.asarray(a, float) - point, np.asarray(b, float) - point
         return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
-    draw, mean = np.random.default_rng(0), np.asarray(a, float).mean(0)
+    draw, mean = draws(), np.asarray(a, float).mean(0)
     x, y, point = draw.normal(size=(6, 4)), draw.normal(size=(6, 4)), draw.normal(size=4)
     same_function(found, wanted, [(x, y, 0 * point), (x, y, point), (a, b, mean)], 1e-5,
                   why="the same point is taken off the rows of both")
@@ -137,7 +141,7 @@ def exchanged(
         spoken = [scores[:, k] + 2 * ((new - cls) * w[k]).sum(1) for k in (YES, NO, UNKNOWN)]
         return np.column_stack([*spoken, scores[:, SPAN]])
 
-    draw = np.random.default_rng(0)
+    draw = draws()
     case = tuple(draw.normal(size=size) for size in ((5, 4), (5, 6), (5, 6), (3, 6)))
     w = reader.net.heads.weights().detach().cpu().numpy()[:, :cls.shape[1]]
     w = (w - w[-1])[:3] / 2                             # what they gain on the span
@@ -165,7 +169,8 @@ def right_after(found: Function, printed: pd.DataFrame) -> None:
 
     columns = ["original", "modified", "both"]
     rows = [tuple(row) for row in printed[columns].to_numpy(float)]
-    same_function(found, wanted, [(.8, .6, .5), (.5, .5, 0.), *rows],
+    drawn = tuple(draws().uniform(.1, .9, 3))
+    same_function(found, wanted, [(.8, .6, .5), (.5, .5, 0.), drawn, *rows],
                   why="the first is a share of those right before, the second of those wrong "
                       "before")
     switched = np.array([wanted(*row)[0] for row in rows])
@@ -219,7 +224,7 @@ def accuracy_at(found: Function, split: pd.DataFrame) -> None:
     def wanted(d: float, c: float) -> float:
         return (below(d / 2 - c) + below(d / 2 + c)) / 2
 
-    cases = [(2., 0.), (2., 3.), (0., 1.), (-1., .5), (1., -2.),
+    cases = [(2., 0.), (2., 3.), (0., 1.), (-1., .5), (1., -2.), tuple(draws().normal(size=2)),
              *zip(split["d′"].head(8), split.c.head(8))]
     same_function(found, wanted, cases,
                   why="H is the share above the line of what lies around d/2, F of what lies "
@@ -258,9 +263,12 @@ def _check_template(found: Answer, known: Mapping[str, str]) -> None:
         raise NotRight(f"telling should be a text, not {type(found).__name__}")
     places = {"one", "two", "c1", "c2"}
     try:
-        held = {name for _, name, _, _ in Formatter().parse(found) if name is not None}
+        parts = [part[1:] for part in Formatter().parse(found) if part[1] is not None]
     except ValueError as e:
         raise NotRight(f"telling cannot be filled: {e}") from None
+    held = {str(name) for name, _, _ in parts}
+    if len(found) > 500 or any(spec or conversion for _, spec, conversion in parts):
+        raise NotRight("telling should be a sentence or two, its places as {one}, nothing more")
     if held != places:
         raise NotRight(f"telling has the places {sorted(held)}, and should have {sorted(places)}")
     if found in known.values():
@@ -286,6 +294,8 @@ def opening_not(found: Function, judged: pd.DataFrame) -> None:
 
     more = ["Not mentioned.", "not blue", "Nothing was said.", "It was not.", "Knot",
             "I do not know."]
+    first, last = ["Not", "not", "Nothing", "Knot", "It is", "no"], ["red", "said.", "in the park"]
+    more += [" ".join(words) for words in draws().choice([*product(first, last)], 6)]
     for text in [*judged.text, *more]:
         answer = given(found(text), f"opening_not({text!r})")
         if answer != wanted(text):
@@ -306,7 +316,7 @@ def own_line(
         line = np.quantile(np.concatenate([one, two]), .5)
         return one > line, two > line
 
-    draw = np.random.default_rng(0)
+    draw = draws()
     odds = tuple(scores[:, 0] - scores[:, 1] for scores in (yes_no["before"], yes_no["after"]))
     cases = [(draw.normal(size=6) - 2, draw.normal(size=6)),
              (np.array([3., 4.]), np.array([1., 2.])), odds]
@@ -337,7 +347,7 @@ def sizes(found: Function, negated: pd.DataFrame) -> None:
         return [n for n in range(low, high + 1) if all(fits(p, n, unit) for p in percents)]
 
     cases = [([33.3, 66.7], 2, 8), ([50.0], 1, 6), ([14.3, 28.6], 1, 30), ([0.0, 100.0], 4, 5),
-             ([99.6, 12.1], 2, 40)]
+             ([99.6, 12.1], 2, 40), (draws().uniform(0, 100, 1).round(1).tolist(), 17, 31)]
     same_function(found, wanted, cases,
                   why="every one of the percentages has to be possible; both ends belong to it")
     for name, part in negated.groupby("dataset", sort=False):
@@ -390,7 +400,7 @@ def switching(found: Function, negated: pd.DataFrame) -> None:
         both, after = a * s, a * s + (1 - a) * (1 - s)
         return after, both, a - after
 
-    cases = [(.9, .7), (.5, .2), (1., 0.), (.8, 1.), (.3, .5)]
+    cases = [(.9, .7), (.5, .2), (1., 0.), (.8, 1.), (.3, .5), tuple(draws().random(2))]
     same_function(found, wanted, cases,
                   why="right before and switched is right after, and so is wrong before and kept")
     columns = ["original", "modified", "both"]

@@ -13,6 +13,7 @@ from probebook.labs.checks.expect import (
     Function,
     NotRight,
     close,
+    draws,
     entries,
     interpretation,
     numbers,
@@ -28,17 +29,21 @@ from probebook.measures.specification import shares
 weak_text = partial(prediction, among=["positive", "about zero", "negative"])
 
 
-@reference_solution([(1., 1.), (1., -1.), (-1., -1.), (-2., .5), (0., 1.)],
-                    why="c holds u Var W and v Var G; the covariance goes down by a positive "
-                        "multiple of their product")
+@reference_solution(
+    lambda draw: [(1., 1.), (1., -1.), (-1., -1.), (-2., .5), (0., 1.),
+                  *map(tuple, draw.normal(size=(6, 2)))],
+    why="c holds u Var W and v Var G; the covariance goes down by a positive multiple of their "
+        "product")
 def sign_after(u: float, v: float) -> float:
     """Exercise 2: selection lowers the covariance by a multiple of u v."""
     return 0 - np.sign(u) * np.sign(v)
 
 
-@reference_solution([(10., 1.), (10., 10.), (1., 1.), (3., .5)], tolerance=1e-5,
-                    why="λ(λ − a) goes to 1: what is left is the covariance given T, in which both "
-                        "variances shrink too")
+@reference_solution(
+    lambda draw: [(10., 1.), (10., 10.), (1., 1.), (3., .5), tuple(draw.uniform(.5, 9, 2))],
+    tolerance=1e-5,
+    why="λ(λ − a) goes to 1: what is left is the covariance given T, in which both variances "
+        "shrink too")
 def limit(alpha: float, noise: float) -> float:
     """Exercise 3: the partial correlation of W and G given T."""
     w, g = alpha ** 2 / 4, alpha ** 2
@@ -56,7 +61,7 @@ delta_over_places = partial(prediction, among=["above 0", "around 0", "below 0"]
 
 def interval(found: Function, means: Mapping[str, pd.DataFrame]) -> None:
     """Exercise 2: SciPy's fit, on the page's means by kind and on short random series."""
-    draw = np.random.default_rng(0)
+    draw = draws()
     series = [(np.arange(float(n)), draw.normal(size=n)) for n in (4, 12)]
     for mean in means.values():
         x = mean.index.to_numpy(float)
@@ -106,6 +111,8 @@ def area_by_hand(found: Function, table: pd.DataFrame) -> None:
     """Exercise 2: Mann and Whitney's count of ranks, on cases with ties and the page's sets."""
     cases = [(np.array([3., 1., 2., 0.]), np.array([True, True, False, False])),
              (np.array([1., 1., 1., 0., 2.]), np.array([True, False, True, False, False]))]
+    metric, unspecified = draws().integers(0, 6, 30) / 5, np.arange(30) < draws().integers(5, 25)
+    cases += [(metric, unspecified)]
     cases += [(part.female.to_numpy(), part.unspecified.to_numpy())
               for _, part in table.groupby("set", sort=False)]
 
@@ -117,9 +124,12 @@ def area_by_hand(found: Function, table: pd.DataFrame) -> None:
                   why="count pairs of one text of each kind, equal ones as one half")
 
 
-@reference_solution([(50., 1.), (10., 1.), (98., 1.), (2., -.5), (30., 0.)], tolerance=1e-5,
-                    why="β p (1 − p) holds for small β only; the exact share comes from the "
-                        "log-odds plus β, in percent")
+@reference_solution(
+    lambda draw: [(50., 1.), (10., 1.), (98., 1.), (2., -.5), (30., 0.),
+                  (draw.uniform(2, 98), draw.normal())],
+    tolerance=1e-5,
+    why="β p (1 − p) holds for small β only; the exact share comes from the log-odds plus β, in "
+        "percent")
 def change_of_share(share: float, beta: float) -> float:
     """Exercise 3: a shift of log-odds multiplies the odds."""
     odds = share / (100 - share) * np.exp(beta)
@@ -134,9 +144,9 @@ upside_down = partial(interpretation, words=30, about=[
 better_learned_kind = partial(prediction, among=["times", "places"])
 
 
-@reference_solution([(.5, .1), (1., .1), (.5, 0.), (.3, .6), (0., .1)],
-                    why="the mass of she is the share of those called she or he times "
-                        "½ + s (t − ½)")
+@reference_solution(
+    lambda draw: [(.5, .1), (1., .1), (.5, 0.), (.3, .6), (0., .1), tuple(draw.random(2))],
+    why="the mass of she is the share of those called she or he times ½ + s (t − ½)")
 def two_slopes(s: float, neutral: float) -> tuple[float, float]:
     """Exercise 2: differences of Bayes' law between t = 0 and t = 1, by numbers."""
     selected = .5 + s * np.outer([-.5, .5], [1, -1, 0])             # rows: t = 0 and t = 1
@@ -145,7 +155,7 @@ def two_slopes(s: float, neutral: float) -> tuple[float, float]:
     return np.diff(joint[:, 0]).item(), np.diff(joint[:, 0] / joint[:, :2].sum(1)).item()
 
 
-@reference_solution([(.75,), (.25,), (.5,), (.95,)], tolerance=1e-3,
+@reference_solution(lambda draw: [(.75,), (.25,), (.5,), (draw.uniform(.1, .9),)], tolerance=1e-3,
                     why="E[w²] among the selected is Σ P(G) ∫ P(S) w² dt / P(S = 1); those called "
                         "they keep the weight 1")
 def texts_that_count(s: float) -> float:
@@ -176,7 +186,7 @@ def rate_bounds(above: np.ndarray) -> tuple[float, float]:
     return float(np.mean(votes == 3)), float(np.mean(votes > 0))
 
 
-@reference_solution([(1,), (2,), (3,), (5,)],
+@reference_solution(lambda draw: [(1,), (2,), (3,), (int(draw.integers(4, 12)),)],
                     why="the first value is divided by k as often as there are values, the last "
                         "one once")
 def weights_as_drawn(k: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from papermill.iorw import load_notebook_node
@@ -24,12 +26,15 @@ from papermill.parameterize import parameterize_notebook
 
 from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError
+from probebook.corpora.stories.facts import Fact
 from probebook.labs import sandbox, variants
 from probebook.labs.checks import expect
 from probebook.labs.exercises import book_edition, exercises, solution, stub
 from probebook.labs.grade import by_exercise, grade, graft, minutes
 from probebook.labs.judge import ACCEPTED
 from probebook.labs.student import edition, write
+from probebook.labs.values import decode, encode
+from probebook.models.training.finetune import Head
 from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, find, pages
@@ -722,6 +727,22 @@ def test_answers_of_odd_classes_are_read_as_plain_ones(lab, tmp_path):
     table = graded(tmp_path, eve=lab(code)).set_index("exercise")
     assert table.message[1] == "guess is 99: it should be a number from 0 to 10"
     assert table.message[3].startswith("your answer has 1 words")
+
+
+def test_what_a_check_hands_over_arrives_as_it_was():
+    """Records too, with their methods; from a submission they are tuples, whatever they say."""
+    fact = Fact("gave", 1, {"who": "Tom", "what": "the ring"})
+    [row] = pd.DataFrame({"n": [3], "facts": [[fact]]}).itertuples()
+    head = Head(*torch.randn(4, 1, 1, dtype=torch.float64).unbind())
+    sent = json.loads(json.dumps([*map(encode, (fact, row, head, np.float32([1.5, 2])))]))
+    came, of_row, of_head, floats = decode(sent, records=True)
+    assert came == fact and type(came) is Fact and of_row == row and of_row.facts[0] == fact
+    state = torch.ones(1, 1, dtype=torch.float64)
+    assert torch.equal(of_head(state), head(state)) and floats.dtype == np.float32
+    assert decode(sent[0]) == tuple(fact) and type(decode(sent[0])) is tuple
+    assert type(decode(sent[2])) is tuple
+    with pytest.raises(ValueError, match="no array of 'object0'"):
+        decode({"is": "array", "dtype": "object0", "shape": [0], "of": []}, records=True)
 
 
 def test_files_that_are_no_submissions(lab, tmp_path):

@@ -8,7 +8,6 @@ calls and for the other answers, as plain data."""
 from __future__ import annotations
 
 import ast
-import base64
 import functools
 import json
 import os
@@ -25,7 +24,7 @@ from probebook.base import UserError
 from probebook.labs.attempt import quiet, shell
 from probebook.labs.checks import expect
 from probebook.labs.exercises import Exercise, exercises, solution
-from probebook.labs.values import decode
+from probebook.labs.values import decode, encode
 from probebook.runs.pages import Page
 
 ACCEPTED = {"prediction": "predicted", "interpretation": "to read", "code": "passed"}
@@ -106,6 +105,7 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
     UserError: a cell of the page fails."""
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
+    check_run, check_names = shell()            # first: the page's is the one that stays `__main__`
     run, names = shell()
     of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
     notebook = parameterize_notebook(load_notebook_node(page.notebook), parameters)
@@ -115,7 +115,7 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
             continue
         if cell.id in of_cell:
             asked = sorted(_bound(answer) & _read(cell.source))
-            yield Check(of_cell[cell.id], cell.source, asked, dict(names))
+            yield Check(of_cell[cell.id], cell.source, asked, dict(names), check_run, check_names)
         elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
             line = cell.source.partition("\n")[0]
             raise UserError(f"the page itself does not run here: {type(error).__name__}: {error}, "
@@ -136,25 +136,28 @@ def _read(source: str) -> set[str]:
 class Check:
     """A check of an exercise, with the page's values where it stands.
 
-    - `asked`: names that the answer binds and the check reads"""
+    - `asked`: names that the answer binds and the check reads
+    - `run`, `place`: a shell of the checks' own (see `attempt.shell`), in which it runs"""
 
-    def __init__(self, of: Exercise, source: str, asked: list[str], names: dict[str, Any]):
-        self.of, self.asked, self.names = of, asked, names
-        self.code = compile(source, "<check>", "exec")
+    def __init__(self, of: Exercise, source: str, asked: list[str], names: dict[str, Any],
+                 run: Callable[[str], BaseException | None], place: dict[str, Any]):
+        self.of, self.source, self.asked, self.names = of, source, asked, names
+        self.run, self.place = run, place
 
     def _run(self, seed: int, answers: dict[str, Any]) -> None:
         expect.SEED = seed
-        exec(self.code, self.names | answers)
+        self.place.update(self.names | answers)
+        if error := self.run(self.source):
+            raise error
 
     def asks(self, seed: int) -> dict[str, Any]:
         """The number, the names, and the calls that the check makes of the solution's functions."""
-        import cloudpickle
-        calls: list[tuple[str, str]] = []
+        calls: list[tuple[str, list]] = []
 
         def heard(name: str, function: Callable) -> Callable:
             @functools.wraps(function)
             def call(*given: Any) -> Any:
-                calls.append((name, base64.b64encode(cloudpickle.dumps(given)).decode()))
+                calls.append((name, [*map(encode, given)]))
                 return function(*given)
             return call
 

@@ -1,10 +1,15 @@
-"""Answers as plain data: numbers, texts, arrays and tables, in JSON.
+"""Answers, and what a check hands to a student's function, as plain data: numbers, texts, arrays,
+tables and records, in JSON.
 
 What a submission's process says is read as these and nothing else: no object of its own making, no
 subclass, no code. Anything else becomes an `Other`, which no check accepts."""
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
@@ -12,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 DTYPES = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "U": "str"}
+KEPT = {"float16", "float32", "int32", "uint8"}     # other dtypes of a kind become the one above
 
 
 class Other:
@@ -33,6 +39,9 @@ def encode(value: Any) -> Any:
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, list | range):
         return [*map(encode, value)]
+    if (names := _fields(value)) is not None:
+        return {"is": "record", "of": [encode(getattr(value, name)) for name in names],
+                "fields": names, "class": [type(value).__module__, type(value).__name__]}
     if isinstance(value, tuple):
         return {"is": "tuple", "of": [*map(encode, value)]}
     if isinstance(value, Mapping):
@@ -47,36 +56,52 @@ def encode(value: Any) -> Any:
     return {"is": "other", "of": type(value).__name__}
 
 
+def _fields(value: Any) -> list[str] | None:
+    """The fields of a named tuple, or of a dataclass of this library; None where it is neither."""
+    if isinstance(value, tuple):
+        return [*map(str, value._fields)] if hasattr(value, "_fields") else None
+    if is_dataclass(value) and type(value).__module__.startswith("probebook."):
+        return [field.name for field in fields(value)]
+    return None
+
+
 def _array(value: np.ndarray) -> dict:
-    dtype = DTYPES.get(value.dtype.kind, "object")
+    own, dtype = value.dtype.name, DTYPES.get(value.dtype.kind, "object")
+    dtype = own if own in KEPT else dtype
     of = value.ravel().tolist()
     return {"is": "array", "dtype": dtype, "shape": value.shape,
             "of": [*map(encode, of)] if dtype == "object" else of}
 
 
-def decode(data: Any) -> Any:
-    """The value that `encode` made this of. ValueError, KeyError, TypeError: it did not."""
+def decode(data: Any, records: bool = False) -> Any:
+    """The value that `encode` made this of. ValueError, KeyError, TypeError: it did not.
+
+    A record becomes a tuple; with `records`, where the data are one's own, what it was."""
+    whole = partial(decode, records=records)
     if isinstance(data, list):
-        return [*map(decode, data)]
+        return [*map(whole, data)]
     if not isinstance(data, dict):
         return data
     kind: str = data["is"]
     of: Any = data.get("of")
     if kind == "...":
         return ...
-    if kind == "tuple":
-        return tuple(map(decode, of))
+    if kind == "tuple" or kind == "record" and not records:
+        return tuple(map(whole, of))
+    if kind == "record":
+        module, name = data["class"]
+        return _class(module, name, data["fields"])(*map(whole, of))
     if kind == "dict":
-        return {decode(key): decode(value) for key, value in of}
+        return {whole(key): whole(value) for key, value in of}
     if kind == "series":
-        index = [*map(decode, data["index"])]
+        index = [*map(whole, data["index"])]
         several = bool(index) and all(isinstance(label, tuple) for label in index)
-        return pd.Series(decode(of), pd.MultiIndex.from_tuples(index) if several else index)
+        return pd.Series(whole(of), pd.MultiIndex.from_tuples(index) if several else index)
     if kind in ("array", "tensor"):
-        if data["dtype"] not in (*DTYPES.values(), "object"):
+        if data["dtype"] not in (*DTYPES.values(), *KEPT, "object"):
             raise ValueError(f"no array of {data['dtype']!r}")
         flat: np.ndarray = np.empty(len(of), object)
-        flat[:] = [*map(decode, of)]
+        flat[:] = [*map(whole, of)]
         array: np.ndarray = flat.astype(data["dtype"]).reshape(data["shape"])
         if kind == "array":
             return array
@@ -85,3 +110,10 @@ def decode(data: Any) -> Any:
     if kind == "other" and isinstance(of, str):
         return type(of[:60], (Other,), {})()
     raise ValueError(f"no value is {kind!r}")
+
+
+def _class(module: str, name: str, names: list[str]) -> Any:
+    """The library's class of this name; of any other a named tuple stands for it."""
+    if module.startswith("probebook."):
+        return getattr(import_module(module), name)
+    return namedtuple(name, names, rename=True)     # type: ignore[misc]

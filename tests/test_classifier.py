@@ -84,8 +84,8 @@ def accuracy(model, table):
 
 
 @pytest.mark.parametrize("encoder, settings, least", [
-    ("bert", {}, .95), ("gpt2", {}, .95), ("bert", dict(lstm=True, epochs=40), .95),
-    ("bert", dict(trained_layers=1), .95),
+    ("bert", {}, .95), ("gpt2", {}, .95), ("bert", dict(trained_layers=1), .95),
+    ("bert", dict(lstm=True, epochs=40, lr=1e-3), .95),  # at 3e-3 one seed of ten learns nothing
     ("bert", dict(frozen=True, at="mean", epochs=60, lr=1e-2), .8)])  # of a random encoder
 def test_it_learns_stars_that_words_tell_and_its_probabilities_are_the_heads(
     encoders, encoder, settings, least

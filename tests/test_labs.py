@@ -8,9 +8,7 @@ import json
 import os
 import re
 import shutil
-import tempfile
-from importlib import import_module
-from multiprocessing import get_context
+import sys
 from pathlib import Path
 from types import CodeType
 
@@ -19,8 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
@@ -35,14 +31,15 @@ from probebook.labs.judge import ACCEPTED
 from probebook.labs.student import edition, write
 from probebook.labs.values import decode, encode
 from probebook.models.training.finetune import Head
-from probebook.runs.execute import kernel_environment
+from probebook.runs.execute import kernel_environment, server_of
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import Page, find, pages
 from probebook.runs.plain import markdown
 from probebook.runs.store import plan
-from probebook.runs.warm import LIBRARIES
+from probebook.runs.warm import Server
 
 NAMES = [page.name for page in pages()]
+CELLS = Path(__file__).with_name("cells.py")
 PAGE = """---
 file_format: mystnb
 kernelspec: {display_name: Python 3, language: python, name: python3}
@@ -258,24 +255,29 @@ def _student_page(name: str) -> tuple:
     return notebook, len(present)
 
 
-def _ran(name: str, notebook) -> list[tuple[list[str], str]]:
-    """Tags and error of each code cell, run in a fork of this process, which has the libraries,
-    the models that it has read, and no threads (`conftest`), for which a fork would wait."""
-    for library in LIBRARIES:
-        import_module(library)
-    told, said = get_context("fork").Pipe(duplex=False)
-    child = get_context("fork").Process(target=_run_here, args=(name, notebook, said))
-    child.start()
-    said.close()
-    errors = told.recv()
-    child.join(10)
-    return errors
+@pytest.fixture(scope="module")
+def warm():
+    with server_of(pages()) as server:
+        yield server
+
+
+def _ran(name: str, notebook, server: Server, folder: Path) -> list[tuple[list[str], str]]:
+    """Tags and error of each code cell, run as a kernel is: in a fork of a process that has the
+    libraries and has computed nothing."""
+    path, out = folder / "page.ipynb", folder / "errors.json"
+    values = plan(find(name), "smoke").changed
+    nbformat.write(parameterize_notebook(load_notebook_node(notebook), values), path)
+    with kernel_environment(1, "smoke"):
+        environment = os.environ | {"MPLBACKEND": "agg"}
+    server.fork([sys.executable, "-m", CELLS.stem, str(path), str(out)], environment,
+                str(CELLS.parent)).wait()
+    return json.loads(out.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("name", "whole"), [
     *((name, "/01_" in name) for name in NAMES),
     *(pytest.param(name, True, marks=pytest.mark.verify) for name in NAMES if "/01_" not in name)])
-def test_checks_reject_the_stubs(name, whole):
+def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
     """On the whole student's page, to its end, of the first page of each chapter; of the others in
     the state that the cells make which they need. The solutions are accepted where the page runs
     (test_pages)."""
@@ -284,33 +286,14 @@ def test_checks_reject_the_stubs(name, whole):
         notebook.cells = needed(_code(notebook))
 
     def check():
-        ran = _ran(name, notebook)
+        ran = _ran(name, notebook, warm, tmp_path)
         others = [error for tags, error in ran if not {"exercise", "check"} & set(tags)]
         assert [error for error in others if error] == []
         checked = [error for tags, error in ran if "check" in tags]
         assert [error.split(":")[0] for error in checked] == ["NotDone"] * count
     cells = [cell.source for cell in notebook.cells]
-    checks = digest_of(ROOT / "lib/probebook/labs", Path(__file__))
+    checks = digest_of(ROOT / "lib/probebook/labs", Path(__file__), CELLS)
     once([plan(find(name), "smoke").id, cells, checks], check)
-
-
-def _run_here(name: str, notebook, said) -> None:
-    """Run all cells, whatever fails, and send their tags and errors."""
-    with kernel_environment(1, "smoke"), tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.environ["MPLBACKEND"] = "agg"
-        shell = InteractiveShell()
-        values = plan(find(name), "smoke").changed
-        notebook = parameterize_notebook(load_notebook_node(notebook), values)
-        errors = []
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                with capture_output():
-                    error = shell.run_cell(cell.source).error_in_exec
-                error = f"{type(error).__name__}: {error}" if error else ""
-                errors.append((cell.metadata.get("tags", []), error))
-    said.send(errors)
-    os._exit(0)
 
 
 QUICK = ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_report"]

@@ -211,7 +211,7 @@ def test_the_opener_sets_the_published_result_beside_ours(paper):
 def test_the_audit_opens_with_the_five_strongest(monkeypatch):
     """Arithmetic first; none of their numbers is typed; each links to its section."""
     monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
-    marked = sorted((entry for entry in findings._discrepancies() if entry.front),
+    marked = sorted((entry for entry in findings.discrepancy_entries() if entry.front),
                     key=lambda entry: entry.front.place)
     assert [entry.front.place for entry in marked] == [1, 2, 3, 4, 5]
     kinds = [get_args(findings.How).index(entry.how) for entry in marked]

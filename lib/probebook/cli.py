@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -226,6 +227,17 @@ def compare(a: RunId, b: RunId,
                        ("rest", "code, device, versions, data")):
         text = differ[name].astype("string").fillna("").to_string(index=False)
         typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
+
+
+@app.command()
+def findings(format: Literal["json", "schema"] = "json", profile: Profile = "pocket") -> None:
+    """Print every claim and discrepancy of the papers, with its status and numbers, as data.
+
+    The numbers are those of the book's runs of the profile; the schema says what each field is.
+    """
+    from probebook.publish.findings_data import found, schema
+    os.environ["PROBEBOOK_PROFILE"] = profile
+    typer.echo(schema() if format == "schema" else found().model_dump_json(indent=1))
 
 
 @app.command("sample-size")

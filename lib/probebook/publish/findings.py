@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Sequence
 from functools import cache
+from operator import ge, gt, le, lt, ne
 from typing import Literal
 
 import numpy as np
@@ -22,11 +23,13 @@ from probebook.runs.store import book_run, hidden_outputs, tables
 Kind = Literal["printed or released numbers", "real text", "generated text"]
 Outcome = Literal["holds", "partly", "open", "not"]
 How = Literal["arithmetic", "released", "run"]
+Standing = Literal["stands", "gone", "read"]
 Row = str | int | tuple[str | int, ...]     # its id, or its ids
 WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
 SAID: dict[Outcome, str] = {                # the verdicts, wherever they stand
     "holds": "holds here", "partly": "holds in part", "open": "open here",
     "not": "does not hold here"}
+OPERATORS = {"!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge}
 KINDS: dict[How, str] = {"arithmetic": "Arithmetic on printed numbers",
                          "released": "Released code or outputs", "run": "A run of this book"}
 
@@ -42,12 +45,15 @@ class Finding(BaseModel):
 
     def filled(self, text: str) -> str:
         """A text with its numbers. UserError: the page does not have one of them."""
-        numbers = dict(quoted(self.page))
-        numbers |= {name: _stored(self.page, *place) for name, place in self.stored.items()}
         try:
-            return text.format_map(numbers)
+            return text.format_map(self.numbers())
         except KeyError as e:
             raise UserError(f"{self.page} puts no number {e} into its text: {text!r}") from None
+
+    def numbers(self) -> dict[str, float | str]:
+        """The numbers and words that its texts may quote, by name."""
+        stored = {name: _stored(self.page, *place) for name, place in self.stored.items()}
+        return quoted(self.page) | stored
 
 
 class Front(BaseModel):
@@ -62,7 +68,8 @@ class Front(BaseModel):
 class Discrepancy(Finding):
     """What a paper prints, what follows instead, and the section of a page that recomputes it.
 
-    `front`: what the audit page says of it first, if it is one of the strongest."""
+    - `stands`: comparisons of two numbers, such as "{printed:.2f} != {here:.2f}"
+    - `front`: what the audit page says of it first, if it is one of the strongest"""
     paper: int
     place: str
     what: str
@@ -70,7 +77,25 @@ class Discrepancy(Finding):
     follows: str
     how: How
     section: str
+    stands: tuple[str, ...] = ()
     front: Front | None = None
+
+    @property
+    def status(self) -> Standing:
+        """Whether all comparisons are right on the numbers of the book's run, or one is not
+        ("gone"); "read" if there are none: it was found by reading code. UserError: one has another
+        form."""
+        held = []
+        for comparison in self.stands:
+            try:
+                left, operator, right = self.filled(comparison).replace(",", "").split(" ")
+                held.append(OPERATORS[operator](float(left), float(right)))
+            except (ValueError, KeyError):
+                raise UserError(f"{comparison!r}: two numbers, and one of {', '.join(OPERATORS)} "
+                                "between them") from None
+        if not held:
+            return "read"
+        return "stands" if all(held) else "gone"
 
 
 class Evidence(Finding):
@@ -116,8 +141,10 @@ class Evidence(Finding):
 class Claim(Evidence):
     """A claim of a paper, whether it holds here, and on what evidence.
 
-    Its own evidence is the nearest to the paper; `further` has what lies further off."""
+    `place`: where the paper makes it. Its own evidence is the nearest to the paper; `further` has
+    what lies further off."""
     claim: str
+    place: str
     verdict: Outcome
     further: list[Evidence] = []
 
@@ -145,11 +172,12 @@ def discrepancies(paper: int | None = None) -> pd.DataFrame:
 
     UserError: a page lacks a number or the section, or its run is not finished."""
     rows = []
-    for entry in _discrepancies():
+    for entry in discrepancy_entries():
         if paper in (None, entry.paper):
             filled = ("place", "printed", "follows")
             texts = {part: entry.filled(getattr(entry, part)) for part in filled}
-            rows.append(entry.model_dump(exclude={"stored", "front"}) | texts)
+            rows.append(entry.model_dump(exclude={"stored", "stands", "front"}) | texts
+                        | {"status": entry.status})
     return pd.DataFrame(rows)
 
 
@@ -185,7 +213,7 @@ def readme_tables() -> str:
 
 def strongest() -> str:
     """The strongest discrepancies as HTML: what is printed, what follows, the section."""
-    marked = [(entry.front, entry) for entry in _discrepancies() if entry.front]
+    marked = [(entry.front, entry) for entry in discrepancy_entries() if entry.front]
     items = []
     for front, entry in sorted(marked, key=lambda pair: pair[0].place):
         title, *said = (html.escape(entry.filled(text))
@@ -201,7 +229,8 @@ def discrepancy_table(paper: int) -> str:
     """The discrepancies of a paper as a folded HTML table; each row links to the section."""
     rows = []
     for row in discrepancies(paper).itertuples():
-        texts = map(html.escape, (row.place, row.what, row.printed, row.follows, row.how))
+        gone = "No longer so with the numbers of this run. " if row.status == "gone" else ""
+        texts = map(html.escape, (row.place, gone + row.what, row.printed, row.follows, row.how))
         rows.append([*texts, _section_link(row.page, row.section)])
     head = ("where", "what", "printed", "what follows", "kind", "recomputed in")
     return (f"<details><summary>All {len(rows)} points of paper {paper}</summary>"
@@ -222,7 +251,7 @@ def _shown(line: Evidence) -> str:
             f"Page: {page_link(line.page, Page(line.page).title)}</small>")
 
 
-def _discrepancies() -> list[Discrepancy]:
+def discrepancy_entries() -> list[Discrepancy]:
     """All of them. UserError: a page has no such section."""
     found = _read("discrepancies.yaml", Discrepancy)
     for entry in found:

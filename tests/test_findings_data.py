@@ -1,0 +1,92 @@
+"""Findings as data: they follow the schema, name what computes them, and turn with the figures."""
+import json
+
+import jsonschema
+import pytest
+
+from conftest import probebook
+from probebook.base import ROOT, UserError
+from probebook.publish import findings
+from probebook.publish.findings import discrepancy_entries, discrepancy_table, verdicts
+from probebook.publish.findings_data import schema
+from probebook.runs.pages import Page
+from probebook.runs.store import book_run
+
+SCHEMA = ROOT / "book" / "findings.schema.json"
+ALTERREP = discrepancy_entries()[0]
+
+
+@pytest.fixture(scope="module")
+def told(built_book) -> dict:
+    """What the command prints of the smoke profile's runs."""
+    done = probebook("findings", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_schema_in_the_book_is_that_of_the_command():
+    assert SCHEMA.read_text(encoding="utf-8").rstrip() == schema(), (
+        "probebook findings --format schema > book/findings.schema.json; another version, if a "
+        "reader of the old one would break")
+
+
+def test_what_the_command_prints_follows_the_schema(told):
+    jsonschema.validate(told, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert told["profile"] == "smoke"
+
+
+def test_every_claim_and_discrepancy_is_told_in_order(told):
+    claims = [claim for paper in verdicts() for claim in paper.claims]
+    assert [(c["claim"], c["status"]) for c in told["claims"]] == [(c.claim, c.verdict)
+                                                                  for c in claims]
+    assert [[seen["kind"] for seen in c["evidence"]] for c in told["claims"]] == [
+        [line.kind for line in c.lines] for c in claims]
+    assert [d["what"] for d in told["discrepancies"]] == [e.what for e in discrepancy_entries()]
+
+
+def test_every_discrepancy_stands_on_the_books_runs(told):
+    """Only what quotes no number at all has nothing to compare."""
+    for entry in told["discrepancies"]:
+        assert entry["status"] == ("stands" if entry["numbers"] else "read"), entry["what"]
+
+
+def test_the_cell_of_a_number_puts_it_into_the_text(told, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_PROFILE", "smoke")
+    seen = [line for claim in told["claims"] for line in claim["evidence"]]
+    for line in [*seen, *told["discrepancies"]]:
+        cells = [cell for cell in book_run(line["page"]).read().cells if cell.cell_type == "code"]
+        for number in line["numbers"]:
+            if number["cell"]:
+                names = [output.metadata.get("scrapbook", {}).get("name", "").replace(":", "")
+                         for output in cells[number["cell"] - 1].outputs if "metadata" in output]
+                assert number["name"] in names
+
+
+def test_a_changed_published_figure_turns_its_status(monkeypatch):
+    """If the row had been printed as equation 4 gives it, nothing would be left to find."""
+    numbers = {"alter_published": .8346, "alter_recomputed": .87905}
+    monkeypatch.setattr(findings, "quoted", lambda page: numbers)
+    assert ALTERREP.status == "stands"
+    numbers["alter_published"] = .8790
+    assert ALTERREP.status == "gone"
+
+
+def test_the_audit_page_says_what_is_gone(monkeypatch):
+    monkeypatch.setattr(findings, "discrepancy_entries", lambda: [ALTERREP])
+    numbers = {"alter_published": .8346, "alter_recomputed": .87905}
+    monkeypatch.setattr(findings, "quoted", lambda page: numbers)
+    assert "No longer so" not in discrepancy_table(1)
+    numbers["alter_published"] = .8790
+    assert "No longer so" in discrepancy_table(1)
+
+
+@pytest.mark.parametrize("comparison", ["1 = 1", "1 != two", "1 !=", "{alter_published} 1"])
+def test_a_comparison_of_another_form_is_refused(comparison, monkeypatch):
+    monkeypatch.setattr(findings, "quoted", lambda page: {"alter_published": .8})
+    entry = ALTERREP.model_copy(update={"stands": (comparison,)})
+    with pytest.raises(UserError, match="two numbers"):
+        _ = entry.status
+
+
+def test_every_page_of_a_finding_exists():
+    assert all(Page(entry.page).path.exists() for entry in discrepancy_entries())

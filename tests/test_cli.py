@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -152,6 +153,54 @@ def test_errors_are_one_line(tiny):
         assert done.stderr.startswith("probebook: ")
         assert done.stderr.count("\n") == 1
     assert not (home / "_build").exists()
+
+
+@pytest.mark.parametrize("words", [
+    ["models", "train", "pocket-english", "neg"], ["compare", "0", "nan"],
+    ["results", "--format", "x"], ["run"], ["nope"], ["--nope"], ["run", "1_demo", "--nope"],
+    ["findings", "--format", "x"], ["models", "train", "pocket-english", "--steps", "nan"]])
+def test_a_wrong_command_line_is_one_line_that_says_where_help_is(tiny, words):
+    tiny()
+    done = probebook(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("probebook: ")
+    assert done.stderr.count("\n") == 1
+    assert words[0] == "compare" or "--help" in done.stderr
+
+
+@pytest.mark.parametrize("odd", ["/dev/zero", "pipe", ".", "sparse"])
+@pytest.mark.parametrize("words", [
+    ["sample-size", "--pilot-b", "README.md", "--pilot-a"], ["run", "1_demo", "-f"], ["sweep"],
+    ["archive", "import"], ["lab", "student", "out", "--seed-from"]], ids=" ".join)
+def test_a_file_without_end_is_refused_in_one_line(tiny, tmp_path, odd, words):
+    """A device, a pipe that nobody writes to, a folder, a file of a thousand gigabytes and one."""
+    tiny()
+    path = odd if odd in ("/dev/zero", ".") else tmp_path / odd
+    if odd == "pipe":
+        os.mkfifo(path)
+    if odd == "sparse":
+        with open(path, "wb") as file:
+            file.truncate((1 << 40) + 1)
+    done = probebook(*words, str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(path) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_no_file_is_not_written_to(tiny, tmp_path):
+    """/dev/full itself would be replaced by a file, as root, and success reported. A page is
+    refused before it runs."""
+    home = tiny()
+    os.mkfifo(tmp_path / "pipe")
+    for words in (["run", "1_demo", "--out"], ["archive", "export"]):
+        for path in ("/dev/full", tmp_path / "pipe"):
+            done = probebook(*words, str(path))
+            assert (done.returncode, done.stdout) == (2, "")
+            assert f"{path} is no ordinary file" in done.stderr
+            assert not Path(path).is_file()
+        if words[0] == "run":
+            assert not (home / "_build" / "runs").exists()
+            assert probebook("run", "1_demo").returncode == 0
 
 
 def test_older_words_are_understood_and_the_new_one_is_named(tiny):

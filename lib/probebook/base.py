@@ -33,6 +33,7 @@ def _data() -> Path:
 
 
 DATA = _data()
+LARGEST_READ = 1 << 28      # bytes of a file that a reader names on the command line or on a page
 
 
 class UserError(ValueError):
@@ -67,12 +68,26 @@ def plain_name(text: str) -> str:
     return text
 
 
+def bounded(path: str | Path, most: int = LARGEST_READ) -> Path:
+    """The path, if a file there has an end: an ordinary one of at most `most` bytes, or none at
+    all, which whoever reads it will say. UserError: a device, a pipe, a folder, a larger file."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no ordinary file: give one")
+    if path.exists() and path.stat().st_size > most:
+        raise UserError(f"{path} has {path.stat().st_size / 1e6:,.0f} MB: at most "
+                        f"{most / 1e6:,.0f} are read")
+    return path
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes that name only if the block ends without an
-    error."""
+    error. UserError: a folder or a device has that name."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: give a file")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no ordinary file: give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
@@ -85,7 +100,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        return yaml.load(bounded(path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise UserError(f"{path}, line {line}: {e.problem}") from None

@@ -5,30 +5,52 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
-from probebook.base import DATA, UserError, written_whole
+from probebook.base import DATA, UserError, bounded, written_whole
+
+UsageError = typer.BadParameter.__bases__[0]        # typer has no public name for it
+
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Turns bad input, and a disk that fails, into one line and exit status 2."""
+    try:
+        yield
+        return
+    except UserError as e:
+        said = str(e)
+    except UsageError as e:
+        if "\n" in e.format_message():                          # no arguments: that is the help
+            raise
+        path = e.ctx.command_path if e.ctx else "probebook"
+        wrong = e.format_message().replace("Value error, ", "")         # which pydantic puts there
+        said = f"{wrong.rstrip('.')}: see {path} --help"
+    except OSError as e:
+        if e.errno == errno.EPIPE:                              # typer's own
+            raise
+        said = f"{e.filename or ''}: {e.strerror or e}"
+    typer.echo(f"probebook: {said}", err=True)
+    raise typer.Exit(2)
 
 
 class Commands(TyperGroup):
-    """Turns bad input, and a disk that fails, into one line and exit status 2."""
+    """The commands; what is wrong with their input is said in one line."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        with _in_one_line():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:
-        try:
+        with _in_one_line():
             return super().invoke(ctx)
-        except UserError as e:
-            typer.echo(f"probebook: {e}", err=True)
-            raise typer.Exit(2) from None
-        except OSError as e:
-            if e.errno == errno.EPIPE:                          # typer's own
-                raise
-            typer.echo(f"probebook: {e.filename or ''}: {e.strerror or e}", err=True)
-            raise typer.Exit(2) from None
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False,
@@ -96,6 +118,8 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
     from probebook.runs.kernels import limits
     from probebook.runs.schema import check_layers
     planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
+    if out:
+        bounded(out)                                            # before the page's hours
     if force or not planned.folder.exists():
         check_layers(planned.page.types, planned.values)
     from probebook.runs.execute import run_all

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probebook.base import UserError
+from probebook.base import UserError, bounded
 from probebook.corpora import stories
 from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
@@ -217,6 +217,7 @@ def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Columns: story, modified (the edited story), question, answer (yes or no, of the first); others
     are ignored. UserError for a file without them, or another answer."""
+    bounded(path)
     try:
         read = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as e:

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from nbformat import NotebookNode
 
-from probebook.base import UserError, plain_name, written_whole
+from probebook.base import UserError, bounded, plain_name, written_whole
 from probebook.labs.exercises import exercises
 from probebook.labs.student import edition
 from probebook.runs.execute import run_all
@@ -37,6 +37,7 @@ find the column `{metric}`{row}, and write the number below with three significa
 def students(file: Path) -> dict[str, int]:
     """The seed of each student, by name. UserError: no such list, or one that names somebody
     twice, gives two students the same seed, or a seed that is none."""
+    bounded(file)
     try:
         table = pd.read_csv(file, dtype={"name": str})
         names = table["name"].str.strip()
@@ -143,6 +144,7 @@ def _near(value: float, right: float) -> bool:
 
 def read(file: Path) -> pd.DataFrame:
     """`variants.csv`, as `write` left it. UserError: another file."""
+    bounded(file)
     try:
         table = pd.read_csv(file, dtype={"student": str, "row": str}).fillna({"row": ""})
     except (OSError, ValueError) as e:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, bounded
 
 
 def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +30,8 @@ def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray
 
 def _read(path: str | Path) -> pd.DataFrame:
     try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])   # "None", "NA": labels
+        return pd.read_csv(bounded(path), keep_default_na=False,
+                           na_values=[""])          # "None", "NA": labels
     except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         message = str(e).splitlines()[0]
         raise UserError(f"{path}: {message}: give a CSV file with a header") from None

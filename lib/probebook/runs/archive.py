@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probebook.base import UserError, plain_name, written_whole
+from probebook.base import UserError, bounded, plain_name, written_whole
 from probebook.runs.pages import home
 from probebook.runs.records import (
     METRICS,
@@ -172,7 +172,7 @@ def import_runs(file: Path) -> dict[str, int]:
     counts = {"imported": 0, "already there": 0, "refused": 0}
     partial = home() / "_build" / "partial"
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(bounded(file, 1 << 40)) as archive:
             members = _members(archive, file)
             partial.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="import-", dir=partial) as new:

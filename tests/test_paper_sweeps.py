@@ -19,7 +19,7 @@ from probebook.hub import model_sizes
 from probebook.runs import cost
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
-from probebook.runs.schema import check_layers
+from probebook.runs.schema import check_models
 from probebook.runs.store import plan
 from probebook.runs.sweep import forecast
 from probebook.runs.sweep_file import checked, load
@@ -130,9 +130,9 @@ def test_tables_of_paper_5_have_the_papers_models(table):
 def test_a_layer_that_a_model_of_a_paper_lacks_is_refused_without_the_model():
     types = find("1_causal_probing/03").types
     good = {"model": "bert-base-uncased", "layer": 12}
-    assert check_layers(types, good) is None
+    assert check_models(types, good) is None
     with pytest.raises(UserError, match="layer 13: bert-base-uncased has layers 0 … 12"):
-        check_layers(types, good | {"layer": 13})
+        check_models(types, good | {"layer": 13})
 
 
 FOUR = {"num_attention_heads": 4}

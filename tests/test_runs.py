@@ -21,7 +21,7 @@ from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.page import write_table
 from probebook.runs.pages import Page, find
 from probebook.runs.records import read_record
-from probebook.runs.schema import check_layers, declared, from_text
+from probebook.runs.schema import check_models, declared, from_text
 from probebook.runs.store import plan, results, run_table
 
 RECORDS = """
@@ -132,8 +132,8 @@ def test_a_parameters_comment_stands_behind_it_or_above():
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
     monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
-    assert check_layers(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
-    assert check_layers(types, {"model": "m", "layers": [], "layer": None}) is None
+    assert check_models(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
+    assert check_models(types, {"model": "m", "layers": [], "layer": None}) is None
 
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
@@ -141,7 +141,7 @@ def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
     monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
-        check_layers(types, {"model": "m", "layers": layers, "layer": layer})
+        check_models(types, {"model": "m", "layers": layers, "layer": layer})
 
 
 def test_unknown_page_and_profile(tiny):

@@ -116,12 +116,12 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
     if store:
         _renamed("--store", "--archive")
     from probebook.runs.kernels import limits
-    from probebook.runs.schema import check_layers
+    from probebook.runs.schema import check_models
     planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
     if out:
         bounded(out)                                            # before the page's hours
     if force or not planned.folder.exists():
-        check_layers(planned.page.types, planned.values)
+        check_models(planned.page.types, planned.values)
     from probebook.runs.execute import run_all
     if run_all([planned], force, within):
         raise typer.Exit(1)

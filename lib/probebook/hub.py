@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from probebook.base import DATA, UserError
+from probebook.base import DATA, LARGEST_READ, UserError, bounded
 
 POCKET = DATA / "models"
 RECIPES = """
@@ -54,6 +54,97 @@ def is_local(name: str) -> bool:
             raise unknown(name) from e
         return True
     return False
+
+
+def check_folder(name: str) -> None:
+    """Whether what lies in a model's folder fits together, read without torch: the configuration,
+    the tokenizer's vocabulary, the headers of the safetensors, the beginning of one tensor.
+
+    Nothing is checked of a pocket model and of a name on the hub. UserError says what does not
+    fit."""
+    folder = Path(source(name))
+    if folder.parent == POCKET or not folder.is_dir():
+        return
+    config = _json(folder / "config.json", "the model's configuration")
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise UserError(f"{folder} has no safetensors: save the model with `save_pretrained`")
+    tensors = {key: value for file in files for key, value in _header(file).items()}
+    sizes = {size for _, _, tensor in tensors.values() if len(tensor["shape"]) > 1
+             for size in tensor["shape"]}
+    for said in ("vocab_size", "hidden_size", "d_model", "n_embd"):
+        size = config.get(said)
+        if isinstance(size, int) and size not in sizes:
+            raise UserError(f"{folder}: config.json says {said} {size:,}, and no matrix of the "
+                            "safetensors has that size: these files are not of one model")
+    words = _tokens(folder)
+    if isinstance(rows := config.get("vocab_size"), int) and words > rows:
+        raise UserError(f"{folder}: the tokenizer has {words:,} tokens, the model only {rows:,}: "
+                        "give the folder the model's own tokenizer")
+    _check_finite(folder, max(tensors.values(), key=lambda found: len(found[2]["shape"])))
+
+
+def _json(path: Path, what: str) -> dict:
+    """A JSON file's object. UserError: there is none."""
+    try:
+        found = json.loads(bounded(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        problem = getattr(e, "strerror", None) or f"no JSON ({e})"
+        raise UserError(f"{path}, {what}: {problem}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}, {what}: no JSON object")
+    return found
+
+
+def _header(path: Path) -> dict[str, tuple[Path, int, dict]]:
+    """The tensors that a safetensors file's header names: the file, where its data begin, and the
+    tensor's dtype, shape and place in them. UserError: the header is none, or the file is cut."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            header = json.loads(file.read(length if length < min(size, LARGEST_READ) else 0))
+            header.pop("__metadata__", None)
+            end = max(tensor["data_offsets"][1] for tensor in header.values())
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise UserError(f"{path} is no whole safetensors file: copy it again") from None
+    if 8 + length + end != size:
+        raise UserError(f"{path} has {size:,} bytes, its header asks for {8 + length + end:,}: "
+                        "copy it again")
+    return {name: (path, 8 + length, tensor) for name, tensor in header.items()}
+
+
+def _tokens(folder: Path) -> int:
+    """The number of tokens of a folder's tokenizer, 0 where no text file tells. UserError: there is
+    no tokenizer."""
+    if (folder / "tokenizer.json").exists():
+        found = _json(folder / "tokenizer.json", "the tokenizer")
+        vocabulary = found.get("model", {}).get("vocab", [])
+        pieces = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+        added = [token["id"] for token in found.get("added_tokens", [])]
+        return 1 + max([*pieces, *added], default=-1)
+    if (folder / "vocab.txt").exists():
+        return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+    if not any((folder / name).exists() for name in (
+            "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
+            "spm.model", "tokenizer_config.json")):
+        raise UserError(f"{folder} has no tokenizer: save it there with `save_pretrained`")
+    return 0
+
+
+def _check_finite(folder: Path, found: tuple[Path, int, dict]) -> None:
+    """UserError: among the first numbers of a tensor is one that is none."""
+    path, begin, tensor = found
+    exponents = {"F32": ("<u4", 0x7f800000), "F16": ("<u2", 0x7c00), "BF16": ("<u2", 0x7f80)}
+    if tensor["dtype"] in exponents:
+        import numpy as np
+        kind, all_ones = exponents[tensor["dtype"]]
+        start, end = tensor["data_offsets"]
+        with path.open("rb") as file:
+            file.seek(begin + start)
+            bits = np.frombuffer(file.read(min(end - start, 1 << 20)), kind)
+        if ((bits & all_ones) == all_ones).any():
+            raise UserError(f"{path}: its weights hold NaN or infinite numbers")
 
 
 class Size(NamedTuple):

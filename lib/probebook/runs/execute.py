@@ -25,7 +25,7 @@ from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import RunProgress, expected
 from probebook.runs.records import run_lock
-from probebook.runs.schema import check_layers
+from probebook.runs.schema import check_models
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 
@@ -56,7 +56,7 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # 
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
-        check_layers(run.page.types, run.values)
+        check_models(run.page.types, run.values)
     if not todo:
         return []
     cores = _cores()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
-from probebook.runs.schema import check_layers, coerce
+from probebook.runs.schema import check_models, coerce
 
 if TYPE_CHECKING:              # the command line checks names without it
     import pandas as pd
@@ -40,7 +40,7 @@ def start(page: dict) -> None:
     if "_started" in page:  # the cell is run again: other names are the page's own by now
         given = {name: page[name] for name in types}
     page.update(coerce(types, given))
-    check_layers(types, page)
+    check_models(types, page)
     page["_started"] = True
 
     os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error",

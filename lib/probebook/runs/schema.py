@@ -23,7 +23,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.hub import model_sizes, pocket_depth
+from probebook.hub import check_folder, model_sizes, pocket_depth
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -173,15 +173,19 @@ def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]
     return found
 
 
-def check_layers(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """UserError if a `Layer` parameter lies outside a model given as a `ModelName` parameter."""
+def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
+    """UserError if the files of a model given as a `ModelName` parameter do not fit together, or a
+    `Layer` parameter lies outside it."""
     def of(kind: Any) -> list[tuple[str, Any]]:
         names = [name for name, type_ in types.items()
                  if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
         return [(name, item) for name in names for item in _flat(values[name])]
 
     layers, models = of(Layer), of(ModelName)
-    if not layers or not models:
+    for _, model in models:
+        if model:
+            check_folder(model)
+    if not layers:
         return
     for _, model in models:
         known = model_sizes().get(model)

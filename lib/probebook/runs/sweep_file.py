@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from probebook.base import UserError
 from probebook.runs.cost import Work
 from probebook.runs.pages import find
-from probebook.runs.schema import check_layers, coerce, from_file
+from probebook.runs.schema import check_models, coerce, from_file
 from probebook.runs.store import Run, plan
 
 Point = dict[str, Any]
@@ -78,7 +78,7 @@ def checked(path: Path) -> list[tuple[str, Run]]:
             if any(all(run.values[name] in values for name, values in rule.items())
                    for rule in rules):
                 continue
-            check_layers(page.types, run.values)
+            check_models(page.types, run.values)
         except UserError as e:
             raise UserError(f"{path}, point {text(point)}: {e}") from None
         runs.append((text({name: run.values[name] for name in point}), run))

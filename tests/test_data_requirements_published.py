@@ -103,3 +103,12 @@ def test_table_8():
 def test_the_counts_of_the_text():
     text = published("data_requirements_text").set_index("quantity").value
     assert sorted(text) == [12_000, 120_000]
+
+
+def test_the_counts_of_the_released_table():
+    """They fit together; where the file is at hand, the pages count again and compare."""
+    table = published("data_requirements_released")
+    count = table.set_index("quantity").value
+    assert list(table) == ["quantity", "value", "source"] and (count > 0).all()
+    assert count.iloc[1] <= count.iloc[0] and count.iloc[3] <= count.iloc[2]
+    assert (count.iloc[7:] <= count["comparisons"]).all()

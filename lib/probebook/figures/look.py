@@ -26,7 +26,7 @@ METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD
            "learned": 8,
            "as in the paper": 0,
            "as released": 1}       # positions in the palette of methods, readers, directions, forms
-MARKERS = "osD^vX"
+MARKERS = "osD^vXP"
 
 
 def style() -> None:

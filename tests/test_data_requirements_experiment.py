@@ -217,3 +217,13 @@ def test_errors_are_one_line_that_says_what_would_be_right(wrong, match):
     with pytest.raises(UserError, match=match) as error:
         wrong()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "shown"), [
+    ("pocket-english mean", "pocket-english, mean"),
+    ("random:pocket-english cls", "untrained pocket-english, [CLS]"),
+    ("pocket-vectors-100 mean", "static vectors of 100 numbers, mean"),
+    ("corrupted-200:pocket-english pooler", "twin after 200 steps, pooler"),
+    ("noise 0.5", "noise 0.5")])
+def test_encoders_in_words(name, shown):
+    assert experiment.in_words(name) == shown

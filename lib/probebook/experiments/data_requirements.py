@@ -35,6 +35,16 @@ GRIDS: dict[str, dict[str, Any]] = {                      # arguments of `MLPPro
     "mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
     "LogReg": {"layers": (0,), **SEARCH},
     "MLP-20": {"layers": (1,), **SEARCH}}
+SHOWN = {r" (\w+)$": r", \1", ", cls": ", [CLS]", "^random:": "untrained ",
+         r"^pocket-vectors-(\d+)": r"static vectors of \1 numbers",
+         "^pocket-vectors": "static vectors", r"^corrupted-(\d+):[^,]*": r"twin after \1 steps"}
+
+
+def in_words(name: str) -> str:
+    """An encoder as figures show it, e.g. "untrained pocket-english, [CLS]"."""
+    for code, words in SHOWN.items():
+        name = re.sub(code, words, name)
+    return name
 
 
 def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024,

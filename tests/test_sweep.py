@@ -204,6 +204,32 @@ def test_the_stored_sweep_is_what_its_file_says():
     assert stored.value.notna().all()
 
 
+def test_pages_about_real_text_share_the_judges_that_one_of_them_stores():
+    """Where another page made the same edit, its oracles gave the same scores."""
+    keys = ["model", "seed", "method", "strength"]
+
+    def scores(name, table):
+        runs = sweep_table(name)
+        runs = runs[(runs.table == table) & runs.get("oracle", runs.model).ne("linear")]
+        return runs.pivot(index=["model", "seed", "method"]
+                          + ["strength"] * ("strength" in runs.columns),
+                          columns="metric", values="value").reset_index()
+
+    judged = scores("reliability_real", "best")
+    others = [("first_interventions_real", "best"), ("nullifying_real", "best"),
+              ("counterfactual_real", "at_published")]
+    for name, table in others:
+        both = scores(name, table).merge(judged, on=keys)
+        assert len(both) >= 5, name
+        for measure in ("completeness", "selectivity"):
+            assert (both[f"{measure}_x"] - both[f"{measure}_y"]).abs().max() < 1e-4, name
+    attacks = sweep_table("probing_audit_real").query("table == 'attacks' and metric == 'oracle'"
+                                                      " and meaning == 'intervention'")
+    both = attacks.drop(columns="method").rename(columns={"attack": "method", "ε": "strength"})
+    both = both.merge(judged, on=keys)
+    assert len(both) >= 5 and (both.value - both.completeness).abs().max() < 1e-4
+
+
 def test_a_worker_sees_one_gpu():
     assert sweeps.environments(3, []) == [{}] * 3
     assert sweeps.environments(None, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"},

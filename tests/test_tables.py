@@ -2,7 +2,7 @@
 import pandas as pd
 from pandas.testing import assert_frame_equal
 
-from probebook.tables import listed, side_by_side
+from probebook.tables import judges_over_seeds, listed, side_by_side
 
 HERE = pd.DataFrame({"C": [.1, .2], "S": [.3, .4]}, pd.Index(["PGD", "FGSM"], name="method"))
 
@@ -31,3 +31,17 @@ def test_of_tables_each_row_stands_beside_itself():
 def test_numbers_are_listed_with_their_names():
     assert listed({"ot": .434, "ibt": .16}) == "0.43 (ot), 0.16 (ibt)"
     assert listed(pd.Series({"ot": 43.4}), ".0f", "% on {}") == "43 % on ot"
+
+
+def test_what_oracles_know_is_the_mean_over_the_runs_of_a_model():
+    figures = {"accuracy": .8, "low": .7, "high": .9, "majority": .6, "wrong_rule": .5,
+               "trained": 900, "usable": 1}
+    rows = [{"table": "judges", "run": f"{model} {seed}", "model": model, "oracle": "mlp",
+             "property": "number of the attractor", "metric": metric,
+             "value": 0 if metric == "usable" and (model, seed) == ("minilm", 1) else value}
+            for model in ("minilm", "other") for seed in (0, 1)
+            for metric, value in figures.items()]
+    shown = judges_over_seeds(pd.DataFrame(rows)).data
+    assert shown.oracle.tolist() == ["MiniLM", "other"]
+    assert shown["can judge"].tolist() == ["50 % of runs", "yes"]
+    assert shown["right, %"].tolist() == ["80 [70, 90]"] * 2

@@ -49,10 +49,24 @@ def judges(examined: pd.DataFrame) -> Styler:
         "reads": examined.property.str.removeprefix("number of the "),
         "trained on": examined.trained, "right, %": right,
         "majority, %": 100 * examined.majority, "wrong rule, %": 100 * examined.wrong_rule,
-        "can judge": examined.usable.map({1: "yes", 0: "no"})})
+        "can judge": [{1: "yes", 0: "no"}.get(usable, f"{100 * usable:.0f} % of runs")
+                      for usable in examined.usable]})
     wrapped = [{"selector": "th", "props": "white-space: normal"}]      # heads of two lines fit
     return shown.style.hide().set_table_styles(wrapped).format(
         "{:.0f}", subset=["trained on", "majority, %", "wrong rule, %"])
+
+
+def judges_over_seeds(runs: pd.DataFrame, oracle: str = "mlp",
+                      by: Sequence[str] = ("model",)) -> Styler:
+    """`judges` of the runs of a sweep (`runs.sweep_table`), for each model: the mean over its runs.
+
+    `oracle`: which pair of oracles; `by`: what tells rows apart, also ("model", "layer")."""
+    read = runs[(runs.table == "judges") & (runs.oracle == oracle)]
+    mean = read.pivot_table(index=[*by, "property"], columns="metric", values="value",
+                            sort=False).reset_index()
+    names = mean[[*by]].astype(str).agg(", ".join, axis=1).replace("minilm", "MiniLM")
+    shown = judges(mean.assign(oracle=names))
+    return shown.relabel_index([", ".join(by), *list(shown.data)[1:]], axis=1)
 
 
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:

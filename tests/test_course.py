@@ -1,25 +1,34 @@
 """Slides, handouts and solutions, made from the pages of the built book."""
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 
 from conftest import probebook
+from probebook.base import UserError
 from probebook.labs.exercises import exercises
+from probebook.publish import course as courses
 from probebook.publish import pdf
 from probebook.publish.course import mistakes, quiz
 from probebook.runs.pages import Page, find, pages
 
 NAMES = [page.name for page in pages()]
+CHAPTERS = list(pdf.chapters())
 
 
 @pytest.fixture(scope="module")
 def course(built_book, tmp_path_factory):
-    """The material of chapters 2 and 6, from the smoke profile's runs."""
+    """The material of all chapters, from the smoke profile's runs, by the command of the book's
+    page on grading."""
     out = tmp_path_factory.mktemp("course")
-    done = probebook("course", str(out), "2", "6", env={"PROBEBOOK_PROFILE": "smoke"})
+    done = probebook("course", str(out), env={"PROBEBOOK_PROFILE": "smoke"})
     assert done.returncode == 0, done.stderr[-2000:]
+    files = courses.FILES if pdf.chromium() else [f for f in courses.FILES if "pdf" not in f]
+    assert done.stdout.split() == [str(out / chapter / file) for chapter in CHAPTERS
+                                   for file in files]
+    assert {path.name for path in out.iterdir()} == {"offline", *CHAPTERS}
     return out
 
 
@@ -36,34 +45,95 @@ def test_every_page_has_slides_and_a_quiz(name):
         assert re.match(r"\*\*[a-d]\*\* · Right:", right)
 
 
-def test_a_deck_has_the_pages_titles_claims_and_pictures_and_needs_no_network(course):
-    text = (course / "2" / "slides.html").read_text(encoding="utf-8")
-    chapter = [page for page in pages() if page.name.startswith("2_")]
-    for page in chapter:
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_deck_has_the_pages_titles_claims_and_pictures_and_needs_no_network(course, chapter):
+    text = (course / chapter / "slides.html").read_text(encoding="utf-8")
+    of_chapter = [page for page in pages() if page.name.startswith(f"{chapter}_")]
+    for page in of_chapter:
         assert re.search(rf"<h2[^>]*>{re.escape(page.title.replace('’', '’'))}", text)
-    assert text.count("data:image/png") >= len(chapter)
-    assert text.count("What we learned") == len(chapter)
-    assert "{glue" not in text
-    assert "{term}" not in text
+    assert text.count("data:image/png") >= len(of_chapter)
+    assert text.count("What we learned") == len(of_chapter)
+
+
+@pytest.mark.parametrize("file", ["slides.html", "handout.html", "instructor.html"])
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_nothing_is_loaded_from_elsewhere_and_no_mark_is_left(course, chapter, file):
+    text = (course / chapter / file).read_text(encoding="utf-8")
+    assert not re.search(r"\{(?:glue|term|doc|eq|numref|cite)\b", text)
+    assert not re.search(r"url\((?!data:)|@import", text)
     loaded = re.findall(r"""<(?:script|link|img)[^>]+(?:src|href)=["']([^"']+)""", text)
     assert loaded
     for address in loaded:
-        assert address.startswith("data:") or (course / "2" / address).resolve().is_file()
+        assert address.startswith("data:") or (course / chapter / address).resolve().is_file()
 
 
-def test_the_handout_is_one_page(course):
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_handout_is_one_page(course, chapter):
     if not pdf.chromium():
         pytest.skip("no Chromium")
     from pypdf import PdfReader
-    for chapter in ("2", "6"):
-        assert len(PdfReader(course / chapter / "handout.pdf").pages) == 1
+    assert len(PdfReader(course / chapter / "handout.pdf").pages) == 1
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_instructors_page_has_every_exercise_and_a_rubric_for_each_written_answer(
+        course, chapter):
+    text = html.unescape((course / chapter / "instructor.html").read_text(encoding="utf-8"))
+    asked = [exercise for page in pages() if page.name.startswith(f"{chapter}_")
+             for exercise in exercises(page.notebook)]
+    for exercise in asked:
+        assert exercise.title in text
+    written = sum(exercise.kind == "interpretation" for exercise in asked)
+    assert text.count("Rubric:") == text.count("<blockquote>") == written
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_answer_in_words_of_every_page_is_found(name):
+    """4/01 computes a list before it."""
+    page = find(name)
+    for exercise in exercises(page.notebook):
+        if exercise.kind == "interpretation":
+            answer = courses._answer(page.notebook.cells[exercise.cell].source)
+            assert len(answer.rpartition("> ")[2].split()) >= 30
+
+
+def test_an_answer_is_the_last_text_below_its_code():
+    source = 'zeros = [abs(-1)]\nsaid = "One."\nanswer = (\n    "Two "\n    "words.")\nn = 1'
+    assert courses._answer(source) == (
+        "```python\nzeros = [abs(-1)]\nsaid = 'One.'\nn = 1\n```\n\n> Two words.")
+    with pytest.raises(UserError, match="should assign a text: 'n = 1'"):
+        courses._answer("n = 1")
+
+
+def test_a_chapter_that_cannot_be_made_stops_no_other_and_leaves_nothing(tmp_path, monkeypatch):
+    def texts(files):
+        if "book/paper_2" in files:
+            raise UserError("no finished run")
+        return dict.fromkeys(courses.FILES[:2], "new")
+
+    def not_printed(*_):
+        raise UserError("could not be printed")
+
+    monkeypatch.setattr(courses, "_texts", texts)
+    monkeypatch.setattr(pdf, "chromium", lambda: None)
+    made = []
+    with pytest.raises(UserError, match="^chapter 2 is not written: no finished run$"):
+        for path in courses.write(tmp_path):
+            made.append(path)
+    assert [path.parent.name for path in made[::2]] == [c for c in CHAPTERS if c != "2"]
+    assert {path.name for path in tmp_path.iterdir()} == {"offline", *CHAPTERS} - {"2"}
+
+    (tmp_path / "1" / "slides.html").write_text("old")
+    monkeypatch.setattr(pdf, "chromium", lambda: "chromium")
+    monkeypatch.setattr(pdf, "printed", not_printed)
+    with pytest.raises(UserError, match="^chapter 1 is not written: could not be printed$"):
+        list(courses.write(tmp_path, ("1",)))
+    assert (tmp_path / "1" / "slides.html").read_text() == "old"
 
 
 def test_the_instructors_page_has_what_the_book_leaves_out(course, built_book):
     text = (course / "2" / "instructor.html").read_text(encoding="utf-8")
     page = find("2_concept_effects/03")
-    for exercise in exercises(page.notebook):
-        assert exercise.title in text
     shown = (built_book / "notebooks" / f"{page.name}.html").read_text(encoding="utf-8")
     answer = "are not told the wanted label"
     assert answer in text

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import probebook.labs.checks
-from probebook.base import UserError, written_whole
+from probebook.base import UserError
 from probebook.labs.exercises import TITLE, Exercise, exercises, solution
+from probebook.labs.rubrics import rubrics
 from probebook.publish import pdf
 from probebook.runs.pages import Page, home
 from probebook.runs.plain import markdown, stored_numbers
@@ -66,28 +67,31 @@ p, ul {margin: .2em 0} pre {background: #f4f4f4; padding: .5em; overflow-x: auto
 .anchor-link {display: none}
 .instructor {font-size: 11pt} .instructor h2 {font-size: 14pt; margin-top: 1.5em}
 .instructor h3 {font-size: 11pt}"""
-RUBRIC = """The checks only ask whether an answer of words is long enough and speaks of the matter.
-Give one point for each of these:
-
-1. It answers what was asked, in its first sentence.
-2. It names the evidence: a figure, a table or a control of the page, with its number.
-3. It says how sure that is: an interval, a seed, a baseline.
-4. It says what the evidence does not show, or what result would have changed the answer."""
+MARKING = """A check tests only how long a written answer is and whether it mentions the subject.
+Read the answers, and give the points that the rubric of the question says. An argument as good as
+the one in the rubric earns the same points."""
 
 
-def write(out: Path, chapters: tuple[str, ...] = ()) -> list[Path]:
-    """Write the material of chapters (all, if none is named) into `OUT/CHAPTER/`.
+def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Write the material of chapters (all, if none is named) into `OUT/CHAPTER/`, one chapter after
+    the other; yields the files of each when it is complete.
 
-    The handout as PDF is left out where there is no Chromium. UserError: there is no such chapter,
-    or a page of it has no finished run."""
+    The handout as PDF is left out where there is no Chromium. UserError: there is no such chapter;
+    or, when all others are written, which chapters could not be, and why."""
     known = pdf.chapters()
     if unknown := set(chapters) - set(known):
         raise UserError(f"no chapter {min(unknown)!r}: there are {', '.join(known)}")
-    made = {number: _texts(known[number]) for number in chapters or known}
     for name in OFFLINE:
         shutil.copytree(home() / "book" / "_static" / "offline" / name, out / "offline" / name,
                         dirs_exist_ok=True)
-    return [path for number, texts in made.items() for path in _chapter(out / number, texts)]
+    failed = []
+    for number in chapters or known:
+        try:
+            yield from _chapter(out / number, _texts(known[number]))
+        except UserError as e:
+            failed.append(f"chapter {number} is not written: {e}")
+    if failed:
+        raise UserError("; ".join(failed))
 
 
 def _texts(files: list[str]) -> dict[str, str]:
@@ -100,15 +104,20 @@ def _texts(files: list[str]) -> dict[str, str]:
             "instructor.html": sheet(title, instructor(title, pages), "instructor")}
 
 
-def _chapter(out: Path, texts: dict[str, str]) -> list[Path]:
-    for name, text in texts.items():
-        with written_whole(out / name) as part:
-            part.write_text(text, encoding="utf-8")
-    if browser := pdf.chromium():
-        with tempfile.TemporaryDirectory(prefix="probebook-course-") as work:
-            printed = pdf.printed(browser, out / "handout.html", Path(work))
-            shutil.copyfile(printed, out / "handout.pdf")
-    return [out / name for name in FILES if (out / name).exists()]
+def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
+    """Write a chapter's files. They replace those of an earlier call when all of them are made."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".probebook-course-") as work:
+        made = Path(work)
+        for name, text in texts.items():
+            (made / name).write_text(text, encoding="utf-8")
+        if browser := pdf.chromium():
+            pdf.printed(browser, made / "handout.html", made)       # handout.pdf
+        folder.mkdir(exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+            if (made / name).exists():
+                (made / name).rename(folder / name)
+    return [folder / name for name in FILES if (folder / name).exists()]
 
 
 # what the pages say
@@ -217,10 +226,11 @@ def handout(title: str, pages: list[Page]) -> str:
 
 
 def instructor(title: str, pages: list[Page]) -> str:
-    """Solutions, answers to the questions of interpretation, and the usual mistakes."""
-    parts = [f"# {title}: for the instructor", "## How to mark answers of words", RUBRIC]
+    """Solutions, written answers with their rubrics, and the usual mistakes."""
+    parts = [f"# {title}: for the instructor", "## How to mark written answers", MARKING]
     for page in pages:
         parts.append(f"## {page.title}")
+        marks = rubrics(page)
         cells = page.notebook.cells
         for exercise in exercises(page.notebook, page.name):
             solved, check = cells[exercise.cell], cells[exercise.cell + 1]
@@ -229,6 +239,8 @@ def instructor(title: str, pages: list[Page]) -> str:
             parts.append(_plain(_task(cells, exercise), page))
             parts.append(_answer(solved.source) if exercise.kind == "interpretation"
                          else f"```python\n{solution(solved.source)}\n```")
+            if exercise.number in marks:
+                parts.append("Rubric:\n\n- " + marks[exercise.number].replace("\n", "\n- "))
             if slips := mistakes(page, check.source):
                 parts.append("Usual mistakes:\n\n" + "\n".join(f"- {slip}" for slip in slips))
     return "\n\n".join(parts)
@@ -243,10 +255,15 @@ def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
 
 
 def _answer(source: str) -> str:
-    """The text that a solution's cell assigns."""
-    values = [ast.literal_eval(node.value) for node in ast.parse(source).body
-              if isinstance(node, ast.Assign)]
-    return f"> {values[-1]}"
+    """The text that a solution's cell assigns last, below the code that it comes from, if any."""
+    body = ast.parse(source).body
+    texts = [node for node in body if isinstance(node, ast.Assign)
+             and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)]
+    if not texts:
+        raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
+    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1])
+    quoted = f"> {ast.literal_eval(texts[-1].value)}"
+    return f"```python\n{code}\n```\n\n{quoted}" if code else quoted
 
 
 def mistakes(page: Page, check: str) -> list[str]:

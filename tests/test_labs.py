@@ -21,13 +21,14 @@ from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
 from conftest import digest_of, once, probebook
-from probebook.base import ROOT, UserError
+from probebook.base import ROOT, UserError, read_yaml
 from probebook.corpora.stories.facts import Fact
 from probebook.labs import sandbox, variants
 from probebook.labs.checks import expect
 from probebook.labs.exercises import book_edition, exercises, solution, stub
 from probebook.labs.grade import by_exercise, grade, graft, minutes
 from probebook.labs.judge import ACCEPTED
+from probebook.labs.rubrics import rubrics
 from probebook.labs.student import edition, write
 from probebook.labs.values import decode, encode
 from probebook.models.training.finetune import Head
@@ -39,6 +40,7 @@ from probebook.runs.store import plan
 from probebook.runs.warm import Server
 
 NAMES = [page.name for page in pages()]
+LISTS = read_yaml(ROOT / "notebooks" / "variants.yaml")
 CELLS = Path(__file__).with_name("cells.py")
 PAGE = """---
 file_format: mystnb
@@ -525,6 +527,50 @@ def test_a_row_for_each_exercise_of_all_submissions(lab, tmp_path):
     assert list(kept.title) == ["Predict", "Double", "Say why"]
 
 
+def test_the_table_of_exercises_has_shares_frequent_mistakes_and_minutes(lab):
+    """Of six notebooks; one lacks the exercise, and one was not reached."""
+    wrong = ["too low"] * 3 + ["too high"] * 2 + ["a text"] + ["none"]
+    rows = ([("wrong", said, None) for said in wrong] + [("error", "too high", 9)]
+            + [("passed", "", minutes) for minutes in (2, 4, 6)]
+            + [("not reached", "its time limit", None), ("missing", "its cell", None)])
+    table = pd.DataFrame([("1_demo/01_first", 2, "Double", *row) for row in rows], columns=[
+        "page", "exercise", "title", "outcome", "message", "minutes"])
+    [row] = by_exercise(table).to_dict("records")
+    assert row["handed in"] == 12
+    assert row["right, %"] == 25
+    assert row["wrong answers"] == "3 × too low; 3 × too high; 1 × a text"
+    assert row["minutes"] == 5
+    assert row["rubric"] == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_written_answer_has_a_rubric(name):
+    page = find(name)
+    [asked] = [e.number for e in exercises(page.notebook) if e.kind == "interpretation"]
+    [(number, text)] = rubrics(page).items()
+    assert number == asked
+    lines = text.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["2 points", "1 point", "0 points"]
+    for line in lines:
+        assert re.fullmatch(r"[A-Z].{30,330}\.", line.partition(": ")[2])
+
+
+def test_there_are_rubrics_of_pages_only():
+    assert list(read_yaml(ROOT / "book" / "rubrics.yaml")) == NAMES
+
+
+def test_a_rubric_is_shown_with_the_grades(lab, tmp_path):
+    path = tmp_path / "home" / "book" / "rubrics.yaml"
+    path.write_text("1_demo/01_first: {full: All of it., partial: Half., wrong: <none>}\n")
+    table = graded(tmp_path, ada=lab(RIGHT))
+    said = "2 points: All of it.\n1 point: Half.\n0 points: <none>"
+    assert dict(zip(table.exercise, by_exercise(table).rubric)) == {1: "", 2: "", 3: said}
+    assert said.replace("<none>", "&lt;none&gt;") in (tmp_path / "grades.html").read_text()
+    path.write_text("1_demo/01_first: {full: All of it.}\n")
+    with pytest.raises(UserError, match="1_demo/01_first should have full, partial, wrong"):
+        by_exercise(table)
+
+
 def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
     notebook = lab(RIGHT)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -539,53 +585,107 @@ def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
     assert minutes(notebook) == {1: 3.5, 2: 5.5}
 
 
-VARIED = PAGE.replace("n: int = 3", "seed: int = 0  # of draws\nn: int = 3").replace(
-    "```{admonition} 1", """```{code-cell}
+# what a page's one figure depends on, by what differs between students
+VARIED = {"seed": "100. + 10 * seed", "layer": "50. - 7 * layer",
+          "corpus": "{'plain': 3., 'odd': 5.}[corpus]"}
+
+
+def varied(kind: str) -> str:
+    """The page with a table, and an exercise whose answer is a number of it."""
+    return PAGE.replace("n: int = 3", """seed: int = 0  # of draws
+layer: Layer = -1  # that is read
+corpus: Literal["plain", "odd"] = "plain"  # that is read
+n: int = 3""").replace("from probebook.labs.checks import expect", """from typing import Literal
 import pandas as pd
-from probebook.runs import write_table
-drawn = pd.DataFrame({"of": ["same", "own"], "sum": [7., 100. + 10 * seed]})
+from probebook.labs.checks import expect
+from probebook.runs import Layer, write_table""").replace("```{admonition} 1", f"""```{{code-cell}}
+drawn = pd.DataFrame({{"of": ["same", "own"], "sum": [7., {VARIED[kind]}]}})
 write_table(drawn, "drawn", ids=["of"])
 ```
 
-```{admonition} 1""", 1)
+```{{admonition}} 1""", 1) + """
+```{admonition} 4 · Read a number (easy, 2 minutes)
+:class: exercise
+From the table.
+```
+
+```{code-cell}
+:tags: [exercise]
+read = drawn["sum"][1]  # SOLUTION
+```
+
+```{code-cell}
+:tags: [check]
+expect.close(read, drawn["sum"][1], "read")
+```
+"""
 
 
-def test_each_student_has_data_of_their_own_and_a_copied_figure_fails(lab, tmp_path):
+@pytest.mark.parametrize("kind", VARIED)
+def test_a_students_own_numbers_pass_and_those_of_another_variant_fail(kind, lab, tmp_path):
     home = tmp_path / "home"
-    (home / "notebooks" / "1_demo" / "01_first.md").write_text(VARIED, encoding="utf-8")
-    names = tmp_path / "class.csv"
-    names.write_text("name,seed\nada,5\nbob,60\ncyd,900\n")
-    out = tmp_path / "labs"
-    paths = variants.write(out, [find("1_demo/01")], names, "pocket")
-    assert [path.relative_to(out).parts[0] for path in paths] == ["ada", "bob", "cyd",
-                                                                   "variants.csv"]
+    (home / "notebooks/1_demo/01_first.md").write_text(varied(kind), encoding="utf-8")
+    (home / "notebooks/variants.yaml").write_text(
+        "1_demo/01_first: {layer: [-1, 3], corpus: [plain, odd]}\n")
+    (tmp_path / "class.csv").write_text("name,seed\nada,5\nbob,60\n")
+    out, folder = tmp_path / "labs", tmp_path / "back"
+    paths = variants.write(out, [find("1_demo/01")], tmp_path / "class.csv", "pocket")
+    assert [path.relative_to(out).parts[0] for path in paths] == ["ada", "bob", "variants.csv"]
     given = variants.read(out / "variants.csv")
-    assert list(given.row) == ["of = own"] * 3                   # the other figure is everybody's
-    assert list(given.value) == [150, 700, 9100]
+    assert list(given.parameters) == [{"seed": 5, "layer": -1, "corpus": "plain"},
+                                      {"seed": 60, "layer": 3, "corpus": "odd"}]
+    assert list(given.row) == ["of = own"] * 2                   # the other figure is everybody's
+    ada, bob = given.value
 
-    def answering(student: str, answer: str) -> nbformat.NotebookNode:
+    def answering(student: str, own: str, read: str) -> nbformat.NotebookNode:
         notebook = nbformat.read(out / student / "1_demo/01_first.ipynb", as_version=4)
         for cell in notebook.cells:
-            cell.source = cell.source.replace("own_figure = ...", f"own_figure = {answer}")
+            cell.source = cell.source.replace("own_figure = ...", f"own_figure = {own}")
+            cell.source = cell.source.replace("\nread = ...", f"\nread = {read}")
         return notebook
 
-    text = nbformat.writes(answering("ada", "150"))
-    assert "seed = 5" in text
-    assert "drawn with seed 5" in text
-    assert "150" not in nbformat.writes(answering("ada", "..."))
-    folder = tmp_path / "back"
-    for student, notebook in {"ada": answering("ada", "151"), "bob": answering("ada", "150"),
-                              "cyd": answering("cyd", "drawn['sum'][1]"),
-                              "eve": answering("ada", "150")}.items():
-        (folder / student).mkdir(parents=True)
-        nbformat.write(notebook, folder / student / "01.ipynb")
+    text = nbformat.writes(answering("bob", "...", "..."))
+    assert "seed = 60" in text
+    assert '`seed = 60` and `layer = 3` and `corpus = \\"odd\\"`' in text
+    assert kind != "seed" or f"{bob:.0f}" not in text
+    for name, notebook in {"ada/01": answering("ada", ada * 1.01, ada),
+                           "bob/01": answering("bob", bob, bob),
+                           "bob/copied": answering("bob", ada, ada),
+                           "bob/code": answering("bob", "drawn['sum'][1]", "drawn['sum'][1]"),
+                           "eve/01": answering("ada", ada, ada)}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, folder / f"{name}.ipynb")
     table = grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2,
                   Limits(120, 2 << 30), given)
+    outcomes = table[table.exercise >= 4].groupby("submission").outcome.agg(list)
+    assert dict(outcomes) == {"ada/01": ["passed", "passed"], "bob/01": ["passed", "passed"],
+                              "bob/code": ["passed", "wrong"], "bob/copied": ["wrong", "wrong"]}
     own = table[table.title == "Your own run"].set_index("submission")
-    assert list(own.outcome) == ["passed", "wrong", "wrong"]
-    assert own.message["bob/01"].endswith("this one is right for ada")
-    assert "not code" in own.message["cyd/01"]
+    assert own.message["bob/copied"].endswith("this one is right for ada")
+    assert "not code" in own.message["bob/code"]
     assert table.message[table.submission == "eve/01"].item().startswith("no variant of this page")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_what_differs_between_students_is_possible(name):
+    """The first value is the page's own; no value comes twice, and no other is like it."""
+    page = find(name)
+    assert page.name == name
+    for parameter, values in LISTS[name].items():
+        assert len(set(map(str, values))) == len(values) > 1
+        own = plan(page).values[parameter]
+        assert values[0] == own or set(values[0]) < set(own)
+    for own in variants.varied(page, dict(zip("abcd", range(4)))).values():
+        plan(page, "smoke", own)
+
+
+def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
+    path = tmp_path / "variants.csv"
+    for text, said in (("a,b\n1,2\n", "its columns should be student, page"),
+                       (",".join(variants.COLUMNS) + "\na,b,smoke,seed 3,t,r,m,1\n", "Expecting")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=said):
+            variants.read(path)
 
 
 @pytest.mark.parametrize(("text", "said"), [

@@ -34,6 +34,7 @@ from probebook.labs import sandbox, variants
 from probebook.labs.attempt import THEIRS
 from probebook.labs.exercises import exercises, mark, student_cells
 from probebook.labs.judge import ACCEPTED, Judge
+from probebook.labs.rubrics import rubrics
 from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits, ended_beyond
 from probebook.runs.pages import Page, modules, pages
@@ -50,7 +51,7 @@ STYLE = """
 body {font: 1rem/1.5 sans-serif; margin: 2rem}
 table {border-collapse: collapse}
 th, td {padding: .3rem .6rem; border-bottom: 1px solid #ccc; text-align: left; vertical-align: top}
-td {overflow-wrap: anywhere}
+td {overflow-wrap: anywhere; white-space: pre-line}
 table:last-child td {min-width: 6rem}
 table:last-child td:nth-child(n+6) {min-width: 13rem}
 """
@@ -80,8 +81,9 @@ def grade(
 
     Outcomes: passed, predicted, to read, wrong, error, not done, missing, not reached. A notebook
     that belongs to no page has one row. Submissions do not see `folder` where a sandbox works.
-    `handed_out`: the students' variants, if there are any; a submission lies in a folder that is
-    named after its student. `OUT_exercises.csv` has a row per exercise: `by_exercise`."""
+    `handed_out`: the students' variants, if there are any. A submission then lies in a folder that
+    is named after its student, and runs in the profile in which it was handed out.
+    `OUT_exercises.csv` has a row per exercise: `by_exercise`."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
         console.print(f"{why}: submissions run with your rights and network; see Grading in the "
@@ -165,15 +167,13 @@ def _read(path: Path, folder: Path, profile: str, handed_out: pd.DataFrame | Non
     if not (page := book.get(named)):
         problem = f"is no page of this book: {named or 'no exercise names one'}"
         return Submission(name, student, empty, problem=problem)
-    values = {}
-    if handed_out is not None:
-        own = handed_out[(handed_out.page == named) & (handed_out.student == student)]
-        if own.empty:
-            problem = f"no variant of this page was handed out to {student!r}: each student's " \
-                      "notebooks should be in a folder of that student's name"
-            return Submission(name, student, empty, page, problem=problem)
-        values = {"seed": int(own.seed.iloc[0])}
-    return Submission(name, student, notebook, page, plan(page, profile, values).changed)
+    if handed_out is None:
+        return Submission(name, student, notebook, page, plan(page, profile).changed)
+    if not (own := variants.of_student(handed_out, page, student)):
+        problem = f"no variant of this page was handed out to {student!r}: each student's " \
+                  "notebooks should be in a folder of that student's name"
+        return Submission(name, student, empty, page, problem=problem)
+    return Submission(name, student, notebook, page, own.changed)
 
 
 def _forks(submissions: list[Submission]) -> AbstractContextManager[Server | None]:
@@ -349,9 +349,11 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
     - handed in: notebooks that hold it
     - right, %: of these, passed, predicted or to read
     - wrong answers: the three most frequent messages, with how often each came
-    - minutes: median, where recorded"""
+    - minutes: median, where recorded
+    - rubric: of a written answer, see `rubrics`"""
     rows = []
     graded = table[table.exercise > 0]
+    marks = {page: rubrics(Page(page)) for page in graded.page.unique()}
     for (page, number, title), part in graded.groupby(["page", "exercise", "title"]):
         there = part[part.outcome != "missing"]
         said = there[there.outcome.isin(["wrong", "error"])].message.value_counts().head(3)
@@ -359,19 +361,23 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
             "page": page, "exercise": number, "title": title, "handed in": len(there),
             "right, %": round(100 * there.outcome.isin(ACCEPTED.values()).mean(), 1),
             "wrong answers": "; ".join(f"{times} × {message}" for message, times in said.items()),
-            "minutes": part.minutes.astype(float).median()})
+            "minutes": part.minutes.astype(float).median(),
+            "rubric": marks[page].get(number, "")})
     return pd.DataFrame(rows, columns=["page", "exercise", "title", "handed in", "right, %",
-                                       "wrong answers", "minutes"])
+                                       "wrong answers", "minutes", "rubric"])
 
 
 def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:
     """A page with the number of outcomes of each submission, the exercises, then all rows; text is
     escaped."""
     counts = pd.crosstab(table.submission, table.outcome).rename_axis(columns=None).reset_index()
+    submissions, of_exercises, answers = (
+        part.to_html(index=False, border=0, na_rep="").replace("\\n", "\n")    # it escapes those
+        for part in (counts, summary, table))
     return f"""<!doctype html><html lang=en><meta charset=utf-8>
 <meta name=viewport content='width=device-width'><title>Grades</title><style>{STYLE}</style>
 <h1>Grades</h1>
-<h2>By submission</h2>{counts.to_html(index=False, border=0)}
-<h2>By exercise</h2>{summary.to_html(index=False, border=0, na_rep="")}
-<h2>All answers</h2>{table.to_html(index=False, border=0, na_rep="")}</html>
+<h2>By submission</h2>{submissions}
+<h2>By exercise</h2>{of_exercises}
+<h2>All answers</h2>{answers}</html>
 """

@@ -1,13 +1,15 @@
-"""Variants: each student's notebooks draw other data, and ask for a figure that only these give.
+"""Variants: each student's notebooks have other data, and ask for a figure that only these give.
 
     probebook lab student labs/ 1_causal_probing/03 --seed-from class.csv
 
-`class.csv` has a column `name`, and `seed` where the teacher wants to choose. Each page runs once
-for each student, and the figure that differs most between the students becomes its last exercise.
-`labs/variants.csv` holds the answers and stays with the teacher."""
+`class.csv` has a column `name`, and `seed` where the teacher wants to choose. What else differs, a
+layer or a corpus, is in `notebooks/variants.yaml`. Each page runs once for each student, and the
+figure that differs most between the students becomes its last exercise. `labs/variants.csv` holds
+the answers and stays with the teacher."""
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,22 +17,22 @@ from typing import Any
 import pandas as pd
 from nbformat import NotebookNode
 
-from probebook.base import UserError, bounded, plain_name, written_whole
+from probebook.base import UserError, bounded, plain_name, read_yaml, written_whole
 from probebook.labs.exercises import exercises
 from probebook.labs.student import edition
 from probebook.runs.execute import run_all
-from probebook.runs.pages import Page
+from probebook.runs.pages import Page, home
 from probebook.runs.store import Run, plan
 
 FIRST_SEED = 1001                   # of the first student of a list without seeds
 TOLERANCE = .02                     # of an answer, relative: machines do not train alike
-COLUMNS = ["student", "page", "profile", "seed", "table", "row", "metric", "value"]
+COLUMNS = ["student", "page", "profile", "parameters", "table", "row", "metric", "value"]
 TITLE = "Your own run"
 TEXT = """```{{admonition}} {number} · {title} (easy, 5 minutes)
 :class: exercise
-This notebook is yours alone: its data were drawn with seed {seed}. Run it from its first cell to
-its last. One of its cells calls `write_table(…, "{table}", …)`. In the table that it hands over,
-find the column `{metric}`{row}, and write the number below with three significant digits.
+Only your notebook runs with {parameters}. Run it from the first cell to the last. One of its
+cells calls `write_table(…, "{table}", …)`. Find the column `{metric}` of that table{row}, and
+write the number below with three significant digits.
 ```"""
 
 
@@ -52,6 +54,16 @@ def students(file: Path) -> dict[str, int]:
     return {plain_name(name): int(seed) for name, seed in zip(names, seeds)}
 
 
+def varied(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
+    """The parameters of each student's variant: their seed, and in turn each of the values that
+    `notebooks/variants.yaml` lists for the page."""
+    path = home() / "notebooks" / "variants.yaml"
+    lists = read_yaml(path).get(page.name, {}) if path.exists() else {}
+    return {student: {"seed": seed} | {name: values[i % len(values)]
+                                       for name, values in lists.items()}
+            for i, (student, seed) in enumerate(seeds.items())}
+
+
 def write(out: Path, pages: Sequence[Page], file: Path, profile: str) -> list[Path]:
     """Write `OUT/STUDENT/PAGE.ipynb` for every student, and `OUT/variants.csv` with the answers.
 
@@ -64,7 +76,7 @@ def write(out: Path, pages: Sequence[Page], file: Path, profile: str) -> list[Pa
     table = pd.DataFrame(answers, columns=COLUMNS)
     paths = []
     for row in table.itertuples():
-        values = plan(Page(row.page), profile, {"seed": row.seed}).changed
+        values = plan(Page(row.page), profile, json.loads(row.parameters)).changed
         paths.append(out / row.student / f"{row.page}.ipynb")
         with written_whole(paths[-1]) as part:
             part.write_text(edition(Page(row.page), values, question(row)), encoding="utf-8")
@@ -76,23 +88,32 @@ def write(out: Path, pages: Sequence[Page], file: Path, profile: str) -> list[Pa
 def question(row: Any) -> str:
     """The exercise of a row of `variants.csv`, as the text of a cell."""
     number = len(exercises(Page(row.page).notebook)) + 1
-    where = f" in the row with {row.row}" if row.row else ""
-    return TEXT.format(number=number, title=TITLE, seed=row.seed, table=row.table,
+    where = f", in the row with {row.row}" if row.row else ""
+    own = " and ".join(f"`{name} = {json.dumps(value)}`"
+                       for name, value in json.loads(row.parameters).items())
+    return TEXT.format(number=number, title=TITLE, parameters=own, table=row.table,
                        metric=row.metric, row=where)
 
 
 def _answers(page: Page, seeds: dict[str, int], profile: str) -> list[tuple]:
     """A row of `COLUMNS` for each student: the figure that differs most between them."""
-    runs = {student: plan(page, profile, {"seed": seed}) for student, seed in seeds.items()}
+    values = varied(page, seeds)
+    runs = {student: plan(page, profile, own) for student, own in values.items()}
     if run_all(list(runs.values())):
-        raise UserError(f"{page.name} failed with the seed of a student: nothing is written")
+        raise UserError(f"{page.name} failed with the data of a student: nothing is written")
     figures = pd.DataFrame({student: _figures(run) for student, run in runs.items()}).dropna()
-    told_apart = figures.map("{:.2g}".format).nunique(axis=1)
-    if told_apart.empty or told_apart.max() == 1 < len(seeds):
-        raise UserError(f"{page.name}: no figure of its tables depends on the seed")
+    told_apart = figures.apply(_told_apart, axis=1)
+    if told_apart.empty or not told_apart.max() and len(seeds) > 1:
+        raise UserError(f"{page.name}: no figure of its tables depends on the students' data")
     table, row, metric = told_apart.idxmax()
-    return [(student, page.name, profile, seed, table, row, metric,
-             figures.loc[(table, row, metric), student]) for student, seed in seeds.items()]
+    return [(student, page.name, profile, json.dumps(own), table, row, metric,
+             figures.loc[(table, row, metric), student]) for student, own in values.items()]
+
+
+def _told_apart(figure: pd.Series) -> int:
+    """In how many pairs of students the figure of the first is wrong for the second."""
+    own = figure.to_numpy(float)
+    return int((abs(own[:, None] - own) > 1.5 * TOLERANCE * abs(own)).sum())
 
 
 def _figures(run: Run) -> pd.Series:
@@ -143,13 +164,19 @@ def _near(value: float, right: float) -> bool:
 
 
 def read(file: Path) -> pd.DataFrame:
-    """`variants.csv`, as `write` left it. UserError: another file."""
+    """`variants.csv`, as `write` left it, its parameters by name. UserError: another file."""
     bounded(file)
     try:
         table = pd.read_csv(file, dtype={"student": str, "row": str}).fillna({"row": ""})
+        if list(table) == COLUMNS:
+            return table.assign(parameters=table.parameters.map(json.loads))
     except (OSError, ValueError) as e:
         raise UserError(f"{file}: {e}") from None
-    if list(table) != COLUMNS:
-        raise UserError(f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
-                        f"should be {', '.join(COLUMNS)}")
-    return table
+    raise UserError(f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
+                    f"should be {', '.join(COLUMNS)}")
+
+
+def of_student(table: pd.DataFrame, page: Page, student: str) -> Run | None:
+    """The run of a student's own variant of a page; None if none was handed out to them."""
+    rows = table[(table.page == page.name) & (table.student == student)]
+    return None if rows.empty else plan(page, rows.profile.iloc[0], rows.parameters.iloc[0])

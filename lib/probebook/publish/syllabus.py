@@ -11,18 +11,19 @@ from probebook.runs.pages import Page, find
 
 WEEKS = {
     "1 · Probing and intervening": (
-        "1_causal_probing/01", ["1_causal_probing/02", "1_causal_probing/08"],
-        ["1_causal_probing/03", "1_causal_probing/06"]),
+        "1_causal_probing/01", "1_causal_probing/03",
+        ["book/paper_1", "1_causal_probing/02", "1_causal_probing/06", "1_causal_probing/08"]),
     "2 · How much data": (
-        "3_data_requirements/01", ["3_data_requirements/06"],
-        ["3_data_requirements/02", "3_data_requirements/07"]),
+        "3_data_requirements/01", "3_data_requirements/07",
+        ["book/paper_3", "3_data_requirements/02", "3_data_requirements/06"]),
     "3 · Effects of concepts": (
-        "2_concept_effects/01", ["2_concept_effects/04"],
-        ["2_concept_effects/03", "2_concept_effects/06"]),
+        "2_concept_effects/01", "2_concept_effects/03",
+        ["book/paper_2", "2_concept_effects/04", "2_concept_effects/06"]),
     "4 · What a text does not say": (
-        "5_semantic_faithfulness/01", ["4_underspecification/02", "4_underspecification/04"],
-        ["4_underspecification/01", "5_semantic_faithfulness/02"]),
-}                               # week: (the page that all read, further reading, labs)
+        "5_semantic_faithfulness/01", "5_semantic_faithfulness/02",
+        ["book/paper_4", "4_underspecification/01", "4_underspecification/02",
+         "4_underspecification/04", "book/paper_5"]),
+}                               # week: (core page, page of the lab, optional pages)
 
 
 PATHS = {
@@ -48,31 +49,30 @@ def page_of(name: str) -> Page:
 
 
 def table() -> str:
-    """The plan as an HTML table, one row per week: the page that all read, further reading, labs;
-    minutes of each."""
-    def linked(names: Sequence[str]) -> str:
-        return "<br>".join(f"{_linked(page_of(name))} ({minutes(page_of(name))})" for name in names)
-
+    """The plan as an HTML table: for each week the core page, the page of the lab, the minutes of
+    their exercises, the sum of these, and the optional pages."""
     rows = []
-    for week, (core, further, labs) in WEEKS.items():
-        exercises = sum(exercise_minutes(page_of(name)) for name in labs)
-        rows.append((html.escape(week), linked([core]), linked(further), linked(labs),
-                     str(exercises)))
-    return html_table(("week", "all read (minutes)", "optional (minutes)",
-                       "labs (minutes to read)", "minutes of exercises"), rows)
+    for week, (core, lab, optional) in WEEKS.items():
+        needed = [page_of(core), page_of(lab)]
+        reading, doing = (sum(map(count, needed)) for count in (minutes, exercise_minutes))
+        rows.append((html.escape(week), _steps([core]), _steps([lab]), str(doing),
+                     f"{reading + doing}: {reading} to read, {doing} to do", _steps(optional)))
+    return html_table(("week", "core page: all read it (minutes)",
+                       "lab: in the second meeting (minutes)", "minutes of exercises of both",
+                       "minutes in all", "optional (minutes)"), rows)
 
 
 def outcomes(week: str) -> str:
-    """What students can do after a week, as an HTML table: its pages and what each teaches."""
-    core, further, labs = next(pages for name, pages in WEEKS.items() if name.startswith(week))
-    kinds = [(core, "all read"), *[(name, "lab") for name in labs],
-             *[(name, "optional") for name in further]]
+    """The learning outcomes of a week as an HTML table: its pages, their minutes, what each
+    teaches."""
+    core, lab, optional = next(pages for name, pages in WEEKS.items() if name.startswith(week))
+    kinds = [(core, "core"), (lab, "lab"), *[(name, "optional") for name in optional]]
     rows = []
     for name, kind in kinds:
         page = page_of(name)
-        learnt = "<br>".join(_inline(line) for line in taught(page))
-        rows.append((_linked(page), kind, learnt))
-    return html_table(("page", "for", "you will learn"), rows)
+        if learnt := "<br>".join(_inline(line) for line in taught(page)):
+            rows.append((_linked(page), kind, str(minutes(page)), learnt))
+    return html_table(("page", "for", "minutes to read", "you will learn"), rows)
 
 
 def taught(page: Page) -> list[str]:
@@ -90,12 +90,14 @@ def _inline(line: str) -> str:
 
 def paths() -> str:
     """The three paths through the book as an HTML table: pages with their minutes, and the sum."""
-    rows = []
-    for path, names in PATHS.items():
-        pages = [page_of(name) for name in names]
-        steps = "<br>".join(f"{_linked(page)} ({minutes(page)})" for page in pages)
-        rows.append((html.escape(path), steps, str(sum(map(minutes, pages)))))
+    rows = [(html.escape(path), _steps(names), str(sum(minutes(page_of(name)) for name in names)))
+            for path, names in PATHS.items()]
     return html_table(("path", "pages (minutes to read)", "minutes in all"), rows)
+
+
+def _steps(names: Sequence[str]) -> str:
+    """Links to pages with their minutes, a line each."""
+    return "<br>".join(f"{_linked(page)} ({minutes(page)})" for page in map(page_of, names))
 
 
 def _linked(page: Page) -> str:

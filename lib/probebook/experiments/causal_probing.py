@@ -197,15 +197,23 @@ def oracles(s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 
     """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
 
     `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its settings. An oracle with
-    fewer than `fewest` training sentences does not judge (`examine`); 0 lets every oracle judge,
-    chosen on all validation sentences, to try code on a few sentences or a model that knows
-    nothing."""
+    fewer than `fewest` training sentences does not judge (`examine`); 0 lets every oracle judge, to
+    try code on a few sentences or a model that knows nothing."""
     probes = {}
     for name in ("zc", "ze"):
-        valid = uncorrelated(s, name, "oracle_valid") if fewest else s.parts["oracle_valid"]
-        rows = uncorrelated(s, name, "oracle")
+        rows, valid = uncorrelated(s, name, "oracle"), _choosing(s, name, fewest)
         probes[name] = train(s, getattr(s, name), rows, valid, **settings)
     return Judges(**probes, examined=examine(s, probes, fewest))
+
+
+def _choosing(s: Setting, name: str, fewest: int) -> Tensor:
+    """Rows on which an oracle is chosen; without a cell of the two numbers, and `fewest` 0, all."""
+    try:
+        return uncorrelated(s, name, "oracle_valid")
+    except UserError:
+        if fewest:
+            raise
+        return s.parts["oracle_valid"]
 
 
 def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.DataFrame:

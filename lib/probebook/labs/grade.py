@@ -110,6 +110,7 @@ def grade(
 
         tables = dict(zip(order, pool.map(graded, [submissions[i] for i in order])))
     table = pd.concat([tables[i] for i in range(len(paths))], ignore_index=True)
+    table = table.astype({"minutes": float})
     with written_whole(out.with_suffix(".csv")) as part:
         table.map(_no_formula).to_csv(part, index=False, errors="replace")
     summary = by_exercise(table)

@@ -35,7 +35,8 @@ GRIDS: dict[str, dict[str, Any]] = {                      # arguments of `MLPPro
     "mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
     "LogReg": {"layers": (0,), **SEARCH},
     "MLP-20": {"layers": (1,), **SEARCH}}
-SHOWN = {r" (\w+)$": r", \1", ", cls": ", [CLS]", "^random:": "untrained ",
+SHOWN = {r" (mean|cls|pooler|max|last)$": r", \1", ", cls": ", [CLS]",
+         "^random:": "untrained ",
          r"^pocket-vectors-(\d+)": r"static vectors of \1 numbers",
          "^pocket-vectors": "static vectors", r"^corrupted-(\d+):[^,]*": r"twin after \1 steps"}
 

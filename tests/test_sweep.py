@@ -2,6 +2,7 @@
 changes: nothing."""
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import signal
@@ -33,6 +34,7 @@ from probebook.runs.records import read_record
 from probebook.runs.schema import from_text
 from probebook.runs.store import plan
 from probebook.runs.sweep_file import read
+from probebook.runs.workers import refused
 
 PAGE = """
     n: int = 5  # rows
@@ -364,7 +366,7 @@ def test_a_run_that_kills_its_workers_is_a_failure_of_its_own(book, monkeypatch,
 
 
 @pytest.mark.xdist_group("cluster")
-def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
+def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster, monkeypatch):
     home = book()
     path, address = file(home, list=[{"n": 2}]), cluster.scheduler.address
     status, _, err = command("sweep", path, "--scheduler", address, "--time-limit", ".001")
@@ -374,41 +376,28 @@ def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster):
     runs = read(file(home, list=[{"n": 3}]))
     planned = [(run.id, run.page.source) for run in runs.values()]
     book("'changed'")
-    with pytest.raises(UserError,
-                       match=f"plans run .* where {planned[0][0][:8]} is asked for: it has other "
-                             f"sources"), \
+    with pytest.raises(UserError, match=f"plans run .* where {planned[0][0][:8]} is asked for: its "
+                                        "sources or data have changed"), \
             RunProgress(dict.fromkeys(runs, 1.), 1) as progress:
         sweeps._run_all(cluster, runs, Limits(), progress)
-    with pytest.raises(UserError, match="does not see .*: a sweep needs a folder that all share"):
-        cluster.submit(sweeps._run_one, "1_demo/01_first", "pocket", {}, "", {}, str(home / "no"),
-                       Limits()).result()
+    monkeypatch.setattr(sweeps, "has", lambda page, values: {"torch": "9"})
+    with pytest.raises(UserError, match="^no worker is left: worker tcp://[0-9.:]* is refused: it "
+                                        "has torch .* where 9 is right$"), \
+            RunProgress(dict.fromkeys(runs, 1.), 1) as progress:
+        sweeps._run_all(cluster, runs, Limits(), progress)
+    # a worker that has no such module, or another version of it
+    (home / "only_here.py").write_text("def answer(question): pass")
+    monkeypatch.syspath_prepend(home)
+    monkeypatch.setattr("probebook.runs.workers._answer",
+                        importlib.import_module("only_here").answer)
+    said = refused(cluster, [*cluster.nthreads()], None)
+    assert len(said) == 2
+    assert all(line.endswith("it lacks this version of the library: "
+                             """ModuleNotFoundError("No module named 'only_here'")""")
+               for line in said.values())
     status, _, err = command("sweep", path, "--scheduler", address, "--workers", "1")
     assert status == 2
     assert err.count("\n") == 1
-
-
-def test_the_slurm_recipe_is_valid(monkeypatch, capsys):
-    from dask_jobqueue import SLURMCluster
-    text = (ROOT / "book" / "how_to_use.md").read_text(encoding="utf-8")
-    recipe = next(part for part in text.split("```python\n")
-                  if "SLURMCluster" in part).partition("```")[0]
-    asked = []
-    monkeypatch.setattr(SLURMCluster, "scale", lambda self, jobs: asked.append(jobs))
-    monkeypatch.setattr("builtins.input", lambda text: "")
-    names = {}
-    exec(recipe, names)
-    try:
-        script = names["cluster"].job_script()
-        address = names["cluster"].scheduler_address
-        assert capsys.readouterr().out.startswith(f"{address}\n")
-        assert asked == [10]
-    finally:
-        names["cluster"].close()
-    header, start = script.split(" -m distributed.cli.dask_worker ")
-    assert f"{address} " in start
-    assert "--nthreads 1 " in start
-    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=8", "export OMP_NUM_THREADS=8 "):
-        assert f"\n{line}" in header, script
 
 
 # --- embeddings over a cluster

@@ -139,7 +139,10 @@ def sweep(file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds â
           dry_run: _option(bool, "only say what would run, and how long", "--dry-run") = False,
           workers: _option(int | None, "runs at a time; one a GPU, else one a core", min=1) = None,
           scheduler: _option(str | None, "a Dask cluster, in place of workers here; needs a folder "
-                             "that all of it shares", metavar="tcp://HOST:PORT") = None,
+                             "that all of it shares", metavar="tls://HOST:PORT") = None,
+          slurm: _option(Path | None, "what dask-jobqueue's SLURMCluster takes; starts --workers "
+                         "jobs, else one; --dry-run prints a job's script",
+                         metavar="JOBS.yaml") = None,
           time_limit: TimeLimit = None, memory_limit: MemoryLimit = None) -> None:
     """Run a page with many sets of parameters.
 
@@ -147,14 +150,19 @@ def sweep(file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds â
     """
     from probebook.runs.kernels import limits
     from probebook.runs.sweep_file import checked
-    if workers and scheduler:
-        raise UserError("--workers is for this machine: give it or --scheduler")
+    if scheduler and (workers or slurm):
+        raise UserError("--workers and --slurm start workers: give them or --scheduler")
     checked(file)                                   # bad input is refused before Dask is loaded
     within = limits(time_limit, memory_limit)
     from probebook.runs import sweep as sweeps
+    if slurm:
+        workers = workers or 1
     if dry_run:
         typer.echo(sweeps.forecast(file, workers))
-    elif sweeps.sweep(file, workers, scheduler, within):
+        if slurm:
+            from probebook.runs.workers import job_script
+            typer.echo(job_script(slurm))
+    elif sweeps.sweep(file, workers, scheduler, within, slurm):
         raise typer.Exit(1)
 
 

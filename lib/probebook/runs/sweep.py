@@ -1,6 +1,7 @@
 """Many runs of one page on a Dask cluster.
 
-Finished runs are kept, and a run that fails or dies does not stop the others.
+Finished runs are kept, and a run that fails or dies does not stop the others. A worker that has
+another library, other versions or data than this process gets no run.
 """
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import logging
 import os
 import tempfile
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -32,10 +33,10 @@ from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import USUAL, RunProgress, in_words
 from probebook.runs.records import read_record
-from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import load, read
 from probebook.runs.warm import server
+from probebook.runs.workers import Question, has, one_line, refused, slurm
 
 _server = cache(server)      # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
@@ -50,14 +51,14 @@ CONFIG: dict[str, Any] = {
 
 
 def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
-          limits: Limits = Limits()) -> dict[str, str]:     # noqa: B008
+          limits: Limits = Limits(), jobs: Path | None = None) -> dict[str, str]:   # noqa: B008
     """Run everything in a sweep's file that is not finished; return the errors of failed runs by
     point.
 
-    Runs use `workers` processes of this machine (default: one per GPU, else one per core), or the
-    Dask cluster at `scheduler` (`tcp://host:port`), which must see the same folder and sources.
-    Progress and failures go to stderr, counts to stdout. UserError: a bad file or scheduler, or a
-    worker with other sources or another folder.
+    Runs use `workers` processes of this machine (default: one per GPU, else one per core), the Dask
+    cluster at `scheduler` (`tls://host:port`), which must see the same folder, or `workers` SLURM
+    jobs (default: one) of the file `jobs` (`workers.slurm`). Progress, failures and refused workers
+    go to stderr, counts to stdout. UserError: a bad file or scheduler, or every worker is refused.
     """
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
@@ -65,7 +66,7 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     if todo:
         count, first = _worker_count(workers, todo), next(iter(todo.values()))
         usual = dict.fromkeys(todo, median(_seconds(first) or [USUAL]))
-        with dask.config.set(CONFIG), _client(count, scheduler, first) as client, \
+        with dask.config.set(CONFIG), _client(count, scheduler, first, jobs) as client, \
                 RunProgress(usual, count, len(runs) - len(todo)) as progress:
             failed = _run_all(client, todo, limits, progress)
     for point, error in failed.items():
@@ -124,15 +125,22 @@ def _gpus() -> list[str]:
 
 
 @contextmanager
-def _client(workers: int | None, scheduler: str | None, run: Run) -> Iterator[Client]:
-    """A client of the scheduler, or of a cluster of processes on this machine that ends with the
-    context."""
+def _client(workers: int, scheduler: str | None, run: Run,
+            jobs: Path | None = None) -> Iterator[Client]:
+    """A client of the scheduler, or of a cluster of SLURM jobs or of processes on this machine that
+    ends with the context."""
+    if jobs:
+        with slurm(jobs) as cluster, Client(cluster) as client:
+            cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # a job that ends is replaced
+            yield client
+        return
     if scheduler:
         try:
             client = Client(scheduler, timeout="20s")
-        except (OSError, ValueError, TypeError):
-            raise UserError(f"no Dask scheduler answers at {scheduler}: should be "
-                            "tcp://host:port") from None
+        except (OSError, RuntimeError, TypeError, ValueError) as e:
+            raise UserError(f"no Dask scheduler answers at {scheduler} ({one_line(e)}): should be "
+                            "tls://HOST:PORT, with its certificate in Dask's settings of TLS"
+                            ) from None
         with silence_logging_cmgr(logging.CRITICAL), client:
             try:
                 yield client
@@ -164,79 +172,91 @@ def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
              progress: RunProgress) -> dict[str, str]:
     """Errors by point.
 
-    The cluster holds only as many runs as it has threads. A run that waited there would be blamed
-    for the death of the worker that was to run it next, and would fill the scheduler's memory.
+    A run is sent to a worker that is not refused and has a thread free, and to another one if that
+    one dies. The cluster holds no run that waits: it would be blamed for the death of the worker
+    that was to run it next, and would fill the scheduler's memory.
     """
-    waiting, failed = deque(todo), {}
-    under_way: dict[Future, tuple[str, float]] = {}
+    waiting, failed, deaths = deque(todo), {}, Counter[str]()
+    under_way: dict[Future, tuple[str, str, float]] = {}        # point, worker, since when
+    asked: dict[str, str] = {}                  # worker → why it is refused, empty if it is not
+    first = next(iter(todo.values()))
     (home() / "_build").mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
         there = QUIET | {k: v for k, v in os.environ.items()
                          if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")}
-        there |= {"PROBEBOOK_HOME": str(home()),
-                  "PROBEBOOK_PROFILE": next(iter(todo.values())).profile}
+        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": first.profile}
+        values = [run.values for run in todo.values()]
+        ask = Question(first.page.name, values, there, token.name, has(first.page, values))
         while waiting or under_way:
-            room = max(1, sum(client.nthreads().values()))
-            while waiting and len(under_way) < room:
+            threads = client.nthreads()
+            new = refused(client, [worker for worker in threads if worker not in asked], ask)
+            for line in filter(None, new.values()):
+                progress.print(line)
+            asked = {worker: why for worker, why in (asked | new).items() if worker in threads}
+            if asked and all(asked.values()) and not under_way:
+                raise UserError(f"no worker is left: {next(iter(asked.values()))}")
+            busy = Counter(worker for _, worker, _ in under_way.values())
+            free = [worker for worker, why in asked.items() if not why
+                    for _ in range(threads[worker] - busy[worker])]
+            for worker in free[:len(waiting)]:
                 run = todo[point := waiting.popleft()]
                 future = client.submit(_run_one, run.page.name, run.profile, run.values, run.id,
-                                       there, token.name,
-                                       limits, pure=False)
-                under_way[future] = point, time.monotonic()
-            try:
-                done = wait(list(under_way), timeout=EVERY, return_when="FIRST_COMPLETED").done
-            except TimeoutError:
-                continue
-            for future in done:
-                point, began = under_way.pop(future)
-                if error := _error(future):
+                                       there, limits, pure=False, workers=[worker])
+                under_way[future] = point, worker, time.monotonic()
+            if under_way:
+                with suppress(TimeoutError):
+                    wait(list(under_way), timeout=EVERY, return_when="FIRST_COMPLETED")
+            else:
+                time.sleep(EVERY)               # no worker is here yet
+            for future, (point, worker, began) in list(under_way.items()):
+                if not (ended := future.status in ("finished", "error")) and worker in threads:
+                    continue
+                del under_way[future]
+                deaths[point] += not ended
+                if not ended and deaths[point] <= CONFIG[ALLOWED]:
+                    future.cancel()
+                    waiting.appendleft(point)
+                    continue
+                if error := _error(future) if ended else _died(deaths[point]):
                     failed[point] = error
                 progress.end(point, point, time.monotonic() - began, error and f"failed, {error}")
     return failed
 
 
-def _error(future) -> str:
+def _error(future: Future) -> str:
     """The error of a run, empty if there is none. UserError: no run can succeed on this cluster."""
-    if future.status == "finished":
-        return future.result()
     error = future.exception()
+    if error is None or isinstance(error, PageFailed):
+        return str(error or "")
     if isinstance(error, KilledWorker):
-        return f"its worker died {error.allowed_failures + 1} times (killed, or out of memory)"
+        return _died(error.allowed_failures + 1)
     raise UserError(str(error) if isinstance(error, UserError) else
-                    f"a worker cannot run this: {_one_line(error)}") from None
+                    f"a worker cannot run this: {one_line(error)}") from None
 
 
-def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str, str], token: str,
-             limits: Limits) -> str:
-    """On a worker: the error of one run, empty if there is none.
+def _died(times: int) -> str:
+    return f"its worker died {times} times (killed, or out of memory)"
 
-    UserError: the worker has other sources or another folder than the process that started the
-    sweep.
+
+def _run_one(name: str, profile: str, values: dict, run_id: str, there: dict[str, str],
+             limits: Limits) -> None:
+    """On a worker: one run. PageFailed: its error, which the scheduler hands on if the worker dies.
+
+    UserError: sources, data or versions have changed since the worker was asked.
     """
     os.environ.update(there)
-    if not Path(token).exists():
-        raise UserError(f"worker {get_worker().address} does not see {home()}: a sweep needs a "
-                        "folder that all share")
     try:
         run = plan(Page(name), profile, values)
         same = run.id == run_id
     except OSError as e:
-        return _one_line(e)
+        raise PageFailed(one_line(e)) from None
     if not same:
         raise UserError(f"worker {get_worker().address} plans run {run.id[:8]} where {run_id[:8]} "
-                        "is asked for: "
-                        "it has other sources, data or versions (or they have changed since the "
-                        "sweep began)")
+                        "is asked for: its sources or data have changed since the sweep began")
     try:
         warm = _server(tuple(modules(run.page)))
         execute(run, limits=limits, server=warm and warm.if_worth())
-    except PageFailed as e:
-        return str(e)
+    except PageFailed:
+        raise
     except Exception as e:
-        return _one_line(e)
-    return ""
-
-
-def _one_line(error: BaseException) -> str:
-    return hide_secrets(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
-
+        raise PageFailed(one_line(e)) from None

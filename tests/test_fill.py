@@ -309,7 +309,6 @@ def test_own_prompts_and_the_papers():
 @pytest.mark.parametrize(
     "name, call, says",
     [
-        ("gpt2", lambda m: fill(TEXTS, m), "needs a prompt"),
         ("bert", lambda m: fill(TEXTS, m, "A"), "leave the prompt out"),
         ("gpt2", lambda m: fill(TEXTS, m, "D"), "prompt 'D'"),
         ("gpt2", lambda m: fill(TEXTS, m, Prompt("no place", "_")), "must hold {sentence}"),

@@ -124,3 +124,20 @@ def tensor(x: ArrayLike, device: torch.device | str | None = None) -> Tensor:
         x = np.asarray(x)
         x = x if x.flags.writeable else x.copy()
     return torch.as_tensor(x, device=device)
+
+
+def must_agree(found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8,
+               rtol: float = 1e-5) -> None:
+    """AssertionError, which says `what` is compared and by how much it differs, unless two arrays
+    agree as `numpy.allclose` asks. NaN agrees with NaN: there is nothing to compute in either."""
+    import numpy as np
+
+    def plain(x: Any) -> np.ndarray:
+        return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=float)
+
+    a, b = np.broadcast_arrays(plain(found), plain(expected))
+    wrong = ~np.isclose(a, b, rtol, atol, equal_nan=True)
+    if wrong.any():
+        raise AssertionError(f"{what}: {wrong.sum():,} of {wrong.size:,} values differ, by up to "
+                             f"{np.abs(a - b)[wrong].max():.2g} (allowed: {atol:g} and {rtol:g} of "
+                             "the value)")

@@ -17,6 +17,8 @@ RECIPES = """
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
 """.split()                              # the names in `models.training.recipes`
+KINDS = {"masked": "a masked language model", "causal": "a left-to-right language model",
+         "seq2seq": "an encoder–decoder", "encoder": "an encoder without a language-model head"}
 
 
 def source(name: str) -> str:
@@ -54,6 +56,37 @@ def is_local(name: str) -> bool:
             raise unknown(name) from e
         return True
     return False
+
+
+def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
+    """What a checkpoint's class is for: "masked", "causal", "seq2seq", or "encoder" (no head).
+
+    `architecture`: the class's name; `family`: the configuration's `model_type`."""
+    if encoder_decoder:
+        return "seq2seq"
+    pretrained = "ForPreTraining" in architecture and family != "electra"     # a discriminator
+    if "MaskedLM" in architecture or "WithLMHead" in architecture or pretrained or (
+            architecture == "XLNetLMHeadModel"):                          # it reads both sides
+        return "masked"
+    left_to_right = architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    return "causal" if left_to_right else "encoder"
+
+
+@lru_cache
+def kind(name: str) -> str:
+    """The kind of a model (`kind_of`), from its configuration alone. UserError: no such model."""
+    here = is_local(name)
+    file = Path(source(name), "config.json")
+    if file.exists():
+        config = _json(file, "the model's configuration")
+    else:
+        import transformers as hf
+        try:
+            config = hf.AutoConfig.from_pretrained(name, local_files_only=here).to_dict()
+        except (OSError, ValueError):
+            raise unknown(name) from None
+    return kind_of((config.get("architectures") or [""])[0], config.get("model_type", ""),
+                   bool(config.get("is_encoder_decoder")))
 
 
 def check_folder(name: str) -> None:

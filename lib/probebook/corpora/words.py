@@ -2,10 +2,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probebook.base import DATA, read_yaml
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def single_tokens(words: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """word → id of those words that are one token within a text, after another word."""
+    words = sorted(set(words))
+    ids = tokenizer(["a", *(f"a {word}" for word in words)], add_special_tokens=False)["input_ids"]
+    pieces = {word: row[len(ids[0]):] for word, row in zip(words, ids[1:])}
+    return {word: row[0] for word, row in pieces.items()
+            if len(row) == 1 and row[0] != tokenizer.unk_token_id}
 
 
 @cache

@@ -261,12 +261,13 @@ def examined(judges: Mapping[str, Judges]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def must_judge(judges: Mapping[str, Judges]) -> None:
-    """UserError, with the reason, unless every oracle of these pairs can judge."""
+def unusable(judges: Mapping[str, Judges]) -> str:
+    """Why scores by these oracles would mean nothing; "" if every one of them can judge."""
     for name, pair in judges.items():
         if not pair.examined.usable.all():
-            raise UserError(f"{pair} ({name}); this page rests on scores by these oracles: give "
-                            "more sentences, another model or another layer")
+            return (f"{pair} ({name}); the page rests on scores by these oracles: give more "
+                    "sentences, another model or another layer")
+    return ""
 
 
 def target(s: Setting, **settings) -> Probe:

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,6 @@ from probebook.measures.specification import (
     specification,
 )
 from probebook.models.decoding import Filled
-from probebook.models.embedding import embed, head_logits
 from probebook.models.fill import Prompt, fill
 from probebook.models.loading import Model, load
 from probebook.models.server import Server
@@ -59,11 +57,9 @@ def filled(texts: Sequence[str], model: str | Model | Server, prompt: str | Prom
         model = encoder(model) if untrained else load(model, dtype=torch.float32)
     if model.kind in ("masked", "encoder"):
         prompt = None
-    if prompt is not None or model.kind not in ("causal", "server"):
-        return fill(texts, model, prompt, k)
-    if isinstance(model, Server):
+    if prompt is None and isinstance(model, Server):
         return model.complete([text.split("[MASK]")[0].rstrip() for text in texts], k, steps=1)
-    return _next_tokens(texts, model, k)
+    return fill(texts, model, prompt, k)
 
 
 def masses(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
@@ -112,17 +108,6 @@ def task_texts(name: str) -> pd.DataFrame:
         raise UserError(f"texts {name!r}: {', '.join(SETS)}")
     makers = winogender.simplified, two_persons, winogender.extended
     return dict(zip(SETS, makers))[name]()
-
-
-def _next_tokens(texts: Sequence[str], model: Model, k: int) -> list[Filled]:
-    """The best tokens after the words before each blank, in the form that `fill` gives."""
-    best = head_logits(embed(texts, model), model).softmax(1).topk(k)
-    tokenizer: Any = model.tokenizer
-    found = []
-    for ids, probs in zip(best.indices.tolist(), best.values.tolist()):
-        words = [tokenizer.decode([i]) for i in ids]
-        found.append(Filled.of([(words[0], list(zip(words, probs)))]))
-    return found
 
 
 def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad as pad_right
 
 from probebook.base import UserError
-from probebook.models.loading import Model
+from probebook.models.loading import BLANK, Model
 
 At = str | tuple[str, Sequence[str]]
 WORD_RULES = ("first", "last", "mean")
@@ -38,18 +38,17 @@ def stack(weights: Sequence[Tensor], width: int) -> Tensor:
 
 def longest(model: Model) -> int:
     """The largest number of tokens that the model reads."""
-    limit = getattr(model.net.config, "max_position_embeddings", None) or 10**9
-    return min(limit, model.tokenizer.model_max_length or limit)
+    limits = (getattr(model.net.config, "max_position_embeddings", None),    # XLNet's is −1
+              model.tokenizer.model_max_length)
+    return min((limit for limit in limits if limit and limit > 0), default=10**9)
 
 
 def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequence[str], dict]:
-    """Texts with the model's own mask token, and their encoding.
+    """Texts as the model reads them (`Model.as_read`), and their encoding.
 
     Raises UserError if a text and `room` more tokens are too many for the model."""
-    tokenizer = model.tokenizer
-    if tokenizer.mask_token and tokenizer.mask_token != "[MASK]":
-        texts = [t.replace("[MASK]", tokenizer.mask_token) for t in texts]
-    encoding = tokenizer(texts, return_offsets_mapping=True)
+    texts = [model.as_read(text) for text in texts]
+    encoding = model.tokenizer(texts, return_offsets_mapping=True)
     limit = longest(model) - room
     for text, ids in zip(texts, encoding["input_ids"]):
         if len(ids) > limit:
@@ -61,20 +60,21 @@ def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequenc
 
 def position_weights(texts: Sequence[str], model: Model, at: At) -> list[Tensor]:
     """The weight [t] of each text's tokens under a position rule (`embed`)."""
-    return _weights(*tokenize(texts, model), model, at)
+    return _weights(texts, *tokenize(texts, model), model, at)
 
 
-def _weights(texts: Sequence[str], encoding: dict, model: Model, at: At) -> list[Tensor]:
+def _weights(given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
+             ) -> list[Tensor]:
+    """`given` are the caller's texts, `texts` those that the model reads."""
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
         raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
                         "give ('first'|'last'|'mean', one word per text)")
-    mask = model.tokenizer.mask_token_id          # looked up once: the attribute is slow
-    special = set(model.tokenizer.all_special_ids) - {mask, model.tokenizer.unk_token_id}
-    back = int(model.kind == "causal")            # a decoder predicts [MASK] from the token before
+    special = model.special                       # looked up once: it is slow
     out = []
     for i, ids in enumerate(encoding["input_ids"]):
         if at == "[MASK]":
-            places = [j - back for j, t in enumerate(ids) if t == mask and j >= back][:1]
+            place = model.blank(ids) if model.kind != "causal" or BLANK in given[i] else None
+            places = [] if place is None else [place]
         elif at == "[CLS]":
             places = [0]
         elif at in ("last", "mean", "max"):
@@ -105,9 +105,10 @@ def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[i
 
 def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
     """Batches of texts of similar length, with the weights of each position rule."""
+    given = texts
     texts, encoding = tokenize(texts, model)
     ids = encoding["input_ids"]
-    weights, *others = (_weights(texts, encoding, model, at) for at in rules)
+    weights, *others = (_weights(given, texts, encoding, model, at) for at in rules)
     cpu = model.device.type == "cpu"                # there padding costs more than a small batch
     most, enough = (2_048, 256) if cpu else (65_536, 65_536)           # tokens of a batch
     groups: list[list[int]] = []

@@ -9,6 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
+from probebook.models.architecture import block_list
 from probebook.models.embedding import Stop
 from probebook.models.loading import Model
 
@@ -18,10 +19,13 @@ def cut(model: Model, layers: int) -> Model:
 
     The network is a copy that can be trained (`upper_parameters`). Its outputs equal the model's
     as long as nothing below the cut is trained. All cuts of one loaded model at one place share
-    the states below it."""
+    the states below it. ALBERT, whose blocks are one module, and XLNet, whose states stand as
+    [t, b, d], are not cut: all their blocks are trained."""
+    if len({*model.blocks}) < model.depth or model.time_first:
+        return replace(model, net=copy.deepcopy(model.net))
     below, net = _below(model, model.depth - layers), copy.deepcopy(model.net)
     upper, current = replace(model, net=net, below=below.fingerprint), threading.local()
-    del upper.blocks[:-layers]
+    del block_list(upper.base)[:-layers]
 
     def read(module: nn.Module, args: tuple, kwargs: dict) -> None:
         current.h = below(kwargs["input_ids"], kwargs.get("attention_mask"))

@@ -9,9 +9,9 @@ import torch
 
 from probebook.base import UserError
 from probebook.models.batches import tokenize
-from probebook.models.loading import Model
+from probebook.models.loading import SENTINEL, Model
 
-SENTINELS = ["<extra_id_0>", "<extra_id_1>"]     # T5 and UL2: the blank, and the end of its filling
+SENTINELS = [SENTINEL, "<extra_id_1>"]          # T5 and UL2: the blank, and the end of its filling
 Positions = list[tuple[list[int], list[float]]]   # at each position: the k best ids, probabilities
 
 
@@ -78,16 +78,14 @@ def _starts(texts: Sequence[str], model: Model, prompted: bool, steps: int
         ids = without_end(tokenize(texts, model, steps)[1]["input_ids"], model)
         return ids, [[] for _ in ids], stop, steps
     sentinels = tokenizer.convert_tokens_to_ids(SENTINELS)
-    begin, blank = [model.net.config.decoder_start_token_id], "[MASK]"
+    begin = [model.net.config.decoder_start_token_id]
     fills_mask = not prompted and tokenizer.mask_token
     if fills_mask:
         stop, steps = set(), 1
     elif not prompted:
-        if None in sentinels or tokenizer.unk_token_id in sentinels:
-            raise UserError(f"{model.name} has neither a mask token nor {SENTINELS[0]}: give a "
-                            "prompt")
-        begin, blank, stop = begin + sentinels[:1], SENTINELS[0], stop | {sentinels[1]}
-    texts = [t.replace("[MASK]", blank) for t in texts]
+        if model.blank_token is None:
+            raise UserError(f"{model.name} has neither a mask token nor {SENTINEL}: give a prompt")
+        begin, stop = begin + sentinels[:1], stop | {sentinels[1]}
     ids = tokenize(texts, model, steps)[1]["input_ids"]
     if fills_mask:
         return ids, [begin + row[:row.index(tokenizer.mask_token_id)] for row in ids], stop, steps
@@ -96,10 +94,8 @@ def _starts(texts: Sequence[str], model: Model, prompted: bool, steps: int
 
 def without_end(ids: list[list[int]], model: Model) -> list[list[int]]:
     """Token ids of prompts without the special tokens that would end them."""
-    tokenizer = model.tokenizer
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id, tokenizer.mask_token_id}
     for row in ids:
-        while row and row[-1] in special:
+        while row and row[-1] in model.special:
             row.pop()
     return ids
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from probebook.base import UserError
+from probebook.corpora.words import single_tokens
 from probebook.models.batches import At, Batch, batches, position_weights, stack
 from probebook.models.cache import cached
 from probebook.models.loading import Model, as_model
@@ -110,7 +111,8 @@ def _words(texts: Sequence[str]) -> list[str]:
 
 
 def _key(texts: list[str], model: Model, layer: int, at: At) -> list:
-    return [model.fingerprint, layer, at, str(next(model.net.parameters()).dtype), texts]
+    dtype = str(next(model.net.parameters()).dtype)
+    return [model.fingerprint, model.tokenizer_fingerprint, layer, at, dtype, texts]
 
 
 def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
@@ -133,6 +135,8 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
                         "('last', words)")
     if edit is not None and layer == model.depth and reads is None:        # no block comes after it
         return edit.to(next(model.net.parameters()).dtype).float().cpu()
+    if edit is not None and edit.ndim == 3 and model.time_first:
+        return torch.stack([carry(texts, model, layer, at, one, read) for one in edit])
     edits = edit if edit is None or edit.ndim == 3 else edit[None]
     m = 1 if edits is None else len(edits)
     out = torch.empty(m, len(texts), model.width)
@@ -171,9 +175,9 @@ def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
 def head_logits(h: Tensor, model: str | Model) -> Tensor:
     """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary] on the CPU."""
     model = as_model(model)
-    p = next(model.head.parameters())
+    weights = next(model.net.parameters())
     with torch.inference_mode():
-        return model.head(torch.as_tensor(h).to(p)).float().cpu()
+        return model.head(torch.as_tensor(h).to(weights)).float().cpu()
 
 
 def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],
@@ -185,20 +189,13 @@ def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequen
     model = as_model(model)
     h = embed(texts, model, -1, "[MASK]") if h is None else torch.as_tensor(h)
     flat = {w for row in words for w in row}
-    ids = {w: model.tokenizer.encode(_spaced(w, model), add_special_tokens=False) for w in flat}
-    long = sorted(w for w, i in ids.items() if len(i) != 1 or i[0] == model.tokenizer.unk_token_id)
-    if long:
+    ids = single_tokens(flat, model.tokenizer)
+    if long := sorted(flat - {*ids}):
         raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words "
                         "that are")
-    columns = torch.tensor([[ids[w][0] for w in row] for row in words])
+    columns = torch.tensor([[ids[w] for w in row] for row in words])
     parts = zip(h.split(4096), columns.split(4096))
     return torch.cat([head_logits(part, model).gather(1, ids) for part, ids in parts])
-
-
-def _spaced(word: str, model: Model) -> str:
-    """Byte-level vocabularies hold a word with the space before it."""
-    pieces = model.tokenizer.tokenize("a b")
-    return f" {word}" if len(pieces) == 2 and "Ġb" in pieces else word
 
 
 # --- forward --------------------------------------------------------------------------------------
@@ -210,23 +207,33 @@ def _at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None =
 
     `put` may return m states [m · b, t, d] for b texts; the blocks' other inputs are then repeated
     m times."""
-    rows = threading.local()
+    now = threading.local()                    # which block a thread's pass is in; its rows
+    turned = model.time_first if layer < model.depth else False
 
-    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    def begin(module: nn.Module, args: tuple) -> None:
+        now.block = -1
+
+    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        now.block += 1                         # counted, since ALBERT's blocks are one module
+        if now.block < layer:
+            return None
         hidden, *others = args or [kwargs["hidden_states"]]
+        hidden = hidden.transpose(0, 1) if turned else hidden
         if put is None:
             raise Stop(hidden)
-        if module is model.blocks[layer]:
-            rows.before, hidden = len(hidden), put(hidden)
-        others = [_repeated(x, rows.before, len(hidden)) for x in others]
-        named = {name: _repeated(x, rows.before, len(hidden)) for name, x in kwargs.items()}
+        if now.block == layer:
+            now.before, hidden = len(hidden), put(hidden)
+        others = [_repeated(x, now.before, len(hidden)) for x in others]
+        named = {name: _repeated(x, now.before, len(hidden)) for name, x in kwargs.items()}
+        hidden = hidden.transpose(0, 1) if turned else hidden
         return ((hidden, *others), named) if args else (args, named | {"hidden_states": hidden})
 
     if layer == model.depth:
         yield
         return
-    handles = [block.register_forward_pre_hook(hook, with_kwargs=True)
-               for block in model.blocks[layer:]]
+    handles = [model.base.register_forward_pre_hook(begin)]
+    handles += [block.register_forward_pre_hook(hook, with_kwargs=True)
+                for block in dict.fromkeys(model.blocks)]
     try:
         yield
     finally:
@@ -235,11 +242,13 @@ def _at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None =
 
 
 def _repeated(x: object, before: int, after: int) -> object:
-    """Tensors of `before` rows, or tuples of such, repeated to `after` rows; others unchanged."""
+    """Tensors of `before` rows, or tuples of such, repeated to `after` rows; others unchanged, and
+    so are tables [·, d] of floats (DeBERTa's relative positions), which have no rows."""
     if isinstance(x, tuple):
         return tuple(_repeated(part, before, after) for part in x)
     if isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after:
-        return x.repeat(after // before, *[1] * (x.ndim - 1))
+        if x.ndim > 2 or not x.is_floating_point():
+            return x.repeat(after // before, *[1] * (x.ndim - 1))
     return x
 
 

@@ -45,8 +45,10 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     """How a model fills the one [MASK] of each text (McMilin, § 4.1, appendices D, F, G).
 
     Masked models give one position, and so does BART, whose decoder gets the sentence up to the
-    blank. T5 and UL2 give the span after <extra_id_0>, up to the next sentinel. Causal models,
-    servers, and encoder–decoders with a prompt give the greedy continuation of the prompt.
+    blank. T5 and UL2 give the span after <extra_id_0>, up to the next sentinel. A causal model
+    gives one position, too: it reads the words before the blank, which is the book's way of asking
+    it, not the paper's. With a prompt, causal models, servers and encoder–decoders give the greedy
+    continuation.
 
     - `prompt`: "A", "B", "C" (the paper's) or your own.
     - `k`: the number of most probable tokens to return at each position.
@@ -68,8 +70,8 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     if k < 1 or steps < 1 or isinstance(model, Model) and k > model.net.config.vocab_size:
         raise UserError(f"k={k}, steps={steps}: both at least 1, k at most the number of the "
                         "model's tokens")
-    if prompt is None and model.kind in ("causal", "server"):
-        raise UserError("a left-to-right model needs a prompt: 'A', 'B', 'C' or a Prompt")
+    if prompt is None and isinstance(model, Server):
+        raise UserError("a server needs a prompt: 'A', 'B', 'C' or a Prompt")
     if prompt is not None and isinstance(model, Model) and model.kind in ("masked", "encoder"):
         raise UserError(f"{model.name} is a masked model and fills the blank itself: leave the "
                         "prompt out")
@@ -81,8 +83,8 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     texts = texts if prompt is None else [prompt(t) for t in texts]
     if isinstance(model, Server):
         return model.complete(texts, k, steps)
-    if model.kind in ("masked", "encoder"):
-        found = _at_mask(texts, model, k)
+    if model.kind in ("masked", "encoder") or prompt is None and model.kind == "causal":
+        found = _at_blank(texts, model, k)
     else:
         found = generate(texts, model, prompt is not None, k, steps)
     word = cache(lambda i: model.tokenizer.decode([i]))
@@ -106,7 +108,7 @@ def pieces(word: str, model: str | Model) -> list[str]:
     return [strip_space_mark(tokenizer.decode([i])) for i in ids[1][len(ids[0]):]]
 
 
-def _at_mask(texts: list[str], model: Model, k: int) -> list[Positions]:
+def _at_blank(texts: list[str], model: Model, k: int) -> list[Positions]:
     """The one position of each text."""
     found = []
     for h in embed(texts, model).split(256):

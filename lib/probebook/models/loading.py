@@ -1,8 +1,10 @@
 """Load a Hugging Face encoder or decoder, or one of the book's pocket models, by name or folder."""
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -14,11 +16,14 @@ from torch import Tensor, nn
 from probebook import hub
 from probebook.base import UserError
 from probebook.hub import POCKET as POCKET
+from probebook.models import architecture
 from probebook.models.cache import digest_in_order
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+BLANK = "[MASK]"                # the book's sign for a blank, whatever a model's own token is
+SENTINEL = "<extra_id_0>"       # T5's and UL2's token for a blank
 NO_CODE = {"trust_remote_code": False}                    # never run code from a model's author,
 NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor code hidden in a pickle
 
@@ -56,39 +61,37 @@ class Model:
 
     @cached_property
     def base(self) -> PreTrainedModel:
-        """The network without its head (for an encoder–decoder: the encoder)."""
-        return self.net.get_encoder() if self.kind == "seq2seq" else self.net.base_model
+        """The network whose last states the head reads (of an encoder–decoder: the encoder)."""
+        return architecture.body(self.net, self.kind)
 
     @cached_property
-    def blocks(self) -> nn.ModuleList:
-        """The transformer blocks: the longest module list of the base network."""
-        lists = [m for m in self.base.modules() if isinstance(m, nn.ModuleList)]
-        return max(lists, key=len)
+    def blocks(self) -> Sequence[nn.Module]:
+        """The transformer blocks, as often as a pass calls them."""
+        return architecture.in_order(self.base)
 
-    @property
-    def head(self) -> nn.Module:
-        """The module from hidden states [n, d] to token logits [n, vocabulary].
+    @cached_property
+    def time_first(self) -> bool:
+        """Whether the blocks pass states on as [t, b, d]."""
+        return architecture.time_first(self.base, self.blocks)
 
-        Raises UserError if the model has none."""
-        n = self.net
-        if self.kind != "encoder":
-            for name in ("cls", "lm_head"):
-                if hasattr(n, name):
-                    return getattr(n, name)
-            if hasattr(n, "decoder"):                      # ModernBERT has the head in two parts,
-                return nn.Sequential(n.head, n.decoder)
-        if hasattr(n, "vocab_projector"):                  # DistilBERT in four
-            return nn.Sequential(n.vocab_transform, n.activation, n.vocab_layer_norm,
-                                 n.vocab_projector)
-        raise UserError(f"{self.name} has no language-model head: use a masked or causal language "
-                        "model")
+    @cached_property
+    def head(self) -> Callable[[Tensor], Tensor]:
+        """From last hidden states [n, d] to token logits [n, vocabulary].
+
+        Raises UserError if the model has no language-model head that reads these states."""
+        if self.kind not in ("masked", "causal"):
+            why = ("its head reads the decoder" if self.kind == "seq2seq"
+                   else "has no language-model head")
+            raise UserError(f"{self.name} {why}: use a masked or causal language model")
+        return architecture.tail(self.net, self.base)
 
     @cached_property
     def pooler(self) -> Callable[[Tensor], Tensor]:
         """From the first token's last states [n, d] to the input of a sentence classifier.
 
         This is the checkpoint's own pooler (BERT's: dense, tanh) or, if it has none, the first
-        part of the masked head (dense, activation, norm). UserError: there is neither."""
+        part of the masked head (dense, activation, norm; none of XLNet's). UserError: there is no
+        masked head."""
         base = self.base
         missing: set[str] = set()
         if self.kind == "masked" and self.source:        # its class omits the checkpoint's pooler
@@ -97,18 +100,61 @@ class Model:
         if pooler is not None and not any("pooler" in key for key in missing):
             pooler.eval().requires_grad_(False).to(next(self.net.parameters()))
             return lambda h: pooler(h[:, None])
-        head = self.head if self.kind == "masked" else None
-        if isinstance(head, nn.Sequential):
-            return head[:-1]
-        predictions = getattr(head, "predictions", None)
-        if predictions is not None:
-            return predictions.transform
+        if self.kind == "masked":
+            last = self.net.get_output_embeddings()
+
+            def first(h: Tensor) -> Tensor:
+                return architecture.input_of(last, lambda: self.head(h))[0]
+
+            return first
         raise UserError(f"{self.name} has no pooler: give another pooling")
+
+    @cached_property
+    def blank_token(self) -> str | None:
+        """The token that stands for a blank: the mask, or T5's first sentinel. None: there is
+        none."""
+        known = SENTINEL in self.tokenizer.get_vocab()
+        return self.tokenizer.mask_token or (SENTINEL if known else None)
+
+    @cached_property
+    def special(self) -> set[int]:
+        """Ids of special tokens that are no words: not the blank's, and not the unknown word's."""
+        words = self.tokenizer.convert_tokens_to_ids(
+            [token for token in (self.blank_token, self.tokenizer.unk_token) if token])
+        return set(self.tokenizer.all_special_ids) - set(words)
+
+    def as_read(self, text: str) -> str:
+        """A text as the model reads it: [MASK] becomes its own token for a blank. A left-to-right
+        model reads what stands before, or its first token where nothing does."""
+        before, blank, _ = text.partition(BLANK)
+        if not blank:
+            return text
+        if self.kind != "causal":
+            return text.replace(BLANK, self.blank_token or BLANK)
+        tokenizer, before = self.tokenizer, before.rstrip()
+        return before if before or tokenizer("")["input_ids"] else (
+            tokenizer.bos_token or tokenizer.eos_token)
+
+    def blank(self, ids: Sequence[int]) -> int | None:
+        """The place in a text's ids whose last state predicts the blank, None if there is none.
+
+        In a left-to-right model it is the last word's: the text ends where the blank is."""
+        ids = [int(i) for i in ids]
+        if self.kind == "causal":
+            return max((j for j, i in enumerate(ids) if i not in self.special), default=0)
+        blank = self.tokenizer.convert_tokens_to_ids(self.blank_token or BLANK)
+        return ids.index(blank) if blank in ids else None
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights; two models with the same name and other weights differ."""
         return digest_in_order(sorted(self.net.state_dict().items()), self.below)
+
+    @cached_property
+    def tokenizer_fingerprint(self) -> str:
+        """Hash of the tokenizer; the same weights read other tokens with another one."""
+        words = json.dumps(sorted(self.tokenizer.get_vocab().items()))
+        return hashlib.sha256(words.encode()).hexdigest()
 
     def layer(self, layer: int) -> int:
         """`layer` counted from 0. UserError: the model has no such layer."""
@@ -135,11 +181,10 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     try:
         config = hf.AutoConfig.from_pretrained(source, **here, **NO_CODE)
-        kind = _kind(config)
-        auto = {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
-                "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
-        net, info = auto.from_pretrained(source, dtype=dtype, output_loading_info=True, **here,
-                                         **NO_PICKLE)
+        kind = hub.kind_of((config.architectures or [""])[0], config.model_type,
+                           config.is_encoder_decoder)
+        net, info = architecture.auto_class(kind, config.model_type).from_pretrained(
+            source, dtype=dtype, output_loading_info=True, **here, **NO_PICKLE)
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
     except SafetensorError as e:
         raise UserError(f"{name}: its safetensors file is damaged or incomplete ({e})") from e
@@ -187,16 +232,6 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
     finally:
         hf.logging.set_verbosity(level)
     return net, info["missing_keys"]
-
-
-def _kind(config: PretrainedConfig) -> str:
-    architecture = (config.architectures or [""])[0]
-    if config.is_encoder_decoder:
-        return "seq2seq"
-    if "MaskedLM" in architecture or "PreTraining" in architecture:
-        return "masked"
-    causal = "CausalLM" in architecture or "LMHead" in architecture
-    return "causal" if causal else "encoder"
 
 
 @lru_cache

@@ -17,6 +17,7 @@ from probebook.labs.exercises import book_edition
 from probebook.publish.reading import headed
 from probebook.runs.execute import run_all, server_of
 from probebook.runs.kernels import Limits
+from probebook.runs.page import ENDED
 from probebook.runs.pages import Page, home, pages
 from probebook.runs.plain import NUMBERS, quotes
 from probebook.runs.records import read_record
@@ -38,6 +39,9 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
     last = _book_notebooks()
     with server_of([*pages(), *last]) as server:
         if run_all(runs, force, limits, server):
+            return None
+        if early := [run.page.name for run in runs if ENDED in run.path.read_text("utf-8")]:
+            print(f"not in the book: {', '.join(early)} ended early", file=sys.stderr)
             return None
         after = tuple(sha256(run.path) for run in runs)
         summaries = [plan(page, profile, after=after) for page in last]

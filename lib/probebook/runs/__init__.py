@@ -6,13 +6,17 @@ A page writes tables; a run holds them; the archive keeps the tables of some run
     from probebook.runs import Count, ModelName, start, write_table
 """
 from probebook.runs.archive import archived, determinism_table, sweep_table
-from probebook.runs.page import in_text, start, write_table
+from probebook.runs.page import end_page_if, in_text, start, write_table
 from probebook.runs.schema import (
+    BothSides,
     Count,
     DataFolder,
     Encoder,
     FilePath,
+    Filler,
     Layer,
+    LeftToRight,
+    Masked,
     ModelName,
     Rank,
     Seed,
@@ -20,9 +24,11 @@ from probebook.runs.schema import (
     Source,
     Strength,
     Sweep,
+    WithHead,
 )
 from probebook.runs.store import run_table
 
-__all__ = ["Count", "DataFolder", "Encoder", "FilePath", "Layer", "ModelName", "Rank", "Seed",
-           "Share", "Source", "Strength", "Sweep", "archived", "determinism_table", "in_text",
+__all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Filler", "Layer",
+           "LeftToRight", "Masked", "ModelName", "Rank", "Seed", "Share", "Source", "Strength",
+           "Sweep", "WithHead", "archived", "determinism_table", "end_page_if", "in_text",
            "run_table", "start", "sweep_table", "write_table"]

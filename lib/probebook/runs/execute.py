@@ -22,6 +22,7 @@ from rich.console import Console
 
 from probebook.base import UserError, written_whole
 from probebook.runs.kernels import Limits, kill, watched
+from probebook.runs.page import ENDED, HIDDEN
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import RunProgress, expected
 from probebook.runs.records import run_lock
@@ -156,6 +157,9 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
                 if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
                     raise PageFailed("its end: the page, the code or the data have changed "
                                      "meanwhile: run it again")
+                if why := ended_early(notebook):
+                    Console(stderr=True).print(f"{run.page.name} ended early: {why}", markup=False,
+                                               soft_wrap=True)
                 run.finish(*_without_metadata(notebook, run, time.monotonic() - began))
     except OSError as e:
         raise PageFailed(f"its folder: {e.strerror or e}: "
@@ -226,6 +230,13 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     with written_whole(run.partial) as part:
         nbformat.write(hide_secrets(nbformat.read(run.partial, as_version=4)), part)
     raise PageFailed(hide_secrets(f"cell {current[0]} of {total}: {ended() or problem}"))
+
+
+def ended_early(notebook: nbformat.NotebookNode) -> str:
+    """Why a page left out its last cells (`runs.end_page_if`); "" if it did not."""
+    kept = (output for cell in notebook.cells for output in cell.get("outputs", [])
+            if output.get("metadata", {}).get("scrapbook", {}).get("name") == ENDED)
+    return next((output.data[f"{HIDDEN}text/plain"] for output in kept), "")
 
 
 def _without_metadata(notebook: nbformat.NotebookNode, run: Run,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:              # the command line checks names without it
 
 # outputs of this prefix are stored in a notebook and never shown
 HIDDEN = "application/papermill.record/"
+ENDED = "probebook:ended"       # holds why a page ended early
 PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
@@ -60,6 +61,26 @@ def start(page: dict) -> None:
                                                         for p in ("torch", "transformers", "numpy")}
     about = {"seed": seed, "device": device(), "threads": threads(), "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))
+
+
+def end_page_if(reason: str) -> None:
+    """Show why the page ends here, and leave out its other cells: what they do would mean nothing.
+    Without a reason, go on. The run is finished all the same, and says so."""
+    from IPython import get_ipython
+    from IPython.display import Markdown, display
+    if not reason:
+        return
+    display(Markdown(f"**The page ends here: {reason}.** The cells below are left out."))
+    keep(ENDED, "text/plain", reason)
+
+    def skip(lines: list[str]) -> list[str]:
+        if any("start(globals())" in line for line in lines):               # it is run again
+            shell.input_transformers_cleanup.remove(skip)
+            return lines
+        return []
+
+    shell = get_ipython()
+    shell.input_transformers_cleanup.append(skip)
 
 
 def _when_imported(name: str, do: Callable[[], object]) -> None:

@@ -23,7 +23,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.hub import check_folder, model_sizes, pocket_depth
+from probebook.hub import KINDS, check_folder, kind, model_sizes, pocket_depth
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -41,6 +41,13 @@ class Reads:
     Those that exist are part of a run's id.
     """
     files: Callable[[str], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Part of a parameter's type: the kinds of model (`hub.kind_of`) that a page can use there."""
+    kinds: tuple[str, ...]
+    words: str
 
 
 def _itself(path: str) -> tuple[str, ...]:
@@ -69,16 +76,30 @@ def _sweep_files(name: str) -> tuple[str, ...]:
     return name, f"data/records/sweeps/{name}.csv"
 
 
-ModelName = Annotated[str, Field(min_length=1), Reads(_itself)]
+ANY = Fits((), "a model")
+# a model, if need be of some kinds only
+ModelName = Annotated[str, Field(min_length=1), Reads(_itself), ANY]
+WithHead = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
+    ("masked", "causal"), "a masked or left-to-right language model, whose head reads the blank")]
+Masked = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
+    ("masked",), "a masked language model")]
+Filler = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
+    ("masked", "causal", "seq2seq"), "a language model with a head")]
+LeftToRight = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
+    ("causal",), "a left-to-right language model")]
 # a model, a twin of one, or word vectors
-Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files)]
+Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files), ANY]
+BothSides = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
+    ("masked", "encoder"), "an encoder such as BERT, which reads both sides of a word")]
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
 FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
-         "Layer": Layer, "ModelName": ModelName, "Encoder": Encoder, "Source": Source,
-         "FilePath": FilePath, "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
+         "Layer": Layer, "ModelName": ModelName, "WithHead": WithHead, "Masked": Masked,
+         "Filler": Filler, "LeftToRight": LeftToRight, "BothSides": BothSides, "Encoder": Encoder,
+         "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder, "Sweep": Sweep,
+         "int": int,
          "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
@@ -165,29 +186,26 @@ def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]
     exist."""
     found = []
     for name, type_ in types.items():
-        for kind in (*_kinds(type_), *map(_items, _kinds(type_))):
-            for reads in (part for part in getattr(kind, "__metadata__", ())
-                          if isinstance(part, Reads)):
+        for part in _parts(type_):
+            for reads in (more for more in getattr(part, "__metadata__", ())
+                          if isinstance(more, Reads)):
                 found += [(name, path) for item in _flat(values[name]) if item
                           for path in dict.fromkeys(reads.files(item))]
     return found
 
 
 def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """UserError if the files of a model given as a `ModelName` parameter do not fit together, or a
-    `Layer` parameter lies outside it."""
-    def of(kind: Any) -> list[tuple[str, Any]]:
-        names = [name for name, type_ in types.items()
-                 if kind in (*_kinds(type_), *map(_items, _kinds(type_)))]
-        return [(name, item) for name in names for item in _flat(values[name])]
-
-    layers, models = of(Layer), of(ModelName)
-    for _, model in models:
-        if model:
-            check_folder(model)
-    if not layers:
-        return
-    for _, model in models:
+    """UserError if the files of a model that is given do not fit together, if the page cannot use a
+    model of its kind, or if a `Layer` parameter lies outside it."""
+    layers = [(name, item) for name, type_ in types.items() if Layer in _parts(type_)
+              for item in _flat(values[name])]
+    for reads, fits, model in _models(types, values):
+        check_folder(model)
+        if fits.kinds and (found := kind(model)) not in fits.kinds:
+            raise UserError(f"{model} is {KINDS[found]}; this page needs {fits.words}. It fits "
+                            f"{', '.join(_pages_for(found))}")
+        if not layers or reads is not _itself:
+            continue
         known = model_sizes().get(model)
         last = known.layers if known else pocket_depth(model)
         if last is None:
@@ -197,6 +215,29 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
             if not -last - 1 <= layer <= last:
                 raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … "
                                 f"−{last + 1})")
+
+
+def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any, Fits, str]]:
+    """Each model that is given: how its parameter's type reads files, what fits, its name."""
+    for name, type_ in types.items():
+        for part in _parts(type_):
+            more = {type(found): found for found in getattr(part, "__metadata__", ())}
+            if Fits in more:
+                reads = more[Reads].files
+                yield from ((reads, more[Fits], reads(item)[0] if reads is not _itself else item)
+                            for item in _flat(values[name]) if item)
+
+
+def _pages_for(found: str) -> list[str]:
+    """The pages that can use a model of this kind, by their short names."""
+    from probebook.runs.pages import pages  # which imports this module
+    fitting = []
+    for page in pages():
+        defaults = {parameter.name: parameter.default for parameter in page.parameters}
+        fits = [fits for _, fits, _ in _models(page.types, defaults)]
+        if fits and (not fits[0].kinds or found in fits[0].kinds):       # the page's own model
+            fitting.append("/".join(part.split("_")[0] for part in page.name.split("/")))
+    return fitting
 
 
 def _type(node: ast.expr) -> Any:
@@ -223,6 +264,11 @@ def _type(node: ast.expr) -> Any:
 def _kinds(type_: Any) -> tuple:
     """The members of a union type, else the type itself."""
     return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+
+
+def _parts(type_: Any) -> tuple:
+    """The members of a union type, and the types of their lists' items."""
+    return (*_kinds(type_), *map(_items, _kinds(type_)))
 
 
 def _items(kind: Any) -> Any:

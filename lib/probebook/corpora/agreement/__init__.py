@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from probebook.base import UserError
 from probebook.corpora.agreement.files import ROWS
 from probebook.corpora.agreement.lexicon import KINDS, Noun, load_lexicon
+from probebook.corpora.words import single_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -202,7 +203,7 @@ def load(name: str, n: int | None = None, seed: int = 0,
     else:
         table = _table(ROWS[name]())
     if tokenizer is not None:
-        known = set(tokenizer.get_vocab())
+        known = single_tokens({*table.verb, *table.other_verb}, tokenizer)
         table = table[(table.verb != table.other_verb) & table.verb.isin(known)
                       & table.other_verb.isin(known)]
         if table.empty:

@@ -91,8 +91,7 @@ class LSTM(nn.Module):
         self.layers = nn.ModuleList([nn.LSTM(d, d, batch_first=True)])
         self.join = nn.Linear(2 * d, d, bias=False)
 
-    @property
-    def base_model(self) -> LSTM:
+    def get_decoder(self) -> LSTM:
         return self
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SimpleNamespace:

@@ -1,0 +1,118 @@
+"""What differs between architectures, found by transformers' own interfaces: a model's blocks, and
+what stands behind them."""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def auto_class(kind: str, family: str) -> Any:
+    """The class by which transformers loads a checkpoint of this kind and `model_type`."""
+    import transformers as hf
+
+    if family == "xlnet" and kind == "masked":
+        return hf.AutoModelForCausalLM                            # where transformers lists it
+    return {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
+            "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
+
+
+def body(net: PreTrainedModel, kind: str) -> PreTrainedModel:
+    """The network whose last hidden states the head reads (of an encoder–decoder: the encoder)."""
+    if kind == "seq2seq":
+        return net.get_encoder()
+    return net.get_decoder() if kind == "causal" else net.base_model
+
+
+def block_list(base: nn.Module) -> nn.ModuleList:
+    """The transformer blocks: the longest list of modules that lies in no other list."""
+    lists = {name: m for name, m in base.named_modules() if isinstance(m, nn.ModuleList)}
+    outer = [m for name, m in lists.items()
+             if not any(name.startswith(f"{other}.") for other in lists)]
+    return max(outer, key=len)
+
+
+def in_order(base: nn.Module) -> Sequence[nn.Module]:
+    """The blocks as a pass calls them; ALBERT calls the few that it has several times."""
+    found = block_list(base)
+    config = getattr(base, "config", None)
+    calls = getattr(config, "num_hidden_layers", None) if hasattr(
+        config, "num_hidden_groups") else None
+    if not calls:
+        return [*found]
+    return [found[i * len(found) // calls] for i in range(calls)]
+
+
+class _Output:
+    """A base network's output with nothing but its last states."""
+
+    def __init__(self, h: Tensor):
+        self.last_hidden_state = h
+
+    def __getitem__(self, place: int | slice) -> object:
+        return (self.last_hidden_state,)[place]
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+class _Given(nn.Module):
+    """In place of the base network: the given states are its output."""
+
+    def forward(self, *args: object, inputs_embeds: Tensor, **named: object) -> _Output:
+        return _Output(inputs_embeds)
+
+
+def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
+    """From last hidden states [n, d] to what the network's own pass makes of them: logits [n, v].
+
+    The network runs with the states in place of `base`. The function shares its weights, and is
+    differentiable in them and in the states."""
+    path = next(name for name, module in net.named_modules() if module is base)
+    short = _replaced(net, path.split("."), _Given())
+
+    def logits(h: Tensor) -> Tensor:
+        return short(inputs_embeds=h[None]).logits[0]
+
+    return logits
+
+
+def _replaced(module: nn.Module, path: list[str], new: nn.Module) -> nn.Module:
+    """The module with another one at a path below it; all else is shared."""
+    inner = new if len(path) == 1 else _replaced(getattr(module, path[0]), path[1:], new)
+    shallow = copy.copy(module)
+    shallow._modules = module._modules | {path[0]: inner}
+    return shallow
+
+
+class _Read(Exception):
+    """Carries what a module was given."""
+
+
+def input_of(module: nn.Module, run: Callable[[], object]) -> Tensor:
+    """What `module` is given when `run` is called, which then ends there."""
+    def stop(_: nn.Module, args: tuple) -> None:
+        raise _Read(args[0])
+
+    handle = module.register_forward_pre_hook(stop)
+    try:
+        run()
+    except _Read as read:
+        return read.args[0]
+    finally:
+        handle.remove()
+    raise RuntimeError("the head does not end with its output embeddings")
+
+
+def time_first(base: nn.Module, blocks: Sequence[nn.Module]) -> bool:
+    """Whether the blocks pass states on as [t, b, d], as XLNet's do."""
+    device = next(base.parameters()).device
+    ids = torch.zeros(1, 3, dtype=torch.long, device=device)
+    with torch.inference_mode():
+        return input_of(blocks[0], lambda: base(input_ids=ids)).shape[0] == 3

@@ -49,17 +49,17 @@ def page_of(name: str) -> Page:
 
 
 def table() -> str:
-    """The plan as an HTML table: for each week the core page, the page of the lab, the minutes of
-    their exercises, the sum of these, and the optional pages."""
+    """The plan as an HTML table: for each week the core page, the page of the lab, the minutes that
+    both take with their exercises, and the optional pages."""
     rows = []
     for week, (core, lab, optional) in WEEKS.items():
         needed = [page_of(core), page_of(lab)]
         reading, doing = (sum(map(count, needed)) for count in (minutes, exercise_minutes))
-        rows.append((html.escape(week), _steps([core]), _steps([lab]), str(doing),
-                     f"{reading + doing}: {reading} to read, {doing} to do", _steps(optional)))
-    return html_table(("week", "core page: all read it (minutes)",
-                       "lab: in the second meeting (minutes)", "minutes of exercises of both",
-                       "minutes in all", "optional (minutes)"), rows)
+        rows.append((html.escape(week), _steps([core]), _steps([lab]),
+                     f"{reading + doing}: {reading} to read, {doing} for exercises",
+                     _steps(optional)))
+    return html_table(("week", "core page (minutes to read)", "lab (minutes to read)",
+                       "minutes of both", "optional (minutes to read)"), rows)
 
 
 def outcomes(week: str) -> str:

@@ -14,4 +14,4 @@ for role in SCHEDULER WORKER CLIENT; do
     export DASK_DISTRIBUTED__COMM__TLS__${role}__KEY="$tls/key.pem"
 done
 # no page about the cluster, which would be open to everyone
-export DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES=[] DASK_DISTRIBUTED__WORKER__HTTP__ROUTES=[]
+export DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES='[]' DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'

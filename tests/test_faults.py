@@ -18,6 +18,7 @@ import psutil
 import pytest
 from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 
+from conftest import ENGINES_IN_VERIFY
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits, limits
 from probebook.runs.pages import find
@@ -222,9 +223,10 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
     assert made(home) == 1         # with the true clock it is the same run
 
 
+@ENGINES_IN_VERIFY
 @pytest.mark.parametrize("cell", ["while True: pass",
                                   "import ctypes; ctypes.PyDLL(None).sleep(600)"])
-def test_a_page_that_hangs_is_ended(tiny, capfd, cell):
+def test_a_page_that_hangs_is_ended(tiny, capfd, cell, engine):
     tiny("import time", cell)
     run, began = plan(find("1_demo")), time.monotonic()
     assert run_all([run], limits=Limits(seconds=5)) == [run]
@@ -233,7 +235,8 @@ def test_a_page_that_hangs_is_ended(tiny, capfd, cell):
     assert not run.finished
 
 
-def test_a_page_that_eats_memory_is_ended(tiny, capfd):
+@ENGINES_IN_VERIFY
+def test_a_page_that_eats_memory_is_ended(tiny, capfd, engine):
     tiny("import numpy as np, time",
          "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)")
     run = plan(find("1_demo"))

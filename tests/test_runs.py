@@ -2,7 +2,9 @@
 again."""
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 
 import jupytext
@@ -13,7 +15,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 
-from conftest import HEADER, PARAMETERS
+from conftest import ENGINES, ENGINES_IN_VERIFY, HEADER, PARAMETERS
 from probebook.base import UserError
 from probebook.publish import build
 from probebook.runs import archive, pages, store
@@ -239,7 +241,8 @@ def test_a_page_without_heading_is_one_line(tiny):
         _ = find("1_demo").title
 
 
-def test_a_run_is_recorded_reused_and_stored(tiny):
+@ENGINES
+def test_a_run_is_recorded_reused_and_stored(tiny, engine):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
     assert run_all([run]) == []
@@ -321,7 +324,8 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     assert new_id(model=str(model)) != before
 
 
-def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
+@ENGINES_IN_VERIFY
+def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd, engine):
     tiny("'fine'", "1 / 0", "'never'")
     tiny("'fine'", name="1_demo/02_second")
     bad, good = (plan(page) for page in pages.pages())
@@ -335,13 +339,13 @@ def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     assert run_all([bad]) == [bad]
 
 
-def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
+@ENGINES
+def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch, engine):
     """Not once a cell; what a failing page had shown, and its error, are there all the same."""
     tiny(*(f"print({i})" for i in range(20)), "1 / 0")
     run, written = plan(find("1_demo")), []
-    write = papermill.engines.write_ipynb
-    monkeypatch.setattr(papermill.engines, "write_ipynb",
-                        lambda *given: written.append(given) or write(*given))
+    write = nbformat.write
+    monkeypatch.setattr(nbformat, "write", lambda *given: written.append(given) or write(*given))
     assert run_all([run]) == [run]
     shown = [out for cell in nbformat.read(run.partial, 4).cells for out in cell.get("outputs", [])]
     printed = "".join(out.text for out in shown if out.get("name") == "stdout")
@@ -350,14 +354,53 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
     assert len(written) < 6
 
 
+@ENGINES
 @pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
                                            ("import sys; sys.exit(0)", "ended itself")])
-def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):
+def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
     tiny(end, "'never'")
     run = plan(find("1_demo"))
     assert run_all([run]) == [run]
     assert not run.finished
     assert says in capfd.readouterr().err
+
+
+@pytest.mark.verify
+def test_the_engines_leave_the_same_notebook(tiny, monkeypatch):
+    """Parameters of every type, streams, a figure, a widget, numbers for the text, a table."""
+    declared = "names: list[str] = []\n    word: str = ''\n    few: Count | None = None\n"
+    tiny("start(globals())", RECORDS,
+         "import sys; sys.stdout.write(f'{names, word, few, n, eps, fast}')",
+         "import matplotlib.pyplot as plt\nplt.plot([1, 2]);", "sys.stderr.write('e'); 1 + 1",
+         "from ipywidgets import IntSlider\nIntSlider()",
+         "from probebook.runs import in_text\nin_text(half=.5)", parameters=PARAMETERS + declared)
+    given = {"n": 7, "names": ["it's", 'a "b"\\'], "word": "ü\n", "few": 3, "fast": True}
+    run, left = plan(find("1_demo"), values=given), []
+    for engine in ("papermill", "nbclient"):
+        monkeypatch.setenv("PROBEBOOK_ENGINE", engine)
+        assert run_all([run], force=True) == []
+        left.append(_comparable(run.read()))
+    assert left[0] == left[1]
+
+
+def _comparable(notebook) -> dict:
+    """A notebook without what no two runs share, and without papermill's empty lists of tags."""
+    for name in ("seconds", "finished"):
+        del notebook.metadata.probebook[name]
+    for cell in notebook.cells:
+        cell.metadata = {name: value for name, value in cell.metadata.items() if value}
+    text = nbformat.writes(notebook)
+    for i, model in enumerate(dict.fromkeys(re.findall(r"\b[0-9a-f]{32}\b", text))):
+        text = text.replace(model, f"model {i}")
+    return json.loads(text)
+
+
+def test_an_engine_that_there_is_not(tiny, monkeypatch, capfd):
+    tiny("1")
+    monkeypatch.setenv("PROBEBOOK_ENGINE", "steam")
+    assert run_all([plan(find("1_demo"))])
+    assert ("failed: PROBEBOOK_ENGINE=steam: should be papermill or nbclient"
+            in capfd.readouterr().err)
 
 
 @pytest.mark.parametrize(("given", "error"), [({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
@@ -390,7 +433,8 @@ def test_records_are_numbers_with_named_ids():
         write_table(table.rename(columns={"method": "metric"}), "t", ids=["metric"])
 
 
-def test_a_table_name_is_used_once(tiny, capfd):
+@ENGINES_IN_VERIFY
+def test_a_table_name_is_used_once(tiny, capfd, engine):
     tiny("import pandas as pd\nfor _ in range(2):\n"
          "    write_table(pd.DataFrame({'x': [1]}), 'twice')")
     run = plan(find("1_demo"))

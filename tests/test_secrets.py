@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from conftest import probebook
+from conftest import ENGINES_IN_VERIFY, probebook
 from probebook.base import UserError
 from probebook.runs.execute import run_all
 from probebook.runs.pages import find
@@ -99,8 +99,9 @@ def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
     start(page)
 
 
+@ENGINES_IN_VERIFY
 @pytest.mark.parametrize("end", ["'fine'", "raise ValueError(key)"])
-def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end):
+def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end, engine):
     home = tiny("import os, pandas as pd",
                 "key = os.environ['SOME_API_KEY']; print(key); display(key)",
                 "write_table(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)

@@ -1,7 +1,8 @@
 """Sphinx extension: the reference shows what the library's authors wrote, not what pydantic,
-namedtuple and dataclass add."""
+namedtuple and dataclass add or other libraries gave."""
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -16,7 +17,14 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def _skip_generated(
     app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any,
 ) -> bool | None:
-    return True if name == "model_config" or type(member).__name__ == "_tuplegetter" else None
+    if name == "model_config" or type(member).__name__ == "_tuplegetter":
+        return True
+    # Sphinx 9 reads the signature of an imported function before it leaves the function out
+    return True if what == "module" and inspect.isroutine(member) and not _own(member) else None
+
+
+def _own(function: Any) -> bool:
+    return (function.__module__ or "").partition(".")[0] == "probebook"
 
 
 def _shorten_factories(

@@ -25,8 +25,6 @@ import nbformat
 import pandas as pd
 import psutil
 from nbformat.v4 import new_code_cell, new_notebook
-from papermill.iorw import load_notebook_node
-from papermill.parameterize import parameterize_notebook
 from rich.console import Console
 
 from probebook.base import UserError, written_whole
@@ -35,6 +33,7 @@ from probebook.labs.attempt import THEIRS
 from probebook.labs.exercises import exercises, mark, student_cells
 from probebook.labs.judge import ACCEPTED, Judge
 from probebook.labs.rubrics import rubrics
+from probebook.runs.engine import parameterized
 from probebook.runs.execute import kernel_environment
 from probebook.runs.kernels import Limits, ended_beyond
 from probebook.runs.pages import Page, modules, pages
@@ -224,7 +223,7 @@ def _rows(one: Submission, judge: Judge, folder: Path, limits: Limits, forks: Se
     if not page or one.problem:
         return [(one.of[0], 0, "", "error", one.problem, "", None)]
     notebook, answered = graft(page, submitted)
-    notebook = parameterize_notebook(load_notebook_node(notebook), one.parameters)
+    notebook = parameterized(notebook, one.parameters)
     asked = exercises(page.notebook)
     try:
         seed, asks = judge.asks()

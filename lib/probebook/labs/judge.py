@@ -103,12 +103,11 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
     """The page's checks, each in the state of the page where it stands.
 
     UserError: a cell of the page fails."""
-    from papermill.iorw import load_notebook_node
-    from papermill.parameterize import parameterize_notebook
+    from probebook.runs.engine import parameterized
     check_run, check_names = shell()            # first: the page's is the one that stays `__main__`
     run, names = shell()
     of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
-    notebook = parameterize_notebook(load_notebook_node(page.notebook), parameters)
+    notebook = parameterized(page.notebook, parameters)
     answer = ""
     for cell in notebook.cells:
         if cell.cell_type != "code":

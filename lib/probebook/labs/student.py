@@ -28,8 +28,8 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
     - `question`: text of one more exercise at the end, whose answer is the number `own_figure`"""
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-    from papermill.iorw import load_notebook_node
-    from papermill.parameterize import parameterize_notebook
+
+    from probebook.runs.engine import parameterized
     cells = [page.install, *student_cells(page.notebook, page.name)]
     if question:
         number = len(exercises(page.notebook)) + 1
@@ -40,6 +40,4 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
             cell.source = markdown(cell.source, stored_numbers(page.name))
     metadata = dict(page.notebook.metadata) | {"probebook": {"page": page.name}}
     notebook = new_notebook(cells=cells, metadata=metadata)
-    if values:
-        notebook = parameterize_notebook(load_notebook_node(notebook), dict(values))
-    return nbformat.writes(notebook) + "\n"
+    return nbformat.writes(parameterized(notebook, dict(values or {}))) + "\n"

@@ -4,7 +4,6 @@ Only an exception counts as a failure.
 """
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import threading
@@ -190,10 +189,7 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
     notebook."""
     import nbformat
-    import papermill
-    # it guesses types of parameters, ours are declared
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     from probebook.runs import engine
 
@@ -207,13 +203,9 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     at_cell(0, total)
     with watched(limits, server) as (kernel, ended):
         try:
-            notebook = papermill.execute_notebook(
-                run.page.notebook, str(run.partial), run.changed, engine.NAME,
-                kernel_name="python3",
-                progress_bar=False, kernel_manager_class=kernel, start_timeout=300,
-                iopub_timeout=60,
-                on_cell_execute=on_cell_execute, extra_arguments=["--log-level=50"])
-        except papermill.PapermillExecutionError as e:
+            notebook = engine.execute(run.page.notebook, run.changed, run.partial, kernel,
+                                      on_cell_execute)
+        except CellExecutionError as e:
             problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
         except DeadKernelError:
             problem = "the kernel died (killed, or out of memory)"
@@ -224,7 +216,7 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
         else:
             left = [o for cell in notebook.cells for o in cell.get("outputs", [])
                     if o.output_type == "error"]
-            if not left:  # sys.exit() is no error to papermill
+            if not left:            # sys.exit() leaves one and raises nothing
                 return notebook
             problem = "the page ended itself before its last cell"
     with written_whole(run.partial) as part:
@@ -242,7 +234,7 @@ def ended_early(notebook: nbformat.NotebookNode) -> str:
 def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
                       seconds: float) -> tuple[nbformat.NotebookNode,
                                                                               float, str, str]:
-    """The notebook without keys and without papermill's metadata (times, paths of this machine),
+    """The notebook without keys and without the engine's metadata (times, paths of this machine),
     then seconds, time of the end, commit."""
     notebook = hide_secrets(notebook)
     for part in (notebook, *notebook.cells):

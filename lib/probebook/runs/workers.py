@@ -113,8 +113,8 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
         raise UserError("dask-jobqueue is not installed: pip install -e '.[slurm]'") from None
     shared = home() / "_build"          # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
-    given = {"scheduler_options": {"dashboard": False},
-             "shared_temp_directory": str(shared)} | from_file(file)
+    nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    given = {"scheduler_options": nothing, "shared_temp_directory": str(shared)} | from_file(file)
     try:
         cluster = SLURMCluster(**given, security=Security.temporary())
     except (OSError, RuntimeError, TypeError, ValueError) as e:

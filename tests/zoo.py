@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -21,9 +22,16 @@ from tokenizers import (
     trainers,
 )
 
+from probebook.base import UserError
 from probebook.corpora import agreement, mgc, predicate_argument, reviews, stories, winogender
+from probebook.runs import schema
+from probebook.runs.execute import PageFailed, ended_early, execute
+from probebook.runs.pages import Page
+from probebook.runs.store import plan
+from probebook.runs.warm import Server
 
 WIDTH, LONGEST, VOCABULARY = 48, 512, 1_500
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'-:;"
 SIZE = dict(hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
             initializer_range=.3)
 LONG = dict(max_position_embeddings=LONGEST)
@@ -48,14 +56,23 @@ def texts() -> Iterable[str]:
         ["she he her him his hers they them their woman man girl boy yes no unknown"] * 50)
 
 
+@cache
+def _words(lowercase: bool) -> list[str]:
+    """The most frequent words of the texts."""
+    found = Counter(word for text in texts()
+                    for word in re.findall(r"\w+|[^\w\s]", text.lower() if lowercase else text))
+    return [word for word, _ in found.most_common(VOCABULARY - 200)]
+
+
 def _word_piece(lowercase: bool) -> Tokenizer:
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    pieces = [*BERT.values(), *LETTERS, *(f"##{letter}" for letter in LETTERS),
+              *_words(lowercase)]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.add_special_tokens([*BERT.values()])
     made.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*BERT.values()],
-                                        show_progress=False)
-    made.train_from_iterator(texts(), trainer)
     return _between(made, "[CLS]", "[SEP]")
 
 
@@ -72,13 +89,10 @@ def _bytes(special: dict[str, str], first: str = "", last: str = "") -> Tokenize
 
 def _unigram(special: dict[str, str], first: str = "", last: str = "", lowercase: bool = False,
              more: Iterable[str] = ()) -> Tokenizer:
-    words = Counter(word for text in texts()
-                    for word in re.findall(r"\w+|[^\w\s]", text.lower() if lowercase else text))
-    begins = [f"▁{word}" for word, _ in words.most_common(VOCABULARY - 200)]
-    letters = [*"▁abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'-:;"]
     tokens = [*dict.fromkeys([*special.values(), *more])]
-    pieces = [*((token, 0.) for token in tokens), *((word, -5.) for word in begins),
-              *((letter, -9.) for letter in letters)]
+    pieces = [*((token, 0.) for token in tokens),
+              *((f"▁{word}", -5.) for word in _words(lowercase)),
+              *((letter, -9.) for letter in f"▁{LETTERS}")]
     made = Tokenizer(models.Unigram(pieces, tokens.index(special["unk_token"])))
     made.add_special_tokens(tokens)
     if lowercase:
@@ -197,3 +211,42 @@ def save(folder: Path, names: Iterable[str] = ZOO) -> dict[str, str]:
         tokenizer.save_pretrained(folder / name)
         made[name] = str(folder / name)
     return made
+
+
+def takes(page: Page) -> bool:
+    """Whether a page can be given a model."""
+    return any(True for _ in schema._models(page.types, plan(page, "smoke").values))
+
+
+def values(page: Page, model: str) -> dict:
+    """The smoke profile's parameters, where they name a model, with this one in its place; oracles
+    judge though they know nothing, so that a page runs on."""
+    types, found = page.types, {"fewest": 0}
+    if "model" in types:
+        found["model"] = model
+    elif "models" in types:
+        found["models"] = [model]
+    if "encoder" in types:
+        found |= {"encoder": model, "train": 4}
+    if "encoders" in types:
+        found["encoders"] = [f"{model} mean", "pocket-vectors mean"]
+    if "twins" in types:
+        found |= {"twins": [f"corrupted-1:{model}"],
+                  "others": [f"random:{model} mean", "pocket-vectors mean"]}
+    return {name: value for name, value in found.items() if name in types}
+
+
+def outcome(page: Page, model: str, server: Server | None = None) -> tuple[str, str]:
+    """What becomes of a page, in smoke, with a model: "runs"; "ends early", and why; "refused"
+    before a kernel starts, and why; or "fails", and where."""
+    try:
+        run = plan(page, "smoke", values(page, model))
+        schema.check_models(page.types, run.values)
+    except UserError as e:
+        return "refused", str(e)
+    try:
+        execute(run, server=server)
+    except PageFailed as e:
+        return "fails", str(e)
+    why = ended_early(run.read())
+    return ("ends early" if why else "runs"), why

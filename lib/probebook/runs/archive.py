@@ -115,6 +115,13 @@ def folder(name: str) -> Path:
     return _archive() / name
 
 
+def matrix_table() -> pd.DataFrame:
+    """What `benchmarks/matrix.py` found: columns page, architecture, kind, outcome ("runs", "ends
+    early", "refused", "fails"), seconds, why."""
+    import pandas as pd
+    return pd.read_csv(_archive() / "benchmarks" / "matrix.csv", keep_default_na=False)
+
+
 def determinism_table() -> pd.DataFrame:
     """The findings of `benchmarks/determinism.py`, one page per row.
 

@@ -1,0 +1,53 @@
+"""Which pages run with a model of which architecture: fifteen random ones on every page, in smoke.
+
+    .venv/bin/python benchmarks/matrix.py [PAGE …]
+
+data/records/benchmarks/matrix.csv gets a row for each page and architecture; the book's page *Which
+models fit which pages* shows it. With pages (1_causal_probing/03, 5_) only their rows are made
+again. About 40 minutes on two cores. tests/test_matrix.py runs the same, and fails where a page
+does.
+"""
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+
+from probebook.base import DATA
+from probebook.hub import kind
+from probebook.runs.execute import kernel_environment, server_of
+from probebook.runs.pages import pages
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import zoo  # noqa: E402
+
+TABLE = DATA / "records" / "benchmarks" / "matrix.csv"
+KEY = ["page", "architecture"]
+
+
+def main() -> None:
+    begins = tuple(sys.argv[1:]) or ("",)
+    chosen = [page for page in pages() if zoo.takes(page) and page.name.startswith(begins)]
+    folders = zoo.save(DATA.parent / "_build" / "tests" / "zoo")
+    rows = []
+    with server_of(chosen) as server, kernel_environment(1, "smoke"):
+        for page in chosen:
+            for name, folder in folders.items():
+                began = time.monotonic()
+                what, why = zoo.outcome(page, folder, server)
+                why = why.replace(folder, name).replace("\n", " ")
+                seconds = round(time.monotonic() - began, 1)
+                rows.append((page.name, name, kind(folder), what, seconds, why))
+                print(*rows[-1], sep="\t", flush=True)
+    made = pd.DataFrame(rows, columns=[*KEY, "kind", "outcome", "seconds", "why"])
+    kept = [pd.read_csv(TABLE, keep_default_na=False)] if TABLE.exists() else []
+    together = pd.concat([*kept, made]).drop_duplicates(KEY, keep="last")
+    order = [*zoo.ZOO]
+    together = together.sort_values("architecture", key=lambda x: x.map(order.index))
+    together.sort_values("page", kind="stable").to_csv(TABLE, index=False)
+
+
+if __name__ == "__main__":
+    main()

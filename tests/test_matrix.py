@@ -1,0 +1,87 @@
+"""Every page with a model of every architecture, in smoke: it runs to its end, ends early in one
+line that says why, or is refused before a kernel starts. `make test` runs a few, `make verify`
+all."""
+import pytest
+
+import zoo
+from conftest import KEPT
+from probebook.base import UserError, must_agree
+from probebook.hub import kind
+from probebook.runs.execute import ended_early, execute
+from probebook.runs.pages import find, pages
+from probebook.runs.schema import Fits, _models, check_models
+from probebook.runs.store import plan
+
+PAGES = [page.name for page in pages() if zoo.takes(page)]
+KINDS = {"t5": "seq2seq", "bart": "seq2seq"} | dict.fromkeys(
+    ["gpt2", "gpt_neox", "opt", "llama", "qwen"], "causal")
+FEW = {"1_causal_probing/01_agreement_and_embeddings": "llama",
+       "1_causal_probing/07_layers": "xlnet", "2_concept_effects/03_explainers": "albert",
+       "3_data_requirements/05_description_length": "bart",
+       "4_underspecification/03_detection": "opt",
+       "5_semantic_faithfulness/02_deletion": "deberta"}
+
+
+@pytest.fixture(scope="module")
+def folders():
+    """Always the same models at the same place, so that finished runs are found again."""
+    return zoo.save(KEPT / "zoo")
+
+
+def fitting(page) -> Fits:
+    """What the page's own model has to be."""
+    return next(fits for _, fits, _ in _models(page.types, plan(page, "smoke").values))
+
+
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_the_kind_of_a_model_is_read_from_its_configuration(folders, name):
+    assert kind(folders[name]) == KINDS.get(name, "masked")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it_fits(folders,
+                                                                                     name):
+    page = find(name)
+    fits = fitting(page)
+    for model, folder in folders.items():
+        values = plan(page, "smoke", zoo.values(page, folder)).values
+        if not fits.kinds or kind(folder) in fits.kinds:
+            assert check_models(page.types, values) is None
+            continue
+        with pytest.raises(UserError) as error:
+            check_models(page.types, values)
+        line = str(error.value)
+        assert "\n" not in line
+        assert fits.words in line
+        named = line.partition("It fits ")[2].split(", ")
+        assert named, model
+        for short in named:
+            chapter, _, number = short.partition("/")
+            [other] = [p for p in pages() if p.name.startswith(f"{chapter}_")
+                       and p.name.split("/")[1].startswith(number)]
+            some = fitting(other)
+            assert not some.kinds or kind(folder) in some.kinds
+
+
+@pytest.mark.parametrize(("name", "model"), [
+    pytest.param(name, model, marks=[] if FEW.get(name) == model else [pytest.mark.verify])
+    for name in PAGES for model in zoo.ZOO])
+def test_a_page_runs_with_a_model_of_every_architecture(folders, forks, name, model):
+    what, why = zoo.outcome(find(name), folders[model], forks)
+    assert what in ("runs", "ends early", "refused"), why
+    assert "\n" not in why
+
+
+def test_a_page_ends_early_where_no_oracle_can_judge(folders, forks):
+    run = plan(find("1_causal_probing/03"), "smoke", {"model": folders["bert"]})
+    execute(run, server=forks)
+    assert ended_early(run.read()).startswith("no usable judge: number of the ")
+    left = [cell for cell in run.read().cells if cell.cell_type == "code"]
+    assert not any(output.output_type == "error" for cell in left for output in cell.outputs)
+    assert not left[-1].outputs
+
+
+def test_what_differs_says_by_how_much():
+    assert must_agree([1, float("nan")], [1 + 1e-9, float("nan")], "equal") is None
+    with pytest.raises(AssertionError, match=r"^sums: 1 of 2 values differ, by up to 0\.5 "):
+        must_agree([1, 2], [1, 2.5], "sums")

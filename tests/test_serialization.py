@@ -4,7 +4,17 @@ import torch
 from safetensors.torch import save_file
 
 from probebook.base import UserError
-from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack
+from probebook.interventions import (
+    FGSM,
+    INLP,
+    LEACE,
+    PGD,
+    RLACE,
+    AffineSteering,
+    AlterRep,
+    AutoAttack,
+    MeanShift,
+)
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe, MLPProbe
 
@@ -20,6 +30,8 @@ def fitted():
         "rlace": RLACE(rank=1, steps=200).fit(H, Z),
         "leace": LEACE().fit(H, Z),
         "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.0),
+        "shift": MeanShift().fit(H, Z).at(.5),
+        "affine": AffineSteering().fit(H, Z).at(1.5),
         "fgsm": FGSM(mlp).at(eps=0.3),
         "pgd": PGD(linear, steps=5).at(eps=0.2),
         "auto": AutoAttack(mlp).at(eps=0.3),
@@ -35,7 +47,7 @@ def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
     again = load(tmp_path / "edit.safetensors")
     assert type(again) is type(thing)
     assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
-    if name in ("alterrep", "fgsm", "pgd", "auto"):
+    if name in ("alterrep", "shift", "affine", "fgsm", "pgd", "auto"):
         a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
         assert torch.equal(a[0], b[0])
         assert torch.equal(a[1], b[1])

@@ -1,17 +1,21 @@
 """Interventions: edits of hidden states that erase a property or set it to a wanted value.
 
 `fit(h, z)` learns an edit once, `.at(...)` selects its strength, and the edit is called on states.
-INLP, RLACE and LEACE erase; AlterRep and the attacks FGSM, PGD and AutoAttack take a target `to`.
+INLP, RLACE and LEACE erase; AlterRep, the steering edits MeanShift and AffineSteering, and the
+attacks FGSM, PGD and AutoAttack take a target `to`.
 `serialization` writes any fitted edit or probe to one file.
 
     h_edited = AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=1 - z)
 """
+from probebook.interventions.affine_steering import AffineSteering
 from probebook.interventions.alterrep import AlterRep
 from probebook.interventions.autoattack import AutoAttack
 from probebook.interventions.fgsm import FGSM
 from probebook.interventions.inlp import INLP
 from probebook.interventions.leace import LEACE
+from probebook.interventions.mean_shift import MeanShift
 from probebook.interventions.pgd import PGD
 from probebook.interventions.rlace import RLACE
 
-__all__ = ["INLP", "RLACE", "LEACE", "AlterRep", "FGSM", "PGD", "AutoAttack"]
+__all__ = ["INLP", "RLACE", "LEACE", "AlterRep", "MeanShift", "AffineSteering", "FGSM", "PGD",
+           "AutoAttack"]

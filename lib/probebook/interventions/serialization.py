@@ -10,11 +10,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from probebook.base import UserError, written_whole
+from probebook.interventions.affine_steering import FittedAffineSteering
 from probebook.interventions.alterrep import FittedAlterRep
 from probebook.interventions.autoattack import AutoAttack
 from probebook.interventions.fgsm import FGSM
 from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
+from probebook.interventions.mean_shift import FittedMeanShift
 from probebook.interventions.pgd import PGD
 from probebook.interventions.rlace import FittedRLACE
 from probebook.models.cache import digest
@@ -22,8 +24,8 @@ from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
 KINDS = {kind.__name__: kind for kind in (
-    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FGSM, PGD, AutoAttack, LinearProbe,
-    MLPProbe, FittedMLP)}
+    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FittedMeanShift, FittedAffineSteering,
+    FGSM, PGD, AutoAttack, LinearProbe, MLPProbe, FittedMLP)}
 
 
 def save(fitted: Any, path: str | Path) -> None:

@@ -1,0 +1,58 @@
+"""A difference of means as a steering vector (Turner et al. 2023; Marks & Tegmark 2024)."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from probebook.base import UserError
+from probebook.probes.checks import check_labels, check_states
+
+
+class MeanShift:
+    """h ↦ h + s (μ_to − μ_rest), with the means of the wanted class and of all other states.
+
+    Activation addition adds the difference of two contrasting states; over many labelled states it
+    is the difference of their means (Marks & Tegmark). Every state moves by the same vector,
+    also one that is of the wanted class already. At strength s = 1 the mean of the other states
+    becomes that of the wanted class; spreads and all other moments stay as they are."""
+
+    def fit(self, h: ArrayLike, z: ArrayLike) -> FittedMeanShift:
+        """Means of h [n, d] by z [n] (any k ≥ 2), float64. UserError for bad states or labels."""
+        h = check_states(h).detach().double()
+        z = check_labels(z, len(h), device=h.device)
+        counts = z.bincount().double()[:, None]
+        sums = torch.zeros(len(counts), h.shape[1], dtype=h.dtype, device=h.device)
+        sums.index_add_(0, z, h)
+        rest = (sums.sum(0) - sums) / (len(h) - counts)
+        return FittedMeanShift(sums / counts, sums / counts - rest)
+
+
+@dataclass(frozen=True)
+class FittedMeanShift:
+    """`edit(h, to=wanted)` → [n, d] in the dtype and on the device of h; `to`: labels [n].
+
+    `means`, `shifts` [k, d] float64: of each class, and from the rest to it."""
+
+    means: Tensor
+    shifts: Tensor
+    strength: float = 1.0
+
+    def at(self, strength: float) -> FittedMeanShift:
+        """The same vectors at strength s ≥ 0."""
+        if not strength >= 0:
+            raise UserError(f"strength={strength}: it must be ≥ 0")
+        return replace(self, strength=float(strength))
+
+    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+                 ) -> Tensor | tuple[Tensor, Tensor]:
+        """Edited states [n, d]; with `return_failed` also which rows [n] do not have the mean of
+        class `to` as their nearest."""
+        h = check_states(h, self.means.shape[1])
+        to = check_labels(to, len(h), len(self.means), h.device)
+        edited = (h.double() + self.strength * self.shifts.to(h.device)[to]).to(h.dtype)
+        if not return_failed:
+            return edited
+        return edited, torch.cdist(edited.double(), self.means.to(h.device)).argmin(1) != to

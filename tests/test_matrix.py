@@ -1,6 +1,8 @@
 """Every page with a model of every architecture, in smoke: it runs to its end, ends early in one
 line that says why, or is refused before a kernel starts. `make test` runs a few, `make verify`
 all."""
+import re
+
 import pytest
 
 import zoo
@@ -38,6 +40,11 @@ def test_the_kind_of_a_model_is_read_from_its_configuration(folders, name):
     assert kind(folders[name]) == KINDS.get(name, "masked")
 
 
+def test_a_reader_is_of_its_encoders_kind():
+    assert kind("pocket-stories") == kind("pocket-english") == "masked"
+    assert kind("pocket-english-gpt") == "causal"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it_fits(folders,
                                                                                      name):
@@ -56,11 +63,12 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
         named = line.partition("It fits ")[2].split(", ")
         assert named, model
         for short in named:
-            chapter, _, number = short.partition("/")
-            [other] = [p for p in pages() if p.name.startswith(f"{chapter}_")
-                       and p.name.split("/")[1].startswith(number)]
-            some = fitting(other)
-            assert not some.kinds or kind(folder) in some.kinds
+            chapter, first, last = re.fullmatch(r"(\d)/(\d\d)(?:–(\d\d))?", short).groups()
+            for number in range(int(first), int(last or first) + 1):
+                [other] = [p for p in pages() if p.name.startswith(f"{chapter}_")
+                           and p.name.split("/")[1].startswith(f"{number:02}")]
+                some = fitting(other)
+                assert not some.kinds or kind(folder) in some.kinds
 
 
 @pytest.mark.parametrize(("name", "model"), [

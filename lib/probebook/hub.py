@@ -75,6 +75,9 @@ def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
 @lru_cache
 def kind(name: str) -> str:
     """The kind of a model (`kind_of`), from its configuration alone. UserError: no such model."""
+    reader = POCKET / name / "reader.json"
+    if reader.exists():
+        return kind(_json(reader, "the reader's recipe")["encoder"])
     here = is_local(name)
     file = Path(source(name), "config.json")
     if file.exists():

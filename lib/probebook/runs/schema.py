@@ -229,15 +229,22 @@ def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any
 
 
 def _pages_for(found: str) -> list[str]:
-    """The pages that can use a model of this kind, by their short names."""
+    """The pages that can use a model of this kind: ["1/01–09", "3/02"]."""
     from probebook.runs.pages import pages  # which imports this module
     fitting = []
     for page in pages():
         defaults = {parameter.name: parameter.default for parameter in page.parameters}
         fits = [fits for _, fits, _ in _models(page.types, defaults)]
         if fits and (not fits[0].kinds or found in fits[0].kinds):       # the page's own model
-            fitting.append("/".join(part.split("_")[0] for part in page.name.split("/")))
-    return fitting
+            fitting.append([int(part.split("_")[0]) for part in page.name.split("/")])
+    spans: list[list[int]] = []                                     # chapter, first and last page
+    for chapter, number in fitting:
+        if spans and spans[-1][0] == chapter and spans[-1][2] == number - 1:
+            spans[-1][2] = number
+        else:
+            spans.append([chapter, number, number])
+    return [f"{chapter}/{first:02}" + f"–{last:02}" * (last > first)
+            for chapter, first, last in spans]
 
 
 def _type(node: ast.expr) -> Any:

@@ -40,7 +40,8 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     """Hidden states `h` of texts at one layer and position: float32 [n, d] on the CPU.
 
     `layer`: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
-    `at`: "[MASK]" (for a decoder the token before it, from which the head predicts it), "[CLS]"
+    `at`: "[MASK]" (the blank; a left-to-right model reads only what stands before it, and the state
+    is that of its last token, from which the head predicts the blank), "[CLS]"
     (the first token), "last" (the last one), "mean" or "max" (of each coordinate, over all real
     tokens), or a pair (rule, words) with rule "first", "last" or "mean" over the pieces of one
     word per text, e.g. ("last", subjects).

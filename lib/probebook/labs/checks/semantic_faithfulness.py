@@ -217,7 +217,7 @@ right_when_apart = partial(prediction, among=(0, 1))
 
 
 def accuracy_at(found: Function, split: pd.DataFrame) -> None:
-    """Exercise 2: the mean of hits and rejections at a distance and a line."""
+    """Exercise 2: the mean of hits and rejections at a distance and a threshold."""
     def below(z: float) -> float:
         return (1 + erf(z / 2 ** .5)) / 2
 
@@ -227,12 +227,12 @@ def accuracy_at(found: Function, split: pd.DataFrame) -> None:
     cases = [(2., 0.), (2., 3.), (0., 1.), (-1., .5), (1., -2.), tuple(draws().normal(size=2)),
              *zip(split["d′"].head(8), split.c.head(8))]
     same_function(found, wanted, cases,
-                  why="H is the share above the line of what lies around d/2, F of what lies "
-                      "around -d/2; right are the hits and the rejections")
+                  why="H is the share above the threshold of what lies around d/2, F of what "
+                      "lies around -d/2; right are the hits and the rejections")
     gain = np.array([wanted(d, 0) - wanted(d, c) for d, c in zip(split["d′"], split.c)])
     most = split.iloc[gain.argmax()]
-    tick(f"most would be had by moving the line of {most.model} ({most.question}): "
-         f"{wanted(most['d′'], most.c):.2f} would be {wanted(most['d′'], 0):.2f}")
+    tick(f"a threshold in the middle would help {most.model} most ({most.question}): right in "
+         f"{wanted(most['d′'], 0):.2f} instead of {wanted(most['d′'], most.c):.2f}")
 
 
 def telling(

@@ -10,7 +10,6 @@ does.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -31,22 +30,20 @@ def main() -> None:
     begins = tuple(sys.argv[1:]) or ("",)
     chosen = [page for page in pages() if zoo.takes(page) and page.name.startswith(begins)]
     folders = zoo.save(DATA.parent / "_build" / "tests" / "zoo")
-    rows = []
+    order = [*zoo.ZOO]
     with server_of(chosen) as server, kernel_environment(1, "smoke"):
         for page in chosen:
+            rows = []
             for name, folder in folders.items():
-                began = time.monotonic()
-                what, why = zoo.outcome(page, folder, server)
+                what, why, seconds = zoo.outcome(page, folder, server)
                 why = why.replace(folder, name).replace("\n", " ")
-                seconds = round(time.monotonic() - began, 1)
                 rows.append((page.name, name, kind(folder), what, seconds, why))
                 print(*rows[-1], sep="\t", flush=True)
-    made = pd.DataFrame(rows, columns=[*KEY, "kind", "outcome", "seconds", "why"])
-    kept = [pd.read_csv(TABLE, keep_default_na=False)] if TABLE.exists() else []
-    together = pd.concat([*kept, made]).drop_duplicates(KEY, keep="last")
-    order = [*zoo.ZOO]
-    together = together.sort_values("architecture", key=lambda x: x.map(order.index))
-    together.sort_values("page", kind="stable").to_csv(TABLE, index=False)
+            made = pd.DataFrame(rows, columns=[*KEY, "kind", "outcome", "seconds", "why"])
+            kept = [pd.read_csv(TABLE, keep_default_na=False)] if TABLE.exists() else []
+            together = pd.concat([*kept, made]).drop_duplicates(KEY, keep="last")
+            together = together.sort_values("architecture", key=lambda x: x.map(order.index))
+            together.sort_values("page", kind="stable").to_csv(TABLE, index=False)
 
 
 if __name__ == "__main__":

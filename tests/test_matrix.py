@@ -75,7 +75,7 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
     pytest.param(name, model, marks=[] if FEW.get(name) == model else [pytest.mark.verify])
     for name in PAGES for model in zoo.ZOO])
 def test_a_page_runs_with_a_model_of_every_architecture(folders, forks, name, model):
-    what, why = zoo.outcome(find(name), folders[model], forks)
+    what, why, _ = zoo.outcome(find(name), folders[model], forks)
     assert what in ("runs", "ends early", "refused"), why
     assert "\n" not in why
 

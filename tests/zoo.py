@@ -27,6 +27,7 @@ from probebook.corpora import agreement, mgc, predicate_argument, reviews, stori
 from probebook.runs import schema
 from probebook.runs.execute import PageFailed, ended_early, execute
 from probebook.runs.pages import Page
+from probebook.runs.records import read_record
 from probebook.runs.store import plan
 from probebook.runs.warm import Server
 
@@ -236,17 +237,17 @@ def values(page: Page, model: str) -> dict:
     return {name: value for name, value in found.items() if name in types}
 
 
-def outcome(page: Page, model: str, server: Server | None = None) -> tuple[str, str]:
+def outcome(page: Page, model: str, server: Server | None = None) -> tuple[str, str, float]:
     """What becomes of a page, in smoke, with a model: "runs"; "ends early", and why; "refused"
-    before a kernel starts, and why; or "fails", and where."""
+    before a kernel starts, and why; or "fails", and where. Then the run's seconds."""
     try:
         run = plan(page, "smoke", values(page, model))
         schema.check_models(page.types, run.values)
     except UserError as e:
-        return "refused", str(e)
+        return "refused", str(e), 0.0
     try:
         execute(run, server=server)
     except PageFailed as e:
-        return "fails", str(e)
+        return "fails", str(e), 0.0
     why = ended_early(run.read())
-    return ("ends early" if why else "runs"), why
+    return "ends early" if why else "runs", why, read_record(run.folder).seconds

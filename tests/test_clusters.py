@@ -179,7 +179,7 @@ def test_a_dry_run_prints_the_script_of_a_job(book):  # noqa: F811
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ({"cores": 1}, "memory"), ({"cores": 1, "memory": "1GB", "queu": "gpu"}, "'queu'"),
+    ({"cores": 1}, "memory"), ({"cores": 1, "memory": "1GB", "kew": "gpu"}, "'kew'"),
     (["cores"], "should be a YAML mapping")])
 def test_what_slurm_does_not_take_is_said_in_one_line(book, tmp_path, given, says):  # noqa: F811
     (tmp_path / "jobs.yaml").write_text(yaml.safe_dump(given))

@@ -78,6 +78,9 @@ def kind(name: str) -> str:
     reader = POCKET / name / "reader.json"
     if reader.exists():
         return kind(_json(reader, "the reader's recipe")["encoder"])
+    if name in model_sizes():                    # the papers' own: no request, no file is needed
+        architecture = model_sizes()[name].architecture
+        return kind_of(architecture, "", architecture.endswith("ForConditionalGeneration"))
     here = is_local(name)
     file = Path(source(name), "config.json")
     if file.exists():
@@ -184,12 +187,13 @@ def _check_finite(folder: Path, found: tuple[Path, int, dict]) -> None:
 
 
 class Size(NamedTuple):
-    """A model's number of blocks, their width, its parameters, and those in its blocks."""
+    """A model's number of blocks, their width, its parameters, those in its blocks, its class."""
 
     layers: int
     width: int
     parameters: int
     in_blocks: int
+    architecture: str = ""
 
 
 @cache
@@ -197,7 +201,8 @@ def model_sizes() -> dict[str, Size]:
     """The papers' own models by Hugging Face name, so that a plan needs neither them nor the
     hub."""
     with (DATA / "model_sizes.csv").open(encoding="utf-8", newline="") as file:
-        return {row["model"]: Size(*(int(row[name]) for name in Size._fields))
+        return {row["model"]: Size(int(row["layers"]), int(row["width"]), int(row["parameters"]),
+                                   int(row["in_blocks"]), row["architecture"])
                 for row in csv.DictReader(file)}
 
 

@@ -178,7 +178,8 @@ def head_logits(h: Tensor, model: str | Model) -> Tensor:
     model = as_model(model)
     weights = next(model.net.parameters())
     with torch.inference_mode():
-        return model.head(torch.as_tensor(h).to(weights)).float().cpu()
+        # a copy: the last bits of a product depend on where its factors begin in memory
+        return model.head(torch.as_tensor(h).to(weights, copy=True)).float().cpu()
 
 
 def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],

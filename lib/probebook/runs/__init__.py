@@ -18,6 +18,7 @@ from probebook.runs.schema import (
     LeftToRight,
     Masked,
     ModelName,
+    Prompted,
     Rank,
     Seed,
     Share,
@@ -29,6 +30,6 @@ from probebook.runs.schema import (
 from probebook.runs.store import run_table
 
 __all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Filler", "Layer",
-           "LeftToRight", "Masked", "ModelName", "Rank", "Seed", "Share", "Source", "Strength",
-           "Sweep", "WithHead", "archived", "determinism_table", "end_page_if", "in_text",
-           "matrix_table", "run_table", "start", "sweep_table", "write_table"]
+           "LeftToRight", "Masked", "ModelName", "Prompted", "Rank", "Seed", "Share", "Source",
+           "Strength", "Sweep", "WithHead", "archived", "determinism_table", "end_page_if",
+           "in_text", "matrix_table", "run_table", "start", "sweep_table", "write_table"]

@@ -87,6 +87,8 @@ Filler = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
     ("masked", "causal", "seq2seq"), "a language model with a head")]
 LeftToRight = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
     ("causal",), "a left-to-right language model")]
+Prompted = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
+    ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder")]
 # a model, a twin of one, or word vectors
 Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files), ANY]
 BothSides = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
@@ -97,9 +99,9 @@ DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
          "Layer": Layer, "ModelName": ModelName, "WithHead": WithHead, "Masked": Masked,
-         "Filler": Filler, "LeftToRight": LeftToRight, "BothSides": BothSides, "Encoder": Encoder,
-         "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder, "Sweep": Sweep,
-         "int": int,
+         "Filler": Filler, "LeftToRight": LeftToRight, "Prompted": Prompted,
+         "BothSides": BothSides, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
+         "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
          "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")

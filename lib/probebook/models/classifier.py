@@ -40,7 +40,7 @@ class Classifier:
     are the paper's (§ C.1).
 
     - `task`: "binary", "ternary", "5-way", or "aspect": an aspect's label from "text [SEP] aspect".
-    - `encoder`: any encoder or decoder that `load` takes.
+    - `encoder`: any model that `load` takes; of an encoder–decoder its encoder.
     - `lstm`: use an LSTM with dot attention over the encoder's token embeddings instead (the
       paper's has fastText's, and lr 1e-3).
     - `frozen`: train only the head. This takes seconds, needs a larger lr, and gives another black
@@ -118,8 +118,6 @@ class Classifier:
     def body(self) -> Model:
         """The encoder before training: its own float32 copy, on a GPU if there is one."""
         model = load(self.encoder, "cpu")
-        if model.kind == "seq2seq":
-            raise UserError(f"{self.encoder} is an encoder–decoder: give an encoder or a decoder")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         if not self.lstm and self.trained_layers and self.trained_layers < model.depth:
             return cut(load(self.encoder, device, torch.float32), self.trained_layers)
@@ -132,7 +130,8 @@ class Classifier:
 
     def position(self, body: Model) -> str:
         """Where φ(x) is read."""
-        token = "last" if body.kind == "causal" else "[CLS]"
+        first = body.kind != "causal" and body.tokenizer.cls_token        # T5's encoder has none
+        token = "[CLS]" if first else "last"
         return token if self.at == "token" else self.at
 
     def examples(self, table: pd.DataFrame, body: Model) -> tuple[list[str], Tensor]:

@@ -19,7 +19,7 @@ class Cloze:
     def __init__(self, body: Model):
         from transformers import DataCollatorForLanguageModeling
 
-        has_head = body.kind != "encoder" and hasattr(body.net, "get_output_embeddings")
+        has_head = body.kind in ("masked", "causal") and hasattr(body.net, "get_output_embeddings")
         masked = body.kind == "masked"
         self.body, self.head = body, body.head if has_head else None
         self.collator = DataCollatorForLanguageModeling(body.tokenizer) if masked else None

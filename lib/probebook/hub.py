@@ -88,7 +88,8 @@ def kind(name: str) -> str:
     else:
         import transformers as hf
         try:
-            config = hf.AutoConfig.from_pretrained(name, local_files_only=here).to_dict()
+            config = hf.AutoConfig.from_pretrained(
+                name, local_files_only=here, trust_remote_code=False).to_dict()
         except (OSError, ValueError):
             raise unknown(name) from None
     return kind_of((config.get("architectures") or [""])[0], config.get("model_type", ""),

@@ -1,11 +1,11 @@
 """Which pages run with a model of which architecture: fifteen random ones on every page, in smoke.
 
-    .venv/bin/python benchmarks/matrix.py [PAGE …]
+    .venv/bin/python benchmarks/matrix.py [PAGE …] [ARCHITECTURE …]
 
 data/records/benchmarks/matrix.csv gets a row for each page and architecture; the book's page *Which
-models fit which pages* shows it. With pages (1_causal_probing/03, 5_) only their rows are made
-again. About 40 minutes on two cores. tests/test_matrix.py runs the same, and fails where a page
-does.
+models fit which pages* shows it. With pages (1_causal_probing/03, 5_) or architectures (t5 bart)
+only their rows are made again. About 40 minutes on two cores. tests/test_matrix.py runs the same,
+and fails where a page does.
 """
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ KEY = ["page", "architecture"]
 
 
 def main() -> None:
-    begins = tuple(sys.argv[1:]) or ("",)
-    chosen = [page for page in pages() if zoo.takes(page) and page.name.startswith(begins)]
-    folders = zoo.save(DATA.parent / "_build" / "tests" / "zoo")
     order = [*zoo.ZOO]
+    names = [word for word in sys.argv[1:] if word in order] or order
+    begins = tuple(word for word in sys.argv[1:] if word not in order) or ("",)
+    chosen = [page for page in pages() if zoo.takes(page) and page.name.startswith(begins)]
+    folders = zoo.save(DATA.parent / "_build" / "tests" / "zoo", names)
     with server_of(chosen) as server, kernel_environment(1, "smoke"):
         for page in chosen:
             rows = []

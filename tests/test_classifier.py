@@ -137,7 +137,7 @@ def test_of_an_encoder_decoder_the_encoder_reads(encoders):
     text = reviews().description.iloc[0]
     ids = model.body.tokenizer(text, return_tensors="pt")["input_ids"]
     with torch.no_grad():
-        states = model.body.net.get_encoder()(input_ids=ids).last_hidden_state[0]
+        states = model.body.net(input_ids=ids).last_hidden_state[0]
     place = 0 if model.body.tokenizer.cls_token else -1
     torch.testing.assert_close(model.phi([text])[0], states[place], rtol=1e-5, atol=1e-5)
 

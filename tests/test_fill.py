@@ -251,7 +251,7 @@ def test_the_next_sentinel_ends_a_span(folders, monkeypatch):
     whole = [f.tokens for f in fill(TEXTS, model, steps=6)]
     assert {len(row) for row in whole} == {6}
     end = next(t for t in model.tokenizer.get_vocab() if t.strip("▁") == whole[0][2])
-    monkeypatch.setattr("probebook.models.decoding.SENTINELS", ["<extra_id_0>", end])
+    monkeypatch.setattr("probebook.models.decoding.NEXT_SENTINEL", end)
     cut = [f.tokens for f in fill(TEXTS, model, steps=6)]
     assert cut == [row[:row.index(whole[0][2])] if whole[0][2] in row else row for row in whole]
     assert cut != whole

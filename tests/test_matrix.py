@@ -18,7 +18,8 @@ PAGES = [page.name for page in pages() if zoo.takes(page)]
 KINDS = {"t5": "seq2seq", "bart": "seq2seq"} | dict.fromkeys(
     ["gpt2", "gpt_neox", "opt", "llama", "qwen"], "causal")
 FEW = {"1_causal_probing/01_agreement_and_embeddings": "llama",
-       "1_causal_probing/07_layers": "xlnet", "2_concept_effects/03_explainers": "albert",
+       "1_causal_probing/02_oracle_probes": "bart", "1_causal_probing/07_layers": "xlnet",
+       "1_causal_probing/09_audit": "t5", "2_concept_effects/03_explainers": "albert",
        "3_data_requirements/05_description_length": "bart",
        "4_underspecification/03_detection": "opt",
        "5_semantic_faithfulness/02_deletion": "deberta"}

@@ -134,7 +134,7 @@ def test_layers_of_one_pass_are_those_of_their_own(folders, name, cache, monkeyp
     found = embed_layers(TEXTS, model, [-1, 0, 2])
     assert list(found) == [0, 2, 3]
     monkeypatch.setattr(
-        "probebook.models.embedding._forward", lambda *a: pytest.fail("computed again")
+        "probebook.models.embedding.forward", lambda *a: pytest.fail("computed again")
     )
     assert all(torch.equal(embed(TEXTS, model, layer), h) for layer, h in found.items())
     monkeypatch.undo()
@@ -222,12 +222,12 @@ def test_positions(folders):
 def test_several_poolings_from_one_pass_are_those_of_a_pass_each_and_kept(
     folders, kind, monkeypatch
 ):
-    model, passes, forward = load(folders[kind]), [], embedding._forward
+    model, passes, forward = load(folders[kind]), [], embedding.forward
     texts = ["dogs saw the mat .", "a cat", "the mat saw a longer longer dog ."] * 3
     alone = {
         at: embed(texts, model, -1, at, cache=False) for at in ("mean", "[CLS]", "max", "last")
     }
-    monkeypatch.setattr(embedding, "_forward", lambda *args: passes.append(1) or forward(*args))
+    monkeypatch.setattr(embedding, "forward", lambda *args: passes.append(1) or forward(*args))
     embed(texts, model, -1, "mean")
     single = len(passes)
     found = embed_poolings(texts, model)

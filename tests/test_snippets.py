@@ -1,4 +1,4 @@
-"""Every Python block of README.md and of the method pages runs, in its order."""
+"""Every Python block of README.md, of the method pages and of the models' page runs, in order."""
 from __future__ import annotations
 
 import re
@@ -12,7 +12,8 @@ from probebook.base import ROOT
 from probebook.probes import LinearProbe
 
 METHODS = sorted((ROOT / "book" / "methods").rglob("*.md"))
-TEXTS = ["README.md", *(path.relative_to(ROOT).as_posix() for path in METHODS)]
+TEXTS = ["README.md", "book/which_models.md",
+         *(path.relative_to(ROOT).as_posix() for path in METHODS)]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = [name for name in TEXTS if BLOCK.search((ROOT / name).read_text(encoding="utf-8"))]
 

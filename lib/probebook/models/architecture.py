@@ -1,8 +1,9 @@
-"""What differs between architectures, found by transformers' own interfaces: a model's blocks, and
-what stands behind them."""
+"""What differs between architectures, found by transformers' own interfaces: a model's blocks,
+what writes into the residual stream in them, and what stands behind them."""
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,8 @@ def auto_class(kind: str, family: str) -> Any:
 
 
 def body(net: PreTrainedModel, kind: str) -> PreTrainedModel:
-    """The network whose last hidden states the head reads (of an encoder–decoder: the encoder)."""
-    if kind == "seq2seq":
-        return net.get_encoder()
-    return net.get_decoder() if kind == "causal" else net.base_model
+    """The network whose last hidden states the head reads (of an encoder–decoder: the decoder)."""
+    return net.get_decoder() if kind in ("causal", "seq2seq") else net.base_model
 
 
 def block_list(base: nn.Module) -> nn.ModuleList:
@@ -47,6 +46,26 @@ def in_order(base: nn.Module) -> Sequence[nn.Module]:
     if not calls:
         return [*found]
     return [found[i * len(found) // calls] for i in range(calls)]
+
+
+def writer(block: nn.Module, component: str) -> nn.Module | None:
+    """The layer by which a block's "attention", "cross-attention" or "mlp" writes into the residual
+    stream. None: there is no such layer.
+
+    This is the last matrix of the block's first module with a name of attention, of its second one
+    (of a decoder that reads an encoder), or of all other modules. Of several experts none is it."""
+    parts: dict[str, list[str]] = {}
+    for path, module in block.named_modules():
+        weight = getattr(module, "weight", None)
+        if weight is not None and weight.ndim == 2 and not isinstance(module, nn.Embedding):
+            attention = re.match(r"(.*?\.)??[^.]*(attention|attn)[^.]*", path, re.IGNORECASE)
+            parts.setdefault(attention[0] if attention else "", []).append(path)
+    mlp = parts.pop("", [])
+    found = [*parts.values(), [], []]
+    paths = {"attention": found[0], "cross-attention": found[1], "mlp": mlp}.get(component)
+    if not paths or any("expert" in path for path in paths):
+        return None
+    return block.get_submodule(paths[-1])
 
 
 class _Output:
@@ -78,6 +97,8 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
     short = _replaced(net, path.split("."), _Given())
 
     def logits(h: Tensor) -> Tensor:
+        if net.config.is_encoder_decoder:                         # what it encoded is not read
+            return short(encoder_outputs=(h[None],), decoder_inputs_embeds=h[None]).logits[0]
         return short(inputs_embeds=h[None]).logits[0]
 
     return logits

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad as pad_right
+from torch.nn.utils.rnn import pad_sequence
 
 from probebook.base import UserError
 from probebook.models.loading import BLANK, Model
@@ -18,22 +18,19 @@ WORD_RULES = ("first", "last", "mean")
 class Batch:
     """Some rows of the caller's list, padded: `ids`, `mask`, `weights` [b, t].
 
-    `weights` are those of positions (rows sum to 1); `others`: the weights of further rules."""
+    `weights` are those of positions (rows sum to 1); `others`: the weights of further rules;
+    `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing)."""
 
     def __init__(self, rows: list[int], ids: Sequence[list[int]], weights: Sequence[Tensor],
-                 pad: int, others: Sequence[Sequence[Tensor]] = ()):
-        self.rows = rows
-        width = max(len(ids[r]) for r in rows)
-        self.ids = torch.tensor([ids[r] + [pad] * (width - len(ids[r])) for r in rows])
-        lengths = torch.tensor([len(ids[r]) for r in rows])
-        self.mask = (torch.arange(width) < lengths[:, None]).long()
-        self.weights = stack([weights[r] for r in rows], width)
-        self.others = [stack([other[r] for r in rows], width) for other in others]
+                 pad: int, others: Sequence[Sequence[Tensor]] = (),
+                 decoder_ids: Sequence[list[int]] | None = None):
+        def together(values: Sequence, value: int = 0) -> Tensor:
+            return pad_sequence([torch.as_tensor(values[r]) for r in rows], True, value)
 
-
-def stack(weights: Sequence[Tensor], width: int) -> Tensor:
-    """Weights [t] of several texts, padded with 0: [b, width]."""
-    return torch.stack([pad_right(w, (0, width - len(w))) for w in weights])
+        self.rows, self.ids, self.weights = rows, together(ids, pad), together(weights)
+        self.mask = together([[1] * len(row) for row in ids])
+        self.others = [together(other) for other in others]
+        self.decoder_ids = None if decoder_ids is None else together(decoder_ids, pad)
 
 
 def longest(model: Model) -> int:
@@ -59,7 +56,9 @@ def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequenc
 
 
 def position_weights(texts: Sequence[str], model: Model, at: At) -> list[Tensor]:
-    """The weight [t] of each text's tokens under a position rule (`embed`)."""
+    """The weight [t] of each text's tokens under a position rule (`embed`).
+
+    For the blank of an encoder–decoder they are those of the tokens that its decoder reads."""
     return _weights(texts, *tokenize(texts, model), model, at)
 
 
@@ -89,7 +88,8 @@ def _weights(given: Sequence[str], texts: Sequence[str], encoding: dict, model: 
         if not places:
             wanted = at if isinstance(at, str) else repr(at[1][i])
             raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")
-        w = torch.zeros(len(ids))
+        decoder = model.kind == "seq2seq" and at == "[MASK]"
+        w = torch.zeros(places[0] + 1 if decoder else len(ids))   # the blank follows its last token
         w[places] = 1 / len(places)
         out.append(w)
     return out
@@ -119,4 +119,5 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
             groups, rows = [*groups, rows], []
         rows.append(r)
     pad = model.tokenizer.pad_token_id
-    return [Batch(rows, ids, weights, pad, others) for rows in [*groups, rows]]
+    decoder_ids = [model.decoder_ids(row) for row in ids] if model.kind == "seq2seq" else None
+    return [Batch(rows, ids, weights, pad, others, decoder_ids) for rows in [*groups, rows]]

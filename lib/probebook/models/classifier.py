@@ -117,10 +117,10 @@ class Classifier:
 
     def body(self) -> Model:
         """The encoder before training: its own float32 copy, on a GPU if there is one."""
-        model = load(self.encoder, "cpu")
+        model = load(self.encoder, "cpu").encoder
         device = "cuda" if torch.cuda.is_available() else "cpu"
         if not self.lstm and self.trained_layers and self.trained_layers < model.depth:
-            return cut(load(self.encoder, device, torch.float32), self.trained_layers)
+            return cut(load(self.encoder, device, torch.float32).encoder, self.trained_layers)
         if not self.lstm:
             net = copy.deepcopy(model.net).to(device)
             return Model(model.name, net, model.tokenizer, model.kind)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from probebook.models.architecture import block_list
-from probebook.models.embedding import Stop
 from probebook.models.loading import Model
+from probebook.models.passes import Stop
 
 
 def cut(model: Model, layers: int) -> Model:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from probebook.base import UserError
 from probebook.models.batches import tokenize
-from probebook.models.loading import SENTINEL, Model
+from probebook.models.loading import Model
 
-SENTINELS = [SENTINEL, "<extra_id_1>"]          # T5 and UL2: the blank, and the end of its filling
+NEXT_SENTINEL = "<extra_id_1>"                    # ends what T5 and UL2 write into the blank
 Positions = list[tuple[list[int], list[float]]]   # at each position: the k best ids, probabilities
 
 
@@ -77,19 +76,15 @@ def _starts(texts: Sequence[str], model: Model, prompted: bool, steps: int
     if model.kind == "causal":
         ids = without_end(tokenize(texts, model, steps)[1]["input_ids"], model)
         return ids, [[] for _ in ids], stop, steps
-    sentinels = tokenizer.convert_tokens_to_ids(SENTINELS)
-    begin = [model.net.config.decoder_start_token_id]
-    fills_mask = not prompted and tokenizer.mask_token
-    if fills_mask:
+    if prompted:
+        ids = tokenize(texts, model, steps)[1]["input_ids"]
+        return ids, [[model.net.config.decoder_start_token_id]] * len(ids), stop, steps
+    if tokenizer.mask_token:
         stop, steps = set(), 1
-    elif not prompted:
-        if model.blank_token is None:
-            raise UserError(f"{model.name} has neither a mask token nor {SENTINEL}: give a prompt")
-        begin, stop = begin + sentinels[:1], stop | {sentinels[1]}
+    else:
+        stop = stop | {tokenizer.convert_tokens_to_ids(NEXT_SENTINEL)}
     ids = tokenize(texts, model, steps)[1]["input_ids"]
-    if fills_mask:
-        return ids, [begin + row[:row.index(tokenizer.mask_token_id)] for row in ids], stop, steps
-    return ids, [begin] * len(ids), stop, steps
+    return ids, [model.decoder_ids(row) for row in ids], stop, steps
 
 
 def without_end(ids: list[list[int]], model: Model) -> list[list[int]]:
@@ -106,7 +101,7 @@ def _decode(model: Model, ids: list[list[int]], prefixes: list[list[int]], stop:
     """The positions of each row, decoded greedily with cached keys and values."""
     name, fixed, x = "input_ids", {}, torch.tensor(ids, device=model.device)
     if model.kind == "seq2seq":
-        name, fixed = "decoder_input_ids", {"encoder_outputs": model.base(x)}
+        name, fixed = "decoder_input_ids", {"encoder_outputs": model.encoder.base(x)}
         x = torch.tensor(prefixes, device=x.device)
     past, active = None, set(range(len(ids)))
     found: list[Positions] = [[] for _ in ids]

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -61,8 +61,15 @@ class Model:
 
     @cached_property
     def base(self) -> PreTrainedModel:
-        """The network whose last states the head reads (of an encoder–decoder: the encoder)."""
+        """The network whose last states the head reads (of an encoder–decoder: the decoder)."""
         return architecture.body(self.net, self.kind)
+
+    @cached_property
+    def encoder(self) -> Model:
+        """What reads a whole text: of an encoder–decoder its encoder, else the model itself."""
+        if self.kind != "seq2seq":
+            return self
+        return replace(self, net=self.net.get_encoder(), kind="encoder")
 
     @cached_property
     def blocks(self) -> Sequence[nn.Module]:
@@ -79,10 +86,8 @@ class Model:
         """From last hidden states [n, d] to token logits [n, vocabulary].
 
         Raises UserError if the model has no language-model head that reads these states."""
-        if self.kind not in ("masked", "causal"):
-            why = ("its head reads the decoder" if self.kind == "seq2seq"
-                   else "has no language-model head")
-            raise UserError(f"{self.name} {why}: use a masked or causal language model")
+        if self.kind == "encoder":
+            raise UserError(f"{self.name} has no language-model head: use a model that has one")
         return architecture.tail(self.net, self.base)
 
     @cached_property
@@ -136,14 +141,37 @@ class Model:
             tokenizer.bos_token or tokenizer.eos_token)
 
     def blank(self, ids: Sequence[int]) -> int | None:
-        """The place in a text's ids whose last state predicts the blank, None if there is none.
+        """The place whose last state predicts the blank of a text's ids, None if there is none.
 
-        In a left-to-right model it is the last word's: the text ends where the blank is."""
+        In a left-to-right model it is the last word's: the text ends where the blank is. In an
+        encoder–decoder it is the last of `decoder_ids`."""
         ids = [int(i) for i in ids]
         if self.kind == "causal":
             return max((j for j, i in enumerate(ids) if i not in self.special), default=0)
         blank = self.tokenizer.convert_tokens_to_ids(self.blank_token or BLANK)
-        return ids.index(blank) if blank in ids else None
+        if blank not in ids:
+            return None
+        return len(self.decoder_ids(ids)) - 1 if self.kind == "seq2seq" else ids.index(blank)
+
+    def decoder_ids(self, ids: Sequence[int]) -> list[int]:
+        """What an encoder–decoder's decoder reads before it predicts the blank of a text's ids.
+
+        After its start token this is what the decoder wrote before the blank in its pretraining:
+        T5's sentinel itself, which the words that it stands for follow; or the text up to BART's
+        mask, since BART writes the whole text again. UserError: the model knows no blanks."""
+        if self.blank_token is None:
+            raise UserError(f"{self.name} has neither a mask token nor {SENTINEL}: give a prompt")
+        place = list(ids).index(self.tokenizer.convert_tokens_to_ids(self.blank_token))
+        before = ids[:place] if self.tokenizer.mask_token else ids[place:place + 1]
+        return [self.net.config.decoder_start_token_id, *before]
+
+    def inputs(self, text: str) -> dict[str, Tensor]:
+        """What `net` is given to predict the blank of one text: token ids [1, t] by their names."""
+        ids = self.tokenizer(self.as_read(text))["input_ids"]
+        given = {"input_ids": ids}
+        if self.kind == "seq2seq":
+            given["decoder_input_ids"] = self.decoder_ids(ids)
+        return {name: torch.tensor([row], device=self.device) for name, row in given.items()}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -236,7 +264,7 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
 
 @lru_cache
 def depth(name: str) -> int:
-    """Number of blocks of a model, read from its configuration alone (no weights are loaded)."""
+    """`Model.depth`, read from a model's configuration alone (no weights are loaded)."""
     import transformers as hf
 
     try:
@@ -244,7 +272,10 @@ def depth(name: str) -> int:
         config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=here, **NO_CODE)
     except (OSError, ValueError):
         return load(name).depth                           # raises the one-line error
-    return getattr(config, "num_hidden_layers", None) or load(name).depth
+    names = ("num_decoder_layers", "decoder_layers") if config.is_encoder_decoder else (
+        "num_hidden_layers",)
+    found = (getattr(config, name, None) for name in names)
+    return next((layers for layers in found if layers), None) or load(name).depth
 
 
 def as_model(model: str | Model) -> Model:

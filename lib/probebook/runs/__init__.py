@@ -13,7 +13,6 @@ from probebook.runs.schema import (
     DataFolder,
     Encoder,
     FilePath,
-    Filler,
     Layer,
     LeftToRight,
     Masked,
@@ -29,7 +28,7 @@ from probebook.runs.schema import (
 )
 from probebook.runs.store import run_table
 
-__all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Filler", "Layer",
-           "LeftToRight", "Masked", "ModelName", "Prompted", "Rank", "Seed", "Share", "Source",
-           "Strength", "Sweep", "WithHead", "archived", "determinism_table", "end_page_if",
-           "in_text", "matrix_table", "run_table", "start", "sweep_table", "write_table"]
+__all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Layer", "LeftToRight",
+           "Masked", "ModelName", "Prompted", "Rank", "Seed", "Share", "Source", "Strength",
+           "Sweep", "WithHead", "archived", "determinism_table", "end_page_if", "in_text",
+           "matrix_table", "run_table", "start", "sweep_table", "write_table"]

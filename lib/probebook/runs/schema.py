@@ -80,11 +80,9 @@ ANY = Fits((), "a model")
 # a model, if need be of some kinds only
 ModelName = Annotated[str, Field(min_length=1), Reads(_itself), ANY]
 WithHead = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("masked", "causal"), "a masked or left-to-right language model, whose head reads the blank")]
+    ("masked", "causal", "seq2seq"), "a language model with a head")]
 Masked = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
     ("masked",), "a masked language model")]
-Filler = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("masked", "causal", "seq2seq"), "a language model with a head")]
 LeftToRight = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
     ("causal",), "a left-to-right language model")]
 Prompted = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
@@ -99,9 +97,9 @@ DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
          "Layer": Layer, "ModelName": ModelName, "WithHead": WithHead, "Masked": Masked,
-         "Filler": Filler, "LeftToRight": LeftToRight, "Prompted": Prompted,
-         "BothSides": BothSides, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
-         "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
+         "LeftToRight": LeftToRight, "Prompted": Prompted, "BothSides": BothSides,
+         "Encoder": Encoder, "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder,
+         "Sweep": Sweep, "int": int,
          "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")

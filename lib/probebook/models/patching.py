@@ -1,0 +1,105 @@
+"""Predictions from edited states: they replace a layer's own, and the rest of the network runs."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from probebook.base import UserError
+from probebook.models.batches import At, Batch, batches, position_weights
+from probebook.models.embedding import embed, head_logits
+from probebook.models.loading import Model, as_model
+from probebook.models.passes import Component, at_layer, forward, part_read, pick, threads
+
+Edit = Callable[[Tensor], Tensor] | Tensor | None
+Positions = Literal["one", "following"]
+
+
+def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
+          read: At = "[MASK]", component: Component = "residual", positions: Positions = "one"
+          ) -> Tensor:
+    """Last-layer states at `read` once the states at (`layer`, `at`) are replaced: float32 [n, d].
+
+    `edit` maps the states [n, d] of all texts to new ones, or is the new states, or None (no
+    change). The rest of the network runs on the edited states. `at` must name one token per text.
+    `component`: what is replaced there, as in `embed`.
+    `positions`: "following" replaces the states of all later tokens as well. A function is called
+    with the states at `at`, then with those one token later, and so on (where a text has ended,
+    with those of its last token). Given states stand at each of these tokens.
+    New states [m, n, d] are m separate edits; the result is [m, n, d], and the blocks below the
+    edit run only once."""
+    model, texts = as_model(model), list(texts)
+    part, model = part_read(model, at), part_read(model, read)
+    if positions not in ("one", "following"):
+        raise UserError(f"positions={positions!r}: 'one' or 'following'")
+    if part.kind == "seq2seq" and model.kind != "seq2seq":
+        raise UserError(f"read={read!r}: the encoder of {part.name} does not read what its decoder "
+                        "computes; read at '[MASK]'")
+    layer = part.layer(layer)
+    if edit is None:
+        return embed(texts, model, -1, read, cache=False)
+    groups, current = batches(texts, model, read, at), threading.local()
+    if any((b.others[0].max(1).values != 1).any() for b in groups):
+        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or "
+                        "('last', words)")
+    if callable(edit) and positions == "following":
+        found = _following(texts, part, layer, at, component)
+        edits, alone = torch.stack([torch.as_tensor(edit(h)) for h in found], 1)[None], True
+    else:
+        new = edit(embed(texts, part, layer, at, component=component)) if callable(edit) else edit
+        new = torch.as_tensor(new)
+        if (layer, at, component, positions) == (part.depth, read, "residual", "one"):
+            return new.to(next(model.net.parameters()).dtype).float().cpu()    # no block follows
+        if new.ndim == 3 and part.time_first:
+            return torch.stack([carry(texts, model, layer, at, one, read, component, positions)
+                                for one in new])
+        edits, alone = new.reshape(-1, len(texts), 1, new.shape[-1]), new.ndim == 2
+    m, n, known, d = edits.shape                             # known: tokens that have own states
+    out = torch.empty(m, n, d)
+
+    def put(hidden: Tensor) -> Tensor:
+        later = torch.arange(hidden.shape[1]) - current.batch.others[0].argmax(1, keepdim=True)
+        rows, places = torch.where(later == 0 if positions == "one" else later >= 0)
+        states = edits[:, current.batch.rows][:, rows, later[rows, places].clamp(max=known - 1)]
+        hidden = hidden.clone()
+        hidden.unflatten(0, (m, -1))[:, rows, places] = states.to(hidden)
+        return hidden
+
+    def one(batch: Batch) -> None:
+        current.batch = batch
+        picked = pick(forward(model, batch), batch.weights.repeat(m, 1), read).float().cpu()
+        out[:, batch.rows] = picked.unflatten(0, (m, -1))
+
+    with at_layer(part, layer, put, component, m), threads(model.device) as pool:
+        list(pool.map(one, groups))
+    return out[0] if alone else out
+
+
+def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
+          read: At = "[MASK]", component: Component = "residual", positions: Positions = "one"
+          ) -> Tensor:
+    """Token logits [n, vocabulary] at `read` once `carry` has replaced states at another place."""
+    return head_logits(carry(texts, model, layer, at, edit, read, component, positions), model)
+
+
+def _following(texts: list[str], model: Model, layer: int, at: At, component: Component
+               ) -> Tensor:
+    """States [p, n, d] at the one token of a rule, and at each of the p − 1 that follow it; of
+    texts that have ended, the last ones."""
+    weights = position_weights(texts, model, at)
+    starts = torch.tensor([int(w.argmax()) for w in weights])
+    ends = torch.tensor([len(w) - 1 for w in weights])
+    later = torch.arange(int((ends - starts).max()) + 1)[:, None]
+    places = (starts + later).minimum(ends)
+    out = torch.empty(len(later), len(texts), model.width)
+
+    def one(batch: Batch) -> None:
+        hidden = forward(model, batch).float().cpu()
+        out[:, batch.rows] = hidden[torch.arange(len(hidden)), places[:, batch.rows]]
+
+    with at_layer(model, layer, component=component), threads(model.device) as pool:
+        list(pool.map(one, batches(texts, model, at)))
+    return out

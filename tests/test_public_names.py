@@ -113,8 +113,9 @@ def test_explainers_fit_and_estimate(name):
 
 
 def test_interventions_are_exported():
-    assert {"INLP", "RLACE", "LEACE", "AlterRep", "FGSM", "PGD", "AutoAttack"} <= set(
-        interventions.__all__)
+    assert {"INLP", "RLACE", "LEACE", "AlterRep", "FGSM", "PGD", "AutoAttack", "MeanShift",
+            "AffineSteering", "DAS", "MatchedDirection", "MatchedSubspace",
+            "shuffled"} <= set(interventions.__all__)
 
 
 @pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set")

@@ -5,15 +5,21 @@ from safetensors.torch import save_file
 
 from probebook.base import UserError
 from probebook.interventions import (
+    DAS,
     FGSM,
     INLP,
     LEACE,
     PGD,
+    QLEACE,
     RLACE,
     AffineSteering,
     AlterRep,
     AutoAttack,
+    MatchedDirection,
+    MatchedSubspace,
     MeanShift,
+    SparseAutoencoder,
+    SparseFeatures,
 )
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe, MLPProbe
@@ -21,6 +27,7 @@ from probebook.probes import LinearProbe, MLPProbe
 G = torch.Generator().manual_seed(0)
 Z = torch.randint(2, (300,), generator=G)
 H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]
+SPARSE = SparseAutoencoder(width=12, active=2, steps=20)
 
 
 def fitted():
@@ -32,6 +39,11 @@ def fitted():
         "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.0),
         "shift": MeanShift().fit(H, Z).at(.5),
         "affine": AffineSteering().fit(H, Z).at(1.5),
+        "das": DAS(steps=2).fit(H, H.flip(0), Z, linear).at(.5),
+        "direction": MatchedDirection(MeanShift().fit(H, Z), seed=3).at(.5),
+        "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(H, Z), seed=3).at(2.0),
+        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(H, Z).at(.5),
+        "qleace": QLEACE().fit(H, Z).at(.5),
         "fgsm": FGSM(mlp).at(eps=0.3),
         "pgd": PGD(linear, steps=5).at(eps=0.2),
         "auto": AutoAttack(mlp).at(eps=0.3),
@@ -47,11 +59,13 @@ def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
     again = load(tmp_path / "edit.safetensors")
     assert type(again) is type(thing)
     assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
-    if name in ("alterrep", "shift", "affine", "fgsm", "pgd", "auto"):
+    if name not in ("inlp", "rlace", "leace", "qleace", "mlp", "linear"):     # it takes a target
         a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
         assert torch.equal(a[0], b[0])
         assert torch.equal(a[1], b[1])
         assert a[1].shape == (300,)
+    elif name == "qleace":
+        assert torch.equal(thing(H, Z), again(H, Z))
     else:
         assert torch.equal(thing(H), again(H))
 

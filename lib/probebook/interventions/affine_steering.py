@@ -7,8 +7,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
 from probebook.interventions.mean_shift import MeanShift
+from probebook.interventions.optimal_transport import covariance, transport
+from probebook.interventions.steering import check_strength, nearest
 from probebook.probes.checks import check_labels, check_states
 
 
@@ -31,27 +32,10 @@ class AffineSteering:
         labels."""
         h = check_states(h).detach().double()
         z = check_labels(z, len(h), device=h.device)
-        maps = [_transport(_covariance(h[z != c]), _covariance(h[z == c]), self.tol)
+        maps = [transport(covariance(h[z != c]), covariance(h[z == c]), self.tol)
                 for c in range(int(z.max()) + 1)]
         shift = MeanShift().fit(h, z)
         return FittedAffineSteering(shift.means, shift.means - shift.shifts, torch.stack(maps))
-
-
-def _covariance(h: Tensor) -> Tensor:
-    centred = h - h.mean(0)
-    return centred.T @ centred / len(h)
-
-
-def _root(covariance: Tensor, tol: float, power: float = .5) -> Tensor:
-    """A symmetric matrix to a power; directions without spread become 0."""
-    spread, directions = torch.linalg.eigh(covariance)
-    some = spread > tol * spread.max().clamp_min(torch.finfo(spread.dtype).tiny)
-    return directions[:, some] * spread[some] ** power @ directions[:, some].T
-
-
-def _transport(source: Tensor, target: Tensor, tol: float) -> Tensor:
-    root, inverse = _root(source, tol), _root(source, tol, -.5)
-    return inverse @ _root(root @ target @ root, 0.) @ inverse
 
 
 @dataclass(frozen=True)
@@ -67,9 +51,7 @@ class FittedAffineSteering:
 
     def at(self, strength: float) -> FittedAffineSteering:
         """The same map, of whose move each state makes the share s ≥ 0."""
-        if not strength >= 0:
-            raise UserError(f"strength={strength}: it must be ≥ 0")
-        return replace(self, strength=float(strength))
+        return replace(self, strength=check_strength(strength))
 
     def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
                  ) -> Tensor | tuple[Tensor, Tensor]:
@@ -83,6 +65,4 @@ class FittedAffineSteering:
             mean, rest, map_ = (t[c].to(h.device) for t in (self.means, self.rests, self.maps))
             moved[rows] = mean + (x[rows] - rest) @ map_.T - x[rows]
         edited = (x + self.strength * moved).to(h.dtype)
-        if not return_failed:
-            return edited
-        return edited, torch.cdist(edited.double(), self.means.to(h.device)).argmin(1) != to
+        return (edited, nearest(edited, self.means) != to) if return_failed else edited

@@ -58,6 +58,23 @@ def value_and_gradient(probe: Callable[[Tensor], Tensor], x: Tensor, to: Tensor,
     return value.detach(), gradient
 
 
+@torch.no_grad()
+def count_logits(probe: Callable[[Tensor], Tensor], h: Tensor) -> int:
+    """The number k of logits that a probe, or a model's head, gives for each of the states h.
+
+    UserError if it cannot take them, or gives anything but logits [n, k] with k ≥ 2."""
+    try:
+        logits = probe(h[:2])
+    except RuntimeError as e:
+        dtype, reason = str(h.dtype).removeprefix("torch."), str(e).splitlines()[0]
+        raise UserError(f"the probe cannot take {dtype} states of {h.shape[1]} dimensions: "
+                        f"{reason}") from None
+    if logits.ndim != 2 or logits.shape[1] < 2:
+        raise UserError(f"the probe returns shape {tuple(logits.shape)}: "
+                        "it must give logits [n, k] with k ≥ 2")
+    return logits.shape[1]
+
+
 def chunks(h: Tensor) -> Iterator[slice]:
     """Slices of the rows of h that are attacked together."""
     size = CHUNK.get(h.device.type, CHUNK["cuda"])
@@ -95,17 +112,7 @@ class Attack(ABC):
 
     def _checked(self, h: ArrayLike, to: ArrayLike) -> tuple[Tensor, Tensor]:
         h = check_states(h).detach()
-        try:
-            with torch.no_grad():
-                logits = self.probe(h[:2])
-        except RuntimeError as e:
-            dtype, reason = str(h.dtype).removeprefix("torch."), str(e).splitlines()[0]
-            raise UserError(f"the probe cannot take {dtype} states of {h.shape[1]} dimensions: "
-                            f"{reason}") from None
-        if logits.ndim != 2 or logits.shape[1] < 2:
-            raise UserError(f"the probe returns shape {tuple(logits.shape)}: "
-                            "it must give logits [n, k] with k ≥ 2")
-        return h, check_labels(to, len(h), logits.shape[1], h.device)
+        return h, check_labels(to, len(h), count_logits(self.probe, h), h.device)
 
     @torch.no_grad()
     def _failed(self, x: Tensor, to: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.interventions.steering import check_strength, nearest
 from probebook.probes.checks import check_labels, check_states
 
 
@@ -42,9 +42,7 @@ class FittedMeanShift:
 
     def at(self, strength: float) -> FittedMeanShift:
         """The same vectors at strength s ≥ 0."""
-        if not strength >= 0:
-            raise UserError(f"strength={strength}: it must be ≥ 0")
-        return replace(self, strength=float(strength))
+        return replace(self, strength=check_strength(strength))
 
     def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
                  ) -> Tensor | tuple[Tensor, Tensor]:
@@ -53,6 +51,4 @@ class FittedMeanShift:
         h = check_states(h, self.means.shape[1])
         to = check_labels(to, len(h), len(self.means), h.device)
         edited = (h.double() + self.strength * self.shifts.to(h.device)[to]).to(h.dtype)
-        if not return_failed:
-            return edited
-        return edited, torch.cdist(edited.double(), self.means.to(h.device)).argmin(1) != to
+        return (edited, nearest(edited, self.means) != to) if return_failed else edited

@@ -13,19 +13,25 @@ from probebook.base import UserError, written_whole
 from probebook.interventions.affine_steering import FittedAffineSteering
 from probebook.interventions.alterrep import FittedAlterRep
 from probebook.interventions.autoattack import AutoAttack
+from probebook.interventions.das import FittedDAS
 from probebook.interventions.fgsm import FGSM
 from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
+from probebook.interventions.matched_controls import MatchedDirection, MatchedSubspace
 from probebook.interventions.mean_shift import FittedMeanShift
 from probebook.interventions.pgd import PGD
+from probebook.interventions.qleace import FittedQLEACE
 from probebook.interventions.rlace import FittedRLACE
+from probebook.interventions.sparse_autoencoder import FittedSparseAutoencoder
+from probebook.interventions.sparse_features import FittedSparseFeatures
 from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
 KINDS = {kind.__name__: kind for kind in (
-    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FittedMeanShift, FittedAffineSteering,
-    FGSM, PGD, AutoAttack, LinearProbe, MLPProbe, FittedMLP)}
+    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FittedQLEACE, FittedMeanShift,
+    FittedAffineSteering, FittedSparseAutoencoder, FittedSparseFeatures, FittedDAS,
+    MatchedDirection, MatchedSubspace, FGSM, PGD, AutoAttack, LinearProbe, MLPProbe, FittedMLP)}
 
 
 def save(fitted: Any, path: str | Path) -> None:

@@ -1,0 +1,80 @@
+"""Two negative controls of an edit: each state moves as far as the edit moves it, but elsewhere."""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import torch
+from numpy.typing import ArrayLike
+from scipy.stats import ortho_group
+from torch import Tensor
+
+from probebook.base import tensor
+from probebook.interventions.norm_ball import length
+from probebook.probes.checks import check_states
+from probebook.probes.training import generator
+
+
+@dataclass(frozen=True)
+class Matched(ABC):
+    """`control(h, to=wanted)`, or `control(h)` of an edit that erases → [n, d], with
+    ‖control(h) − h‖ = ‖edit(h) − h‖ in every row, in the dtype and on the device of h.
+
+    - `edit`: a fitted edit, or any function of (h, to).
+    - `seed`: of where the states move instead. No label takes part in the draw."""
+
+    edit: Any
+    seed: int = 0
+
+    def at(self, strength: float) -> Self:
+        """The control of the edit at another strength."""
+        return replace(self, edit=self.edit.at(strength))
+
+    def __call__(self, h: ArrayLike, to: ArrayLike | None = None, *, return_failed: bool = False
+                 ) -> Tensor | tuple[Tensor, Tensor]:
+        """Moved states [n, d]; with `return_failed` also the rows [n] in which the edit itself
+        failed, so that both can be scored without them."""
+        h = check_states(h)
+        given = [h] if to is None else [h, tensor(to, h.device).long()]
+        moves = self.edit(*given).double() - h.double()
+        control = (h.double() + self._elsewhere(moves, *given[1:])).to(h.dtype)
+        return (control, self.edit(*given, return_failed=True)[1]) if return_failed else control
+
+    @abstractmethod
+    def _elsewhere(self, moves: Tensor, to: Tensor | None = None) -> Tensor:
+        """Other moves [n, d] of the same lengths."""
+
+
+@dataclass(frozen=True)
+class MatchedDirection(Matched):
+    """h ↦ h ± ‖E(h) − h‖ u with one random unit vector u for all states, and the sign of `to`.
+
+    Class 1 goes along u and class 0 against it; two further classes share the next vector, and so
+    on. Of an edit that erases all states go along u."""
+
+    def _elsewhere(self, moves: Tensor, to: Tensor | None = None) -> Tensor:
+        to = torch.ones(len(moves), dtype=torch.int64) if to is None else to.cpu()
+        pairs = range(int(to.max()) // 2 + 1)
+        u = torch.stack([torch.randn(moves.shape[1], dtype=torch.float64,
+                                     generator=generator(self.seed, pair)) for pair in pairs])
+        signed = (u / length(u, "l2")[:, None])[to // 2] * (2 * (to % 2) - 1)[:, None]
+        return length(moves, "l2")[:, None] * signed.to(moves.device)
+
+
+@dataclass(frozen=True)
+class MatchedSubspace(Matched):
+    """h ↦ h + Q (E(h) − h) with one random rotation Q: the edit's moves, turned elsewhere.
+
+    They keep their lengths and the angles between them, so they fill a random subspace of the same
+    rank. Q has Haar's distribution: every subspace is as likely as any other, and of any given
+    direction such a subspace of rank r holds the share r / d on average."""
+
+    def _elsewhere(self, moves: Tensor, to: Tensor | None = None) -> Tensor:
+        return moves @ _rotation(moves.shape[1], self.seed).T.to(moves.device)
+
+
+@lru_cache(maxsize=1)
+def _rotation(d: int, seed: int) -> Tensor:
+    return torch.from_numpy(ortho_group.rvs(d, random_state=seed))

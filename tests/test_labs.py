@@ -513,6 +513,18 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
     assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
 
 
+@pytest.mark.parametrize("out", ["grades", "spring.csv"])
+def test_the_command_prints_the_files_that_it_writes(lab, tmp_path, out):
+    (tmp_path / "handed in").mkdir()
+    nbformat.write(lab(RIGHT), tmp_path / "handed in" / "ada.ipynb")
+    done = probebook("lab", "grade", str(tmp_path / "handed in"), "--out", str(tmp_path / out))
+    stem = out.removesuffix(".csv")
+    names = [f"{stem}.csv", f"{stem}_exercises.csv", f"{stem}.html"]
+    assert done.stdout.split("\n")[:-1] == [str(tmp_path / name) for name in names]
+    assert all((tmp_path / name).stat().st_size for name in names)
+    assert "1/1 ada: 3 of 3" in done.stderr
+
+
 def test_a_row_for_each_exercise_of_all_submissions(lab, tmp_path):
     slips = {1: "guess = 4", 2: "def double(x):\n    return x"}
     half = lab(RIGHT)

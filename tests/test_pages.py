@@ -40,6 +40,16 @@ def test_a_page_runs_on_real_sentences(forks):
     assert best.reliability.between(.05, 1).all()
 
 
+@pytest.mark.parametrize(("metric", "printed"), [("completeness", "0.89"), ("strength", "–")])
+def test_the_sweep_report_sets_another_score_beside_its_own_published_value(forks, metric,
+                                                                            printed):
+    run = plan(find("6_across_papers/01"), "smoke", {"metric": metric})
+    assert run_all([run], server=forks) == []
+    [cell] = [cell for cell in run.read().cells if "side.loc[methods]" in cell.source]
+    shown = re.search(r">FGSM</th>\s*<td[^>]*>([^<]*)", cell.outputs[-1].data["text/html"])
+    assert shown[1] == printed
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_line_of_code_is_cut_off_in_the_column(name):
     """78 characters fit beside the margin (measured at 1,300 pixels)."""

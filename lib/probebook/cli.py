@@ -433,7 +433,8 @@ def lab_student(out: _argument(Path, "OUT", "folder for the notebooks"),
 
 @lab_app.command("grade")
 def lab_grade(folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
-              out: _option(Path, "OUT.csv and OUT.html are written") = Path("grades"),
+              out: _option(Path, "OUT.csv, OUT_exercises.csv and OUT.html are written"
+                           ) = Path("grades"),
               profile: Profile = "smoke",
               workers: _option(int, "submissions at a time", min=1) = 2,
               time_limit: TimeLimit = "10min", memory_limit: MemoryLimit = "4GiB",
@@ -448,8 +449,8 @@ def lab_grade(folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
     from probebook.runs.pages import profile_values
     paths, within = submissions(folder), limits(time_limit, memory_limit)
     profile_values(profile)
-    from probebook.labs.grade import grade
+    from probebook.labs.grade import grade, written
     from probebook.labs.variants import read
     grade(paths, folder, out, profile, workers, within, read(variants) if variants else None)
-    for suffix in (".csv", ".html"):
-        typer.echo(out.with_suffix(suffix))
+    for path in written(out):
+        typer.echo(path)

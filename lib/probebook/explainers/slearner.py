@@ -4,11 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
     Explainer,
@@ -22,7 +22,8 @@ from probebook.explainers.base import (
 class SLearner(Explainer):
     """E(labels with C = c′) − E(labels with C = c), E a logistic regression of N on the labels.
 
-    Each training review counts once for each class, with the probability that N gives to it.
+    Each training review counts once for each class, with the probability that N gives to it. If N
+    gives a single class to all of them, E is constant and every effect 0.
 
     - `variant`: "released" does as the released code does: E learns N's most probable class alone,
       and at C = c the base label is a predicted one as well, though c is known.
@@ -42,11 +43,11 @@ class SLearner(Explainer):
         rows: np.ndarray = np.repeat(np.arange(len(x)), self.k)
         weight = p.ravel()
         possible = weight > 0
-        if len(np.unique(z[possible])) < 2:
-            raise UserError("the model gives every training review the same class: "
-                            "there is nothing to explain")
-        self.regression = LogisticRegression(C=self.C, max_iter=10_000, tol=1e-8).fit(
-            x[rows[possible]], z[possible], sample_weight=weight[possible])
+        # The best E for a single class says this class for every review.
+        learner = (LogisticRegression(C=self.C, max_iter=10_000, tol=1e-8)
+                   if len(np.unique(z[possible])) > 1 else DummyClassifier())
+        self.regression = learner.fit(x[rows[possible]], z[possible],
+                                      sample_weight=weight[possible])
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         rows, place = np.arange(len(pairs)), concept_indices(pairs)

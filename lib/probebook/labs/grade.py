@@ -76,13 +76,12 @@ def grade(
     paths: list[Path], folder: Path, out: Path, profile: str, workers: int, limits: Limits,
     handed_out: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Run submissions of a folder and write `OUT.csv` and `OUT.html`, one row for each exercise.
+    """Run submissions of a folder and write the tables of `written(out)`.
 
     Outcomes: passed, predicted, to read, wrong, error, not done, missing, not reached. A notebook
     that belongs to no page has one row. Submissions do not see `folder` where a sandbox works.
     `handed_out`: the students' variants, if there are any. A submission then lies in a folder that
-    is named after its student, and runs in the profile in which it was handed out.
-    `OUT_exercises.csv` has a row per exercise: `by_exercise`."""
+    is named after its student, and runs in the profile in which it was handed out."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
         console.print(f"{why}: submissions run with your rights and network; see Grading in the "
@@ -110,14 +109,21 @@ def grade(
         tables = dict(zip(order, pool.map(graded, [submissions[i] for i in order])))
     table = pd.concat([tables[i] for i in range(len(paths))], ignore_index=True)
     table = table.astype({"minutes": float})
-    with written_whole(out.with_suffix(".csv")) as part:
-        table.map(_no_formula).to_csv(part, index=False, errors="replace")
     summary = by_exercise(table)
-    with written_whole(out.with_name(f"{out.name}_exercises.csv")) as part:
-        summary.map(_no_formula).to_csv(part, index=False, errors="replace")
-    with written_whole(out.with_suffix(".html")) as part:
+    rows, per_exercise, html = written(out)
+    for path, kept in ((rows, table), (per_exercise, summary)):
+        with written_whole(path) as part:
+            kept.map(_no_formula).to_csv(part, index=False, errors="replace")
+    with written_whole(html) as part:
         part.write_text(_html(table, summary), encoding="utf-8", errors="replace")
     return table
+
+
+def written(out: Path) -> tuple[Path, Path, Path]:
+    """The files that `grade` writes: a row for each exercise of each submission, a row for each
+    exercise, and a page with both."""
+    return (out.with_suffix(".csv"), out.with_name(f"{out.stem}_exercises.csv"),
+            out.with_suffix(".html"))
 
 
 def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:

@@ -66,6 +66,11 @@ def typed(form, *values):
     return answer(form, "accuracies")
 
 
+def percent(share):
+    """A share as the form's fields want it."""
+    return f"{100 * share:.10g}"
+
+
 def answer(form, kind):
     """Wait until the form has answered; what it says."""
     ready = f"const f = document.querySelector('form[data-from={kind}]');" \
@@ -90,15 +95,16 @@ def files(form, a, b):
 @pytest.mark.parametrize("a, b, dim", [
     (.71, .68, 768), (.9, .865625, 768), (.865625, .9, 768), (.5, .9, 300), (1, 0, 1),
     (.813, .812, 4096),
-    (0, .01, 1024), (.99, .98, 50), (.6, .55, 100_000)])
+    (0, .02, 1024), (.99, .98, 50), (.6, .55, 100_000)])
 def test_two_accuracies_give_the_numbers_of_python(form, a, b, dim):
-    found, right = typed(form, a, b, dim, "", ""), size.from_accuracies(a, b, dim)
+    found = typed(form, percent(a), percent(b), dim, "", "")
+    right = size.from_accuracies(a, b, dim)
     assert found["paper"] == [
         right["training items, the paper's bound"], size.recommend(a - b, dim)]
     assert found["correct"] == [
         right["training items, probes counted rightly"], size.recommend(a - b, dim, "correct")]
     assert found["train"][0] == right["training items for power .8"]
-    assert found["delta"][0] == right["accuracy of A less that of B"]
+    assert found["delta"][0] == f"{100 * (a - b):+.2f}"
     assert found["verdict"][0].startswith("none without the number")
 
 
@@ -109,7 +115,7 @@ def test_two_accuracies_give_the_numbers_of_python(form, a, b, dim):
     (1, .9, 25, .1, "need N"), (.6, .4, 300, 1, "enough"), (.55, .45, 30, 1, "need N")])
 def test_with_disagreement_and_items_verdict_and_power_are_those_of_python(
         form, a, b, n, differ, word):
-    found = typed(form, a, b, 768, n, differ)
+    found = typed(form, percent(a), percent(b), 768, n, percent(differ))
     only_a, only_b = (differ + a - b) / 2, max(0, differ - a + b) / 2
     assert found["verdict"][0].startswith(word)
     assert found["power"][1] == [pytest.approx(size.mcnemar_power(only_a, only_b, n), abs=1e-6)]
@@ -117,7 +123,7 @@ def test_with_disagreement_and_items_verdict_and_power_are_those_of_python(
 
 
 def test_accuracies_without_disagreement_say_what_they_cannot_tell(form):
-    found = typed(form, .75, .7, 768, 300, "")
+    found = typed(form, 75, 70, 768, 300, "")
     ends = [size.mcnemar_power(.05, 0, 300), size.mcnemar_power(.75 * .3, .7 * .25, 300)]
     assert found["power"][1] == pytest.approx(ends, abs=1e-6)
     assert ends[0] > .8 > ends[1]
@@ -167,20 +173,21 @@ def test_predictions_are_matched_by_id_and_may_be_quoted(form, tmp_path):
 
 
 @pytest.mark.parametrize("values, says", [
-    ((71, .6, 768, "", ""), "Accuracy of A: a share between 0"),
-    ((.7, "", 768, "", ""), "Accuracy of B: a share"),
-    ((.7, -.1, 768, "", ""), "Accuracy of B: a share"),
-    ((.7, .7, 768, 10, ""), "Equal accuracies: no number of items"),
-    ((.7, .6, .5, "", ""), "Width of the states: a whole number"),
-    ((.7, .6, 768, 2.5, ""), "Items in the pilot"),
-    ((.7, .6, 768, "", .05), "disagree on a share between 0.1 and 0.7"),
-    ((.9, .8, 768, "", .9), "disagree on a share between 0.1 and 0.3")])
+    ((710, 60, 768, "", ""), "Accuracy of A, %: a number between 0 and 100"),
+    ((70, "", 768, "", ""), "Accuracy of B, %: a number"),
+    ((70, -1, 768, "", ""), "Accuracy of B, %: a number"),
+    ((.71, .6, 768, "", ""), "type percent, such as 71, not .71"),
+    ((70, 70, 768, 10, ""), "Equal accuracies: no number of items"),
+    ((70, 60, .5, "", ""), "Width of the states: a whole number"),
+    ((70, 60, 768, 2.5, ""), "Items in the pilot"),
+    ((70, 60, 768, "", 5), "disagree on 10 % to 70 % of the items"),
+    ((90, 80, 768, "", .2), "disagree on 10 % to 30 % of the items")])
 def test_bad_numbers_get_one_line(form, values, says):
     line = typed(form, *values)
     assert says in line
     assert "\n" not in line
     assert form.execute_script("return document.querySelector('dl').hidden")
-    assert isinstance(typed(form, .7, .6, 768, "", ""), dict)
+    assert isinstance(typed(form, 70, 60, 768, "", ""), dict)
 
 
 @pytest.mark.parametrize("text, says", [
@@ -209,7 +216,7 @@ def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):
     first.send_keys("T")  # the first example of Table 3
     assert Select(first).first_selected_option.text == "Table 3, 64 test items"
     assert answer(form, "accuracies")["paper"][0] == "324,563"
-    for value in ("0.75", "0.7", "0.2", "100", "768"):
+    for value in ("75", "70", "20", "100", "768"):
         form.switch_to.active_element.send_keys(Keys.TAB)
         form.switch_to.active_element.send_keys(Keys.CONTROL, "a")
         form.switch_to.active_element.send_keys(value)
@@ -226,7 +233,7 @@ def test_it_is_filled_in_by_keyboard_and_every_field_has_a_label(form):
 
 def test_it_fits_a_phone(form):
     resize(form, PHONE)
-    typed(form, .8, .7999, 4096, 1_000_000, "")
+    typed(form, 80, 79.99, 4096, 1_000_000, "")
     assert not form.execute_script(WIDER, PHONE[0])
     if "SHOT" in os.environ:
         form.save_screenshot(os.environ["SHOT"])

@@ -9,6 +9,7 @@ import pytest
 import seaborn as sns
 from jupyter_client.manager import start_new_kernel
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 
 from probebook.figures import GREYS, METHODS, PALETTE, against, beside, lines, method_colours
 
@@ -171,3 +172,40 @@ def test_points_and_curves_at_one_place_all_show():
     curves = [line for line in lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
               if len(line.get_xdata())]
     assert len({(line.is_dashed(), str(line._dash_pattern)) for line in curves}) == 3
+
+
+def names_beside(figure) -> list[tuple[str, float, float]]:
+    """Names at the ends of curves, from below: text, its lower and its upper edge in pixels."""
+    figure.canvas.draw()
+    named = [text for text in figure.axes[-1].texts if text.arrow_patch]
+    edges = [Text.get_window_extent(text) for text in named]             # without the arrow
+    return sorted(((text.get_text(), edge.y0, edge.y1) for text, edge in zip(named, edges)),
+                  key=lambda name: name[1])
+
+
+@pytest.mark.parametrize("log_y", [False, True])
+def test_curves_have_their_names_at_their_ends(log_y):
+    """In the order of the ends and one below the other, though three ends nearly meet; the last
+    panel names the curves of all, and the baseline; there is no legend."""
+    ends = {"a": .5, "b": .7, "c": .9, "d": 9, "e": 1.5}
+    rows = [(x, end if x else 3, name, panel) for panel in ("left", "right")
+            for name, end in ends.items() for x in (0, 1)]
+    data = pd.DataFrame(rows, columns=["x", "y", "kind", "panel"])
+    figure = lines(data, "x", "y", "kind", 4, "as before", "panel", log_y=log_y)
+    named = names_beside(figure)
+    assert [name for name, _, _ in named] == ["a", "b", "c", "e", "as before", "d"]
+    assert all(top <= bottom for (_, _, top), (_, bottom, _) in zip(named, named[1:]))
+    assert all(ax.get_legend() is None for ax in figure.axes)
+    assert not [text for text in figure.axes[0].texts if text.arrow_patch]
+
+
+@pytest.mark.parametrize("ends", [
+    {"a": (1, .2), "b": (1, .2)}, {"a": (1, .2), "b": (.5, .9)},
+    {name: (1, i) for i, name in enumerate("abcdef")}])
+def test_names_that_would_not_lead_to_a_curve_stand_in_a_legend(ends):
+    """Two curves end at one point; one ends early; there are six."""
+    rows = [row for name, end in ends.items() for row in ((0, 0, name), (*end, name))]
+    figure = lines(pd.DataFrame(rows, columns=["x", "y", "kind"]), "x", "y", "kind")
+    assert not names_beside(figure)
+    legend = figure.axes[-1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == list(ends)

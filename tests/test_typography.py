@@ -27,12 +27,26 @@ FORMULA = '<span class="math notranslate nohighlight">\\(h - 1\\)</span>'
      'a <span class="together">p-value</span>\u00a0≤\u00a0.05 and\u00a0&lt;\u00a0.02'),
     ("the probe's 2 × 3 · 1e-03", "the probe’s 2\u00a0×\u00a03\u00a0· 1e−03"),
     ("from R-LACE on", 'from <span class="together">R-LACE</span> on'),
+    ("(WikiText-2)", '(<span class="together">WikiText-2</span>)'),
     (f"at {FORMULA} = .5 or", f'at <span class="together">{FORMULA}\u00a0=\u00a0.5</span> or'),
     (f"so {FORMULA}, or", f'so <span class="together">{FORMULA},</span> or'),
     (f"so ({FORMULA}) or", f'so <span class="together">({FORMULA})</span> or'),
 ])
 def test_text_is_set(written, printed):
     assert typeset(written) == printed
+
+
+def test_columns_of_numbers_are_marked():
+    """Those of a table that a cell wrote, with their heads; a column with any word is not."""
+    rows = [("-1.5", "1,024", "yes"), ("+0.25", "–", "3 of 4"), ("12", "", "7")]
+    body = "".join(f'<td id="T_1_row{i}_col{j}" class="data row{i} col{j}" >{text}</td>'
+                   for i, row in enumerate(rows) for j, text in enumerate(row))
+    head = "".join(f'<th id="T_1_level0_col{j}" class="col_heading level0 col{j}" >h</th>'
+                   for j in range(3))
+    table = typeset(f'<table id="T_1">{head}{body}</table>')
+    assert [table.count(f'col{j} number"') for j in range(3)] == [4, 4, 0]
+    assert ">−1.5</td>" in table
+    assert "number" not in typeset(f"<table>{head}{body}</table>")
 
 
 @pytest.mark.parametrize("kept", [

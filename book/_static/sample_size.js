@@ -1,6 +1,6 @@
 // How many items a comparison needs: `probebook.measures.sample_size` and `pilots` for forms that need no kernel.
-// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line; `figures.calculator`
-// makes the forms, whose fields are acc_a, acc_b, dim, items, differ or file_a, file_b, dim.
+// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line. `figures.calculator`
+// makes the forms; their fields are acc_a, acc_b, differ (in percent), dim, items or file_a, file_b, dim.
 (() => {
   const FAIL = 1e-8, BITS = 32, COLLAPSE = .02, CARE = .02, POWER = .8, HALF_ALPHA = .025;
   const Z_ALPHA = 1.959963984540054, Z_POWER = .8416212335729143, Z_RESERVE = 1.2815515655446004; // of .975, .8, .9
@@ -43,7 +43,8 @@
     return {low, high, power, word, range};
   }
   const count = n => isFinite(n) ? Math.ceil(n).toLocaleString("en-US") : "no number";
-  const signed = d => (d < 0 ? "" : "+") + d.toFixed(4), within = texts => ` [${texts.join(", ")}]`;
+  const percent = (share, places = 2) => (100 * share).toFixed(places), signed = d => (d < 0 ? "" : "+") + percent(d);
+  const within = texts => ` [${texts.join(", ")}]`;
   const either = ([one, two]) => two ? `${one} (nested errors) to ${two} (independent errors)` : one;
   function report(delta, ends, n, dim) {     // field: [text, numbers]; `ends`: one or two times [only A, only B]
     const all = n ? ends.map(([a, b]) => judge(a, b, n)) : [], words = [...new Set(all.map(v => v.word))];
@@ -55,19 +56,21 @@
       : `${words.join(" or ")}: it depends on how often both err on the same items`;
     return {verdict: [verdict], items: [n ? count(n) : "not given", n], test: [either(test.map(count)), test],
       delta: [signed(delta) + sure.map(v => within([v.low, v.high].map(signed))), sure.flatMap(v => [v.low, v.high])],
-      only: [either(ends.map(e => e.map(v => v.toFixed(4)).join(", "))), ends], paper: [count(paper), paper],
-      power: [n ? either(all.map(v => v.power.toFixed(3))) : "–", all.map(v => v.power)],
+      only: [either(ends.map(e => e.map(v => percent(v)).join(", "))), ends], paper: [count(paper), paper],
+      power: [n ? either(all.map(v => percent(v.power, 1))) : "–", all.map(v => v.power)],
       correct: [count(right), right], cared: [either(ends.map(e => count(cared(e)))), ends.map(e => cared(e))],
       train: [either(train.map(count)) + sure.map(v => within(v.range.map(count))), sure.flatMap(v => v.range)]};
   }
   const number = field => field.validity.valid ? field.valueAsNumber           // NaN: nothing was typed
     : refuse(`${field.labels[0].textContent.trim()}: ${field.title}.`);
+  const share = field => Math.round(1e10 * number(field)) / 1e12;              // the double of .813 from 81.3
   function accuracies({acc_a, acc_b, dim, items, differ}) {
-    const [a, b, width, n, p] = [acc_a, acc_b, dim, items, differ].map(number), gap = Math.abs(a - b);
+    const [a, b, p] = [acc_a, acc_b, differ].map(share), [width, n] = [dim, items].map(number), gap = Math.abs(a - b);
     const most = Math.min(a + b, 2 - a - b), high = Math.max(a, b), low = Math.min(a, b);
+    if (high <= .01) refuse("Accuracies of 1 % or less: type percent, such as 71, not .71.");
     if (!gap) refuse("Equal accuracies: no number of items tells A from B.");
     if (p < gap - 1e-9 || p > most + 1e-9)
-      refuse(`With these accuracies A and B disagree on a share between ${+gap.toFixed(6)} and ${+most.toFixed(6)}.`);
+      refuse(`With these accuracies A and B disagree on ${+percent(gap, 4)} % to ${+percent(most, 4)} % of the items.`);
     const ends = p >= 0 ? [[(p + gap) / 2, Math.max(0, p - gap) / 2]]
       : [[gap, 0], [high * (1 - low), low * (1 - high)]];
     return report(a - b, a > b ? ends : ends.map(e => e.reverse()), n, width);

@@ -15,13 +15,14 @@ ANSWERS = {
     "paper": "Training items, by the paper’s bound",
     "correct": "Training items, by the bound, all probes counted",
     "items": "Items in the pilot",
-    "delta": "Accuracy of A minus accuracy of B [95 %]",
-    "only": "Share that only A, only B gets right",
-    "power": "Power of McNemar’s test on the pilot"}
+    "delta": "Accuracy of A minus accuracy of B, points [95 %]",
+    "only": "Items that only A, only B gets right, %",
+    "power": "Power of McNemar’s test on the pilot, %"}
 TITLES = {"accuracies": "Two accuracies", "files": "Two files"}
 FIELDS = ("acc_a", "acc_b", "dim", "items", "differ")       # of an example, in this order
+SHARES = ("acc_a", "acc_b", "differ")                       # these are typed in percent
 WHOLE = 'type="number" step="1" min="1"'
-SHARE = 'type="number" step="any" min="0" max="1"'
+PERCENT = 'type="number" step="any" min="0" max="100"'
 FILE = 'type="file" accept=".csv,text/csv"'
 
 
@@ -32,7 +33,8 @@ def calculator(script: str, look: str, values: Mapping[str, float],
     """HTML of one form or two, filled in and answered as soon as the page opens.
 
     - `script`, `look`: texts of `book/_static/sample_size.js` and `sample_size.html`
-    - `values`: what the fields hold at first: acc_a, acc_b, dim, items, differ
+    - `values`: what the fields hold at first: acc_a, acc_b, dim, items, differ; shares, which the
+      form shows in percent
     - `examples`: name → values in the order of `FIELDS`; they can be chosen from a list
     - `forms`: "accuracies" asks for numbers, "files" for two files of predictions
     - `answers`: the lines of the answer, keys of `ANSWERS` in their order"""
@@ -40,12 +42,12 @@ def calculator(script: str, look: str, values: Mapping[str, float],
                    values)
     inside = {
         "accuracies": _list_of(examples or {})
-        + _field("Accuracy of A", "acc_a", "a share between 0 and 1, such as .71",
-                 f"{SHARE} required", values)
-        + _field("Accuracy of B", "acc_b", "a share between 0 and 1, such as .68",
-                 f"{SHARE} required", values)
-        + _field("Share on which they disagree, if known", "differ",
-                 "a share between 0 and 1, or nothing", SHARE, values)
+        + _field("Accuracy of A, %", "acc_a", "a number between 0 and 100, such as 71",
+                 f"{PERCENT} required", values)
+        + _field("Accuracy of B, %", "acc_b", "a number between 0 and 100, such as 68",
+                 f"{PERCENT} required", values)
+        + _field("Items on which they disagree, %, if known", "differ",
+                 "a number between 0 and 100, or nothing", PERCENT, values)
         + _field("Items in the pilot, if known", "items", "a whole number, or nothing", WHOLE,
                  values) + width,
         "files": "".join(_field(f"Predictions of {x.upper()} (CSV)", f"file_{x}", "a CSV file",
@@ -59,15 +61,20 @@ def calculator(script: str, look: str, values: Mapping[str, float],
 
 
 def _field(label: str, name: str, should: str, more: str, values: Mapping[str, float]) -> str:
-    value = values.get(name, "")
+    value = _shown(name, values[name]) if name in values else ""
     return (f'<label>{label} <input name="{name}" title="{should}" value="{value}" {more}>'
             "</label>")
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{100 * value:.10g}" if name in SHARES else f"{value}"
 
 
 def _list_of(examples: Mapping[str, Sequence[float]]) -> str:
     if not examples:
         return ""
     options = "".join(
-        f'<option value="{" ".join(map(str, values))}{" " * (len(FIELDS) - len(values))}">'
-        f"{escape(name)}</option>" for name, values in examples.items())
+        f'<option value="{" ".join(map(_shown, FIELDS, values))}'
+        f'{" " * (len(FIELDS) - len(values))}">{escape(name)}</option>'
+        for name, values in examples.items())
     return f'<label>Example <select name="example">{options}</select></label>'

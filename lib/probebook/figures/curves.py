@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -20,7 +21,8 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
           dashes: bool = False, panel_width: float = 4.2, log_y: bool = False) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
 
-    Rows with the same x are averaged.
+    Rows with the same x are averaged. Up to five curves have their names at their right ends, if
+    all of them end there; else there is a legend.
 
     - `baseline`, `baseline_name`: height and name of a dashed line
     - `xlabel`, `ylabel`: names of the axes; None: those of the columns
@@ -67,10 +69,17 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
             ax.set_ylim(limits)
         if panel is not None:
             look.panel_name(ax, panel)
-    if hue and len(data):
-        last = axes.flat[len(panels) - 1]
-        look.legend_beside(axes[0, -1], *last.get_legend_handles_labels())
+    if kinds and len(data):
+        _name(axes[0, -1], kinds, baseline_name, axes.flat[len(panels) - 1])
     return look.done(figure)
+
+
+def _name(ax: Axes, kinds: list, baseline_name: str, last: Axes) -> None:
+    """Name the curves at their ends where that can be read, else in the legend of `last`."""
+    names = [*kinds, baseline_name]
+    curves = [line for line in ax.lines if len(line.get_xdata())]
+    if not (len(kinds) <= len(curves) <= len(names) and look.name_at_ends(ax, curves, names)):
+        look.legend_beside(ax, *last.get_legend_handles_labels())
 
 
 def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:

@@ -12,15 +12,20 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc",
-           "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9"]
+           "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9", "#890076", "#335544",
+           "#8866ff"]
 GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]      # controls and baselines beside methods
 METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4,
            "ConceptSHAP": 5, "CONEXP": 5, "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9,
-           "RLACE": 9, "CausaLM": 9,
+           "RLACE": 9, "CausaLM": 9, "MeanShift": 5, "AffineSteering": 8, "DAS": 10,
+           "QLEACE": 11, "SparseFeatures": 12,
            "ot": 0, "ot-matched": 1, "ot-answered": 2, "ot-unknown": 3, "ibt": 4, "ibt-negated": 6,
            "whole stories": 0, "all answerable": 2, "many unanswerable": 3, "intervention": 4,
            "learned": 8,
@@ -107,7 +112,7 @@ def log_axis(ax: Axes) -> None:
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
-    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_major_formatter("{x:,.12g}")
     ax.xaxis.set_minor_formatter("")
 
 
@@ -126,6 +131,31 @@ def panel_name(ax: Axes, panel: object) -> None:
 def legend_beside(ax: Axes, *handles_and_names: list) -> None:
     """A legend to the right of the axes."""
     ax.legend(*handles_and_names, loc="center left", bbox_to_anchor=(1.01, .5))
+
+
+def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
+    """Write each curve's name beside its right end; near ends get names one below the other.
+
+    Nothing is written, and the answer is False, if a name would not lead to its curve: if there are
+    more than five, if one ends left of the last fifth of the axes, or if two end at one point. A
+    horizontal line across the axes does not count."""
+    ax.get_xlim(), ax.get_ylim()                                # the limits from the data
+    ends = [(line.get_xdata(orig=False)[-1], line.get_ydata(orig=False)[-1]) for line in curves]
+    places = np.array([ax.transAxes.inverted().transform(line.get_transform().transform(end))
+                       for line, end in zip(curves, ends)])
+    own = np.sort(places[places[:, 0] < 1, 1])
+    if len(own) > 5 or (places[:, 0] < .8).any() or (np.diff(own) < .012).any():
+        return False
+    size = FontProperties(size=plt.rcParams["legend.fontsize"]).get_size_in_points()
+    gap = 1.3 * size / 72 * ax.figure.dpi / ax.bbox.height
+    order, steps = np.argsort(places[:, 1], kind="stable"), gap * np.arange(len(curves))
+    heights = isotonic_regression(places[order, 1] - steps).x.clip(0, 1 - steps[-1]) + steps
+    for i, height in zip(order, heights):
+        colour = np.array(to_rgb(curves[i].get_color()))
+        line = {"arrowstyle": "-", "color": colour, "relpos": (0, .5), "shrinkA": 2, "shrinkB": 4}
+        ax.annotate(str(names[i]), ends[i], (1.07, height), curves[i].get_transform(), ax.transAxes,
+                    line, annotation_clip=False, va="center", size=size, color=.6 * colour)
+    return True
 
 
 def done(figure: Figure) -> Figure:

@@ -17,6 +17,7 @@ import pytest
 import torch
 import yaml
 from dask.distributed import Client, LocalCluster
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 from typer.testing import CliRunner
 
 from conftest import IMPORTS
@@ -185,7 +186,8 @@ def test_a_sweep_of_seeds_has_five_runs_that_differ_in_nothing_else(path):
     """They are those that are stored, and their page shows them."""
     runs = list(read(path).values())
     differs = [name for name in runs[0].values if runs[0].values[name] != runs[1].values[name]]
-    assert differs and set(differs) <= {"seed", "seeds", "box_seed", "causalm_seed", "twin_seed"}
+    assert differs and set(differs) <= {"seed", "seeds", "further", "box_seed", "causalm_seed",
+                                        "twin_seed"}
     stored = sweep_table(path.stem).drop_duplicates("run")
     assert (sorted(stored[differs].astype(str).itertuples(index=False, name=None))
             == sorted(tuple(str(run.values[name]) for name in differs) for run in runs))
@@ -449,3 +451,32 @@ def test_a_local_cluster_answers_only_to_whom_it_knows(tiny):
         for other in (address, address.replace("tls:", "tcp:")):
             with pytest.raises((OSError, TypeError)):
                 Client(other, timeout="2s", loop=client.loop)
+
+
+@pytest.mark.library
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.parametrize("what", ["weights", "tokenizer"])
+def test_a_worker_that_has_another_model_of_the_name_is_refused(cluster, tmp_path, what):
+    folder, texts = str(tmp_path / what), ["the old man sat down", "a cat"]
+    words = BertTokenizerFast(vocab={
+        word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the",
+                                          "old", "man", "cat"])})
+    words.save_pretrained(folder)
+    size = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    net = BertForMaskedLM(BertConfig(vocab_size=len(words) + 1, **size))
+    net.save_pretrained(folder)
+    mine = embed(texts, folder, -1, "mean")
+    if what == "weights":                           # what lies there when the workers look
+        net.bert.embeddings.word_embeddings.weight.data[5] = torch.arange(16.)
+        net.save_pretrained(folder)
+    else:
+        words.add_tokens(["sat"])
+        words.save_pretrained(folder)
+    with pytest.raises(UserError, match=f"^{folder}: the worker tcp://[0-9.:]* has other weights "
+                                        "or another tokenizer under this name") as error:
+        embed(texts, folder, -1, "mean", client=cluster)
+    assert "\n" not in str(error.value)
+    load.cache_clear()                              # now this process has the same as they
+    again = embed(texts, folder, -1, "mean", client=cluster)
+    assert torch.equal(again, embed(texts, folder, -1, "mean", cache=False))
+    assert not torch.equal(again, mine)

@@ -39,7 +39,7 @@ PATHS = {
         "5_semantic_faithfulness/02"),
     "The researcher: a check of one's own model": (
         "book/how_to_use", "1_causal_probing/02", "1_causal_probing/08", "1_causal_probing/09",
-        "3_data_requirements/07", "6_across_papers/01", "book/audit"),
+        "3_data_requirements/07", "6_across_papers/01", "6_across_papers/02", "book/audit"),
 }                               # path: pages in the order of reading
 
 
@@ -70,8 +70,8 @@ def outcomes(week: str) -> str:
     rows = []
     for name, kind in kinds:
         page = page_of(name)
-        if learnt := "<br>".join(_inline(line) for line in taught(page)):
-            rows.append((_linked(page), kind, str(minutes(page)), learnt))
+        if learnt := "".join(f"<li>{_inline(line)}</li>" for line in taught(page)):
+            rows.append((_linked(page), kind, str(minutes(page)), f"<ul>{learnt}</ul>"))
     return html_table(("page", "for", "minutes to read", "you will learn"), rows)
 
 

@@ -46,3 +46,28 @@ def _averaging(places: int, methods: int, seeds: int, shared: str) -> np.ndarray
 
 what_to_report = partial(interpretation, about=[
     "nothing|no edit|untouched", "seed|luck|draw", "place|layer|model"])
+
+# 02 every yardstick
+
+least_explained = partial(prediction, among=["agreement", "reviews", "biographies", "stories"])
+
+
+@reference_solution(
+    lambda draw: [tuple(draw.dirichlet(np.ones(k), (2, n))) for n, k in ((1, 2), (7, 4), (20, 5))],
+    why="half of the summed absolute differences of each text, then the mean over the texts")
+def kept(before: np.ndarray, after: np.ndarray) -> float:
+    """Exercise 2: the mass that two distributions share, mean over the texts."""
+    return float(np.minimum(before, after).sum(1).mean())
+
+
+@reference_solution(
+    lambda draw: [(draw.normal(size=(n, d)), draw.normal(size=d)) for n, d in ((1, 2), (5, 3))],
+    why="the direction with length 1, times the length of each row of moves")
+def matched(moves: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Exercise 3: moves along a direction, as long as others."""
+    lengths = np.sqrt((moves ** 2).sum(1) / (direction ** 2).sum())
+    return np.outer(lengths, direction)
+
+
+what_to_ask = partial(interpretation, about=[
+    "random|control", "close|state|distance", "kept|stay|leave|other"])

@@ -1,0 +1,341 @@
+"""Chapter 6's experiment: every intervention in four worlds whose truth is known.
+
+A world is a model, texts that can be rewritten so that one property changes, and the states of both
+versions. So an edit of a state can be compared with what the rewritten text does to the model."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from probebook.corpora import biographies, cebab, mgc, stories
+from probebook.corpora.stories.edits import delete_rationale
+from probebook.corpora.stories.versions import versions
+from probebook.corpora.words import single_tokens
+from probebook.experiments import concept_effects
+from probebook.experiments.causal_probing import Edit, Setting, erasures, flips
+from probebook.experiments.semantic_faithfulness import reader_states
+from probebook.interventions import (
+    DAS,
+    FGSM,
+    INLP,
+    LEACE,
+    PGD,
+    QLEACE,
+    RLACE,
+    AffineSteering,
+    AlterRep,
+    AutoAttack,
+    MatchedSubspace,
+    MeanShift,
+    SparseAutoencoder,
+    SparseFeatures,
+    shuffled,
+)
+from probebook.measures.concept_effects import icace_error
+from probebook.measures.counterfactual import relative_distance
+from probebook.models import embed, load
+from probebook.models.classifier import FittedClassifier
+from probebook.models.readers import load_reader
+from probebook.probes import MLPProbe
+
+FIT, VALID, TEST = "fit", "valid", "test"
+SHUFFLED = "MeanShift, shuffled labels"                         # a control
+
+
+@dataclass(frozen=True)
+class World:
+    """States of texts, and of the same texts rewritten so that a property with two values changes.
+
+    - `h`, `partner` [n, d] float32: states of a text, and of its rewritten partner
+    - `z` [n]: the property's value in the text; its partner has the other one
+    - `probs(h, rows)` → [m, k] float64: how probable the model's choices are at states of `rows`
+    - `true` [n, k]: the same for the partner as the model reads it
+    - `logits(h)` → [m, v], differentiable; `choices` [n, 2]: which column the model takes if the
+      property has the value 0 or 1
+    - `parts`: "fit", "valid" and "test" → rows; no group is in two
+    - `aside` [m, d], `aside_to` [m]: states whose behaviour must stay if they are set to `aside_to`
+    - `aside_probs(h)` → [m, k]
+    - `t` [n]: what the property is a half of, if it is (years)"""
+
+    name: str
+    h: Tensor
+    partner: Tensor
+    z: Tensor
+    probs: Callable[[Tensor, Tensor], Tensor]
+    true: Tensor
+    logits: Callable[[Tensor], Tensor]
+    choices: Tensor
+    parts: dict[str, Tensor]
+    aside: Tensor
+    aside_to: Tensor
+    aside_probs: Callable[[Tensor], Tensor]
+    t: Tensor | None = None
+
+    def explained(self, edited: Tensor, rows: Tensor) -> float:
+        """Share of the partners' effect that the edit has: 1 − mean L2 error / mean effect.
+
+        The error is that of an explanation (Abraham et al., definition 3): 1 for an edit that does
+        to the model what rewriting does, 0 for doing nothing, below 0 for something worse."""
+        before = self.probs(self.h[rows], rows)
+        effect = self.true[rows] - before
+        return _share(effect, self.probs(edited, rows) - before)
+
+    def follows(self, edited: Tensor, rows: Tensor) -> Tensor:
+        """bool [m]: whether the model makes the choice that it makes for the partner."""
+        return self.probs(edited, rows).argmax(1) == self.true[rows].argmax(1)
+
+    def kept(self, edit: Edit) -> float:
+        """1 − mean total variation between behaviour after and before an edit that should change
+        nothing."""
+        before = self.aside_probs(self.aside)
+        after = self.aside_probs(edit.apply(self.aside, self.aside_to))
+        return float(1 - (after - before).abs().sum(1).mean() / 2)
+
+
+def _share(effect: Tensor, estimate: Tensor) -> float:
+    """The share of the effects [m, k] that their estimates explain."""
+    error = icace_error(effect, estimate, "l2")
+    return float(1 - error.mean() / effect.norm(dim=1).mean())
+
+
+def _parts(groups: Iterable, seed: int, shares: Sequence[float] = (.6, .2)) -> dict[str, Tensor]:
+    """Rows by part; every group is in one of them."""
+    codes, names = pd.factorize(pd.Series(list(groups)))
+    place = np.random.default_rng(seed).permutation(len(names)) / len(names)
+    ends = np.cumsum(shares)
+    part = np.searchsorted(ends, place[codes], side="right")
+    return {name: torch.from_numpy(np.flatnonzero(part == i))
+            for i, name in enumerate((FIT, VALID, TEST))}
+
+
+def _choices(z: Tensor, own: Tensor, other: Tensor) -> Tensor:
+    """Choices by the property's value [n, 2] from a text's own and its partner's [n]."""
+    return torch.where(z[:, None].bool(), torch.stack([other, own], 1),
+                       torch.stack([own, other], 1))
+
+
+def agreement(s: Setting, n: int = 1000) -> World:
+    """Chapter 1's sentences: the subject's number, and which of its two verb forms the model
+    prefers.
+
+    Rows are those of the setting; `n`: test sentences, at most."""
+    g = torch.Generator().manual_seed(s.seed)
+    test = s.parts["test"][torch.randperm(len(s.parts["test"]), generator=g)[:n]]
+    parts = {FIT: s.parts["intervention"], VALID: s.parts["intervention_valid"], TEST: test}
+    partner = embed(s.table.subject_flipped, s.lm, layer=s.layer)
+    forms = s.table[["verb", "other_verb"]]
+    ids = single_tokens({*forms.to_numpy().flat}, s.lm.tokenizer)
+    own = torch.tensor(forms.map(ids.get).to_numpy())
+
+    def probs(h: Tensor, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            return s.lm.head(h.float()).gather(1, own[rows]).double().softmax(1)
+
+    true = probs(partner, torch.arange(len(s.h)))
+    return World("agreement", s.h, partner, s.zc, probs, true, s.lm.head,
+                 _choices(s.zc, own[:, 0], own[:, 1]), parts, s.h[test], s.zc[test],
+                 lambda x: probs(x, test))
+
+
+def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> World:
+    """Chapter 2's pairs of reviews that differ in one aspect, Negative against Positive, and the
+    stars that a black box gives them. Its training reviews are those to fit on."""
+    splits = {FIT: cebab.SPLITS[0], VALID: "dev", TEST: "test"}
+    pairs = pd.concat([cebab.icace_pairs(s.table, split, s.task).assign(part=name)
+                       for name, split in splits.items()], ignore_index=True)
+    known = pairs.concept.eq(concept) & ~pairs[["source", "target"]].eq("unknown").any(axis=1)
+    pairs = pairs[known].reset_index(drop=True)
+    texts = s.table.description.to_numpy()
+    h, partner = (box.phi(texts[pairs[f"{side}_row"]].tolist()) for side in ("source", "target"))
+    z = torch.tensor(pairs.source.eq("Positive").to_numpy(), dtype=torch.long)
+    parts = {name: torch.from_numpy(np.flatnonzero(pairs.part == name)) for name in splits}
+
+    def probs(h: Tensor, rows: Tensor | None = None) -> Tensor:
+        with torch.no_grad():
+            return box.head(h.double()).softmax(1)
+
+    true, test = probs(partner), parts[TEST]
+    return World(concept, h, partner, z, probs, true, box.head,
+                 _choices(z, probs(h).argmax(1), true.argmax(1)), parts, h[test], z[test], probs)
+
+
+def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0) -> World:
+    """Chapter 4's texts on nobody: an early or a late year, and *she* against *he*.
+
+    A text's partner names the year at the same distance from the other end. Aside: texts that name
+    the woman or the man, whose pronoun must not depend on the year."""
+    lm = load(model, dtype=torch.float32)
+    table = mgc.texts("time", stages)
+    times = mgc.TIMES
+    mirrored = [text.replace(w, times[len(times) - 1 - i])
+                for text, w, i in zip(table.text, table.w, table.w_index)]
+    h, partner = embed(table.text, lm), embed(mirrored, lm)
+    z = torch.tensor(table.w_index.to_numpy() >= len(times) // 2, dtype=torch.long)
+    pronouns = torch.tensor(lm.tokenizer.convert_tokens_to_ids(["she", "he"]))
+    clear = biographies.generate(n, 0, seed)
+    clear = clear[clear.specified & clear.gender.ne("neutral") & clear.kind.eq("time")]
+
+    def probs(h: Tensor, rows: Tensor | None = None) -> Tensor:
+        with torch.no_grad():
+            return lm.head(h.float())[:, pronouns].double().softmax(1)
+
+    true = probs(partner)
+    choices = _choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
+    return World("biographies", h, partner, z, probs, true, lm.head, choices,
+                 _parts(table.verb + table.stage, seed), embed(clear.masked, lm),
+                 torch.tensor(clear.t.to_numpy() < .5, dtype=torch.long), probs,
+                 torch.tensor(table.w_index.to_numpy(), dtype=torch.float64))
+
+
+def mean_effect(world: World) -> float:
+    """What is explained by adding, to the probabilities themselves, the mean effect of the texts in
+    "fit" with the same value of the property: no edit takes part, and no text is looked at."""
+    rows, test = world.parts[FIT], world.parts[TEST]
+    effect = world.true[rows] - world.probs(world.h[rows], rows)
+    mean = torch.stack([effect[world.z[rows] == z].mean(0) for z in (0, 1)])
+    true = world.true[test] - world.probs(world.h[test], test)
+    return _share(true, mean[world.z[test]])
+
+
+def removed(world: World, edit: Edit, rows: Tensor) -> float:
+    """Share of a selection that an edit removes: 1 − |slope after / slope before|.
+
+    The slope is that of the first choice's probability over `world.t`. An edit that flips sets all
+    texts to the value 1."""
+    def slope(h: Tensor) -> Tensor:
+        assert world.t is not None
+        y, t = world.probs(h, rows)[:, 0], world.t[rows]
+        return torch.cov(torch.stack([t, y]))[0, 1] / t.var()
+
+    x = world.h[rows]
+    return float(1 - (slope(edit.apply(x, torch.ones_like(world.z[rows]))) / slope(x)).abs())
+
+
+def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
+    """Chapter 5's questions: the story with its rationale (0), and without it and all that follows
+    (1).
+
+    States are [h_CLS; q], from which the reader says yes, no or unknown. Its best span keeps the
+    score that it has in the unedited text. Validation and test edit whole stories alone."""
+    reader = load_reader(reader_name)
+    tables = versions(stories.generate(n, seed), ["TS"])
+    tables["TS-R0"] = delete_rationale(tables["TS"], put=False)
+    item = ["story_id", "turn"]
+    whole = tables["TS"].merge(tables["TS-R0"][[*item, "answer"]], on=item, suffixes=("", "_cut"))
+    whole = whole[whole.answer.ne("unknown") & whole.answer_cut.eq("unknown")]
+    cut = whole[item].merge(tables["TS-R0"], on=item)
+    read = [reader_states(reader, part.reset_index(drop=True)) for part in (whole, cut)]
+    h, other = (torch.from_numpy(np.concatenate([one.cls[-1], one.q], 1)) for one in read)
+    scores, others = (torch.tensor(one.said[[*reader.net.heads.forms]].to_numpy(float))
+                      for one in read)
+    m = len(whole)
+    span = torch.cat([scores, others])[:, -1]
+
+    spoken: Any = reader.net.heads.spoken
+
+    def words(h: Tensor) -> Tensor:
+        return 2 * spoken(h.float())
+
+    def probs(h: Tensor, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.cat([words(h).double(), span[rows, None]], 1).softmax(1)
+
+    def logits(h: Tensor) -> Tensor:
+        return torch.cat([words(h), span.mean().float().expand(len(h), 1)], 1)
+
+    parts = _parts([*whole.story_id, *cut.story_id], seed)
+    parts |= {name: parts[name][parts[name] < m] for name in (VALID, TEST)}
+    true, test = torch.cat([others, scores]).softmax(1), parts[TEST]
+    z = torch.arange(2 * m) // m
+    return World("stories", torch.cat([h, other]), torch.cat([other, h]), z, probs, true, logits,
+                 _choices(z, true[(torch.arange(2 * m) + m) % (2 * m)].argmax(1), true.argmax(1)),
+                 parts, h[test], z[test], lambda x: probs(x, test))
+
+
+def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),
+          alphas: Sequence[float] = (1, 4, 16, 64), strengths: Sequence[float] = (.5, 1, 2, 4),
+          radii: Sequence[float] = (.25, .5, 1, 2), queries: int = 50,
+          sae_steps: int = 300) -> list[Edit]:
+    """Every method at every strength, fitted on the world's part "fit"; QLEACE only where a class
+    has more states than dimensions.
+
+    `radii`: of the attacks, as shares of the mean distance of the states from their mean; they
+    attack one perceptron."""
+    rows = world.parts[FIT]
+    x, z, partner = world.h[rows], world.z[rows], world.partner[rows]
+    size = float((x - x.mean(0)).norm(dim=1).mean())
+    probe = MLPProbe(seed=seed).fit(x, z)
+    inlp, alterrep = INLP(max(ranks), C=.1).fit(x, z), AlterRep(max(ranks), C=.1).fit(x, z)
+    found = erasures("INLP", {rank: inlp.at(rank=rank) for rank in ranks})
+    found += erasures("R-LACE", {1: RLACE(seed=seed).fit(x, z)})
+    found += erasures("LEACE", {1: LEACE().fit(x, z)})
+    if min(z.bincount()) > x.shape[1]:
+        qleace = QLEACE().fit(x, z)             # it has to be told the labels: those of the probe
+        found += erasures("QLEACE", {1: lambda h: qleace(h, probe(h).argmax(1))})
+    found += flips("AlterRep", "α", {alpha: alterrep.at(alpha) for alpha in alphas})
+    sparse = SparseAutoencoder(steps=sae_steps, seed=seed)
+    das = DAS(seed=seed).fit(x, partner, 1 - z, world.logits, world.choices[rows])
+    steering: dict[str, Any] = {
+        "MeanShift": MeanShift().fit(x, z), "AffineSteering": AffineSteering().fit(x, z),
+        "DAS": das, "SparseFeatures": SparseFeatures(autoencoder=sparse).fit(x, z),
+        SHUFFLED: MeanShift().fit(x, shuffled(z, seed=seed))}
+    for name, fitted in steering.items():
+        found += flips(name, "s", {s: fitted.at(s) for s in strengths})
+    for name, attack in (("FGSM", FGSM(probe, norm="l2")), ("PGD", PGD(probe, norm="l2")),
+                         ("AutoAttack", AutoAttack(probe, norm="l2", queries=queries))):
+        found += flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
+    return found
+
+
+def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str, Edit]:
+    """Of each method the weakest edit that explains, on the part "valid", as much as its best one
+    but for `slack`."""
+    rows = world.parts[VALID]
+    x, to = world.h[rows], 1 - world.z[rows]
+    scored = pd.DataFrame([{"method": edit.method, "strength": edit.strength, "edit": edit,
+                            "score": world.explained(edit.apply(x, to), rows)} for edit in tried])
+    best = scored.groupby("method").score.transform("max")
+    good = scored[scored.score >= best - slack].sort_values("strength", kind="stable")
+    weakest = good.drop_duplicates("method").set_index("method").edit
+    return {name: weakest[name] for name in scored.method.unique()}
+
+
+def _elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
+    """States [n, d] moved as far as the edited ones, in another direction."""
+    moved = MatchedSubspace(lambda x: edited, seed)(h)
+    assert isinstance(moved, Tensor)                    # no failed rows were asked for
+    return moved
+
+
+def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8) -> pd.DataFrame:
+    """Scores of chosen edits on the part "test", one row for each method.
+
+    - explained, kept, removed: as the functions of these names
+    - follows: share of the texts for which the model chooses as it does for the partner
+    - closeness: 1 − mean relative distance from the partner's state
+    - random: what an edit explains that moves every state as far, but elsewhere; mean over `draws`
+      rotations"""
+    rows = world.parts[TEST]
+    x, to, there = world.h[rows], 1 - world.z[rows], world.partner[rows]
+    after = {name: edit.apply(x, to) for name, edit in best.items()}
+    random = pd.DataFrame([{name: world.explained(_elsewhere(x, states, seed * draws + i), rows)
+                            for name, states in after.items()} for i in range(draws)]).mean()
+    found = {}
+    for name, edit in best.items():
+        edited = after[name]
+        far = relative_distance(edited, x, there)
+        found[name] = {
+            "flips": edit.flips, "strength": float(edit.strength),
+            "explained": world.explained(edited, rows),
+            "random": random[name],
+            "follows": float(world.follows(edited, rows).double().mean()),
+            "closeness": 1 - float(far.nanmean()), "kept": world.kept(edit)}
+        if world.t is not None:
+            found[name]["removed"] = removed(world, edit, rows)
+    return pd.DataFrame(found).T.infer_objects().rename_axis("method")

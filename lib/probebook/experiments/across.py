@@ -204,7 +204,8 @@ def mean_effect(world: World) -> float:
 
 
 def removed(world: World, edit: Edit, rows: Tensor) -> float:
-    """Share of a selection that an edit removes: 1 − |slope after / slope before|.
+    """Share of a selection that an edit removes: 1 minus the ratio of the slopes after and before,
+    without its sign.
 
     The slope is that of the first choice's probability over `world.t`. An edit that flips sets all
     texts to the value 1."""

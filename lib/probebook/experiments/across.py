@@ -39,7 +39,7 @@ from probebook.interventions import (
 )
 from probebook.measures.concept_effects import icace_error
 from probebook.measures.counterfactual import relative_distance
-from probebook.models import embed, load
+from probebook.models import embed, load, word_logits
 from probebook.models.classifier import FittedClassifier
 from probebook.models.readers import load_reader
 from probebook.probes import MLPProbe
@@ -59,11 +59,10 @@ class World:
     - `logits(h)` → [m, v], differentiable; `choices` [n, 2]: which column the model takes if the
       property has the value 0 or 1
     - `parts`: "fit", "valid" and "test" → rows; no group is in two
-    - `aside` [m, d], `aside_to` [m]: states whose behaviour must stay if they are set to `aside_to`
-    - `aside_probs(h)` → [m, k]
+    - `aside`: states [m, d] whose behaviour must stay if they are set to values [m]; by default
+      those of "test", set to the value that they have
     - `t` [n]: what the property is a half of, if it is (years)"""
 
-    name: str
     h: Tensor
     partner: Tensor
     z: Tensor
@@ -72,9 +71,7 @@ class World:
     logits: Callable[[Tensor], Tensor]
     choices: Tensor
     parts: dict[str, Tensor]
-    aside: Tensor
-    aside_to: Tensor
-    aside_probs: Callable[[Tensor], Tensor]
+    aside: tuple[Tensor, Tensor] | None = None
     t: Tensor | None = None
 
     def explained(self, edited: Tensor, rows: Tensor) -> float:
@@ -93,9 +90,10 @@ class World:
     def kept(self, edit: Edit) -> float:
         """1 − mean total variation between behaviour after and before an edit that should change
         nothing."""
-        before = self.aside_probs(self.aside)
-        after = self.aside_probs(edit.apply(self.aside, self.aside_to))
-        return float(1 - (after - before).abs().sum(1).mean() / 2)
+        rows = self.parts[TEST]
+        h, to = self.aside or (self.h[rows], self.z[rows])
+        moved = self.probs(edit.apply(h, to), rows) - self.probs(h, rows)
+        return float(1 - moved.abs().sum(1).mean() / 2)
 
 
 def _share(effect: Tensor, estimate: Tensor) -> float:
@@ -134,13 +132,11 @@ def agreement(s: Setting, n: int = 1000) -> World:
     own = torch.tensor(forms.map(ids.get).to_numpy())
 
     def probs(h: Tensor, rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            return s.lm.head(h.float()).gather(1, own[rows]).double().softmax(1)
+        words = forms.iloc[rows.numpy()].to_numpy().tolist()
+        return word_logits([], s.lm, words, h=h).double().softmax(1)
 
-    true = probs(partner, torch.arange(len(s.h)))
-    return World("agreement", s.h, partner, s.zc, probs, true, s.lm.head,
-                 _choices(s.zc, own[:, 0], own[:, 1]), parts, s.h[test], s.zc[test],
-                 lambda x: probs(x, test))
+    return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
+                 _choices(s.zc, own[:, 0], own[:, 1]), parts)
 
 
 def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> World:
@@ -160,9 +156,9 @@ def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> 
         with torch.no_grad():
             return box.head(h.double()).softmax(1)
 
-    true, test = probs(partner), parts[TEST]
-    return World(concept, h, partner, z, probs, true, box.head,
-                 _choices(z, probs(h).argmax(1), true.argmax(1)), parts, h[test], z[test], probs)
+    true = probs(partner)
+    return World(h, partner, z, probs, true, box.head,
+                 _choices(z, probs(h).argmax(1), true.argmax(1)), parts)
 
 
 def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0) -> World:
@@ -187,9 +183,9 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
 
     true = probs(partner)
     choices = _choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
-    return World("biographies", h, partner, z, probs, true, lm.head, choices,
-                 _parts(table.verb + table.stage, seed), embed(clear.masked, lm),
-                 torch.tensor(clear.t.to_numpy() < .5, dtype=torch.long), probs,
+    other_half = torch.tensor(clear.t.to_numpy() < .5, dtype=torch.long)
+    return World(h, partner, z, probs, true, lm.head, choices,
+                 _parts(table.verb + table.stage, seed), (embed(clear.masked, lm), other_half),
                  torch.tensor(table.w_index.to_numpy(), dtype=torch.float64))
 
 
@@ -252,11 +248,10 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
 
     parts = _parts([*whole.story_id, *cut.story_id], seed)
     parts |= {name: parts[name][parts[name] < m] for name in (VALID, TEST)}
-    true, test = torch.cat([others, scores]).softmax(1), parts[TEST]
+    true = torch.cat([others, scores]).softmax(1)
     z = torch.arange(2 * m) // m
-    return World("stories", torch.cat([h, other]), torch.cat([other, h]), z, probs, true, logits,
-                 _choices(z, true[(torch.arange(2 * m) + m) % (2 * m)].argmax(1), true.argmax(1)),
-                 parts, h[test], z[test], lambda x: probs(x, test))
+    return World(torch.cat([h, other]), torch.cat([other, h]), z, probs, true, logits,
+                 _choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
 
 
 def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.interventions.mean_shift import MeanShift
-from probebook.interventions.optimal_transport import covariance, transport
+from probebook.interventions.optimal_transport import class_moves, covariance, transport
 from probebook.interventions.steering import check_strength, nearest
 from probebook.probes.checks import check_labels, check_states
 
@@ -59,10 +59,7 @@ class FittedAffineSteering:
         class `to` as their nearest."""
         h = check_states(h, self.means.shape[1])
         to = check_labels(to, len(h), len(self.means), h.device)
-        x, moved = h.double(), torch.zeros(h.shape, dtype=torch.float64, device=h.device)
-        for c in to.unique().tolist():
-            rows = to == c
-            mean, rest, map_ = (t[c].to(h.device) for t in (self.means, self.rests, self.maps))
-            moved[rows] = mean + (x[rows] - rest) @ map_.T - x[rows]
+        x = h.double()
+        moved = class_moves(x, to, self.maps, self.rests, self.means)
         edited = (x + self.strength * moved).to(h.dtype)
         return (edited, nearest(edited, self.means) != to) if return_failed else edited

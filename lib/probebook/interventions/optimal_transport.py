@@ -37,6 +37,18 @@ def transport(source: Tensor, target: Tensor, tol: float = 0.) -> Tensor:
     return inverse @ roots(root @ target @ root)[0] @ inverse
 
 
+def class_moves(x: Tensor, z: Tensor, maps: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
+    """Moves t_z + A_z (x − s_z) − x [n, d] of states x [n, d] with classes z [n].
+
+    `maps` A [k, d, d], `sources` s and `targets` t [k, d], on any device."""
+    moved = torch.zeros_like(x)
+    for c in z.unique().tolist():
+        rows = z == c
+        map_, source, target = (t[c].to(x.device) for t in (maps, sources, targets))
+        moved[rows] = target + (x[rows] - source) @ map_.T - x[rows]
+    return moved
+
+
 def barycenter(covariances: Tensor, shares: Tensor) -> Tensor:
     """The covariance Σ [d, d] to which Gaussians move least: Σ = Σ_c p_c (Σ^½ Σ_c Σ^½)^½.
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions.optimal_transport import barycenter, covariance, spectrum, transport
+from probebook.interventions import optimal_transport
 from probebook.interventions.steering import check_strength
 from probebook.probes.checks import check_labels, check_states
 
@@ -40,21 +40,21 @@ class QLEACE:
         counts = z.bincount()
         shares, classes = counts.double() / len(z), [h[z == c] for c in range(len(counts))]
         means = torch.stack([states.mean(0) for states in classes])
-        covariances = torch.stack([covariance(states) for states in classes])
+        covariances = torch.stack([optimal_transport.covariance(states) for states in classes])
         inside = self._shared(covariances)                                  # [d, r]
         spreads = inside.T @ covariances @ inside                           # [k, r, r], ≻ 0
-        centre = barycenter(spreads, shares)
-        maps = torch.stack([transport(spread, centre) for spread in spreads])
+        centre = optimal_transport.barycenter(spreads, shares)
+        maps = torch.stack([optimal_transport.transport(spread, centre) for spread in spreads])
         return FittedQLEACE(means, shares @ means, inside @ maps @ inside.T)
 
     def _shared(self, covariances: Tensor) -> Tensor:
         """Orthonormal directions [d, r] in which every class has spread."""
-        bases = [spectrum(c, self.tol)[1] for c in covariances]
+        bases = [optimal_transport.spectrum(c, self.tol)[1] for c in covariances]
         if all(len(b) == b.shape[1] for b in bases):
             return torch.eye(len(bases[0])).to(covariances)
         # The mean of the projections onto the classes' ranges is 1 where all of them meet.
         projections = torch.stack([b @ b.T for b in bases])
-        common, inside = spectrum(projections.mean(0), 1 - 1e-9)
+        common, inside = optimal_transport.spectrum(projections.mean(0), 1 - 1e-9)
         if not (common > 1 - 1e-9).any():
             raise UserError("no direction has spread in every class: give more states per class "
                             "than there are dimensions")
@@ -80,9 +80,6 @@ class FittedQLEACE:
         """Edited states [n, d] of states whose labels are z [n]."""
         h = check_states(h, len(self.mean))
         z = check_labels(z, len(h), len(self.means), h.device)
-        x, mean = h.double(), self.mean.to(h.device)
-        moved = torch.zeros_like(x)
-        for c in z.unique().tolist():
-            rows, map_ = z == c, self.maps[c].to(h.device)
-            moved[rows] = mean + (x[rows] - self.means[c].to(h.device)) @ map_.T - x[rows]
-        return (x + self.strength * moved).to(h.dtype)
+        moved = optimal_transport.class_moves(h.double(), z, self.maps, self.means,
+                                              self.mean.expand_as(self.means))
+        return (h + self.strength * moved).to(h.dtype)

@@ -73,14 +73,14 @@ def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
 
 
 @lru_cache
-def kind(name: str) -> str:
-    """The kind of a model (`kind_of`), from its configuration alone. UserError: no such model."""
+def architecture(name: str) -> tuple[str, str, bool]:
+    """What `kind_of` takes of a model, from its configuration alone. UserError: no such model."""
     reader = POCKET / name / "reader.json"
     if reader.exists():
-        return kind(_json(reader, "the reader's recipe")["encoder"])
+        return architecture(_json(reader, "the reader's recipe")["encoder"])
     if name in model_sizes():                    # the papers' own: no request, no file is needed
-        architecture = model_sizes()[name].architecture
-        return kind_of(architecture, "", architecture.endswith("ForConditionalGeneration"))
+        known = model_sizes()[name].architecture
+        return known, "", known.endswith("ForConditionalGeneration")
     here = is_local(name)
     file = Path(source(name), "config.json")
     if file.exists():
@@ -92,8 +92,13 @@ def kind(name: str) -> str:
                 name, local_files_only=here, trust_remote_code=False).to_dict()
         except (OSError, ValueError):
             raise unknown(name) from None
-    return kind_of((config.get("architectures") or [""])[0], config.get("model_type", ""),
-                   bool(config.get("is_encoder_decoder")))
+    return ((config.get("architectures") or [""])[0], config.get("model_type", ""),
+            bool(config.get("is_encoder_decoder")))
+
+
+def kind(name: str) -> str:
+    """The kind of a model (`kind_of`), from its configuration alone. UserError: no such model."""
+    return kind_of(*architecture(name))
 
 
 def check_folder(name: str) -> None:

@@ -24,11 +24,12 @@ from probebook.runs.schema import (
     Source,
     Strength,
     Sweep,
+    Tagged,
     WithHead,
 )
 from probebook.runs.store import run_table
 
 __all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Layer", "LeftToRight",
            "Masked", "ModelName", "Prompted", "Rank", "Seed", "Share", "Source", "Strength",
-           "Sweep", "WithHead", "archived", "determinism_table", "end_page_if", "in_text",
+           "Sweep", "Tagged", "WithHead", "archived", "determinism_table", "end_page_if", "in_text",
            "matrix_table", "run_table", "start", "sweep_table", "write_table"]

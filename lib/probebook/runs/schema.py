@@ -23,7 +23,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.hub import KINDS, check_folder, kind, model_sizes, pocket_depth
+from probebook.hub import KINDS, architecture, check_folder, kind, model_sizes, pocket_depth
 from probebook.runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -45,9 +45,15 @@ class Reads:
 
 @dataclass(frozen=True)
 class Fits:
-    """Part of a parameter's type: the kinds of model (`hub.kind_of`) that a page can use there."""
+    """Part of a parameter's type: the kinds of model (`hub.kind_of`) that a page can use there,
+    `without` the architectures whose names begin so."""
     kinds: tuple[str, ...]
     words: str
+    without: tuple[str, ...] = ()
+
+    def __call__(self, model: str) -> bool:
+        of_kind = not self.kinds or kind(model) in self.kinds
+        return of_kind and not (self.without and architecture(model)[0].startswith(self.without))
 
 
 def _itself(path: str) -> tuple[str, ...]:
@@ -91,6 +97,9 @@ Prompted = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
 Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files), ANY]
 BothSides = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
     ("masked", "encoder"), "an encoder such as BERT, which reads both sides of a word")]
+Tagged = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
+    ("masked", "encoder"), "an encoder such as BERT, whose readers mark the words that they use "
+    "(XLNet's do not)", without=("XLNet",))]
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
 FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
@@ -98,8 +107,8 @@ Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
          "Layer": Layer, "ModelName": ModelName, "WithHead": WithHead, "Masked": Masked,
          "LeftToRight": LeftToRight, "Prompted": Prompted, "BothSides": BothSides,
-         "Encoder": Encoder, "Source": Source, "FilePath": FilePath, "DataFolder": DataFolder,
-         "Sweep": Sweep, "int": int,
+         "Tagged": Tagged, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
+         "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
          "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
@@ -201,9 +210,9 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
               for item in _flat(values[name])]
     for reads, fits, model in _models(types, values):
         check_folder(model)
-        if fits.kinds and (found := kind(model)) not in fits.kinds:
-            raise UserError(f"{model} is {KINDS[found]}; this page needs {fits.words}. It fits "
-                            f"{', '.join(_pages_for(found))}")
+        if not fits(model):
+            raise UserError(f"{model} is {KINDS[kind(model)]}; this page needs {fits.words}. "
+                            f"It fits {', '.join(_pages_for(model))}")
         if not layers or reads is not _itself:
             continue
         known = model_sizes().get(model)
@@ -228,14 +237,14 @@ def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any
                             for item in _flat(values[name]) if item)
 
 
-def _pages_for(found: str) -> list[str]:
-    """The pages that can use a model of this kind: ["1/01–09", "3/02"]."""
+def _pages_for(model: str) -> list[str]:
+    """The pages that can use a model: ["1/01–09", "3/02"]."""
     from probebook.runs.pages import pages  # which imports this module
     fitting = []
     for page in pages():
         defaults = {parameter.name: parameter.default for parameter in page.parameters}
         fits = [fits for _, fits, _ in _models(page.types, defaults)]
-        if fits and (not fits[0].kinds or found in fits[0].kinds):       # the page's own model
+        if fits and fits[0](model):                                      # the page's own model
             fitting.append([int(part.split("_")[0]) for part in page.name.split("/")])
     spans: list[list[int]] = []                                     # chapter, first and last page
     for chapter, number in fitting:

@@ -36,6 +36,12 @@ def fitting(page) -> Fits:
     return next(fits for _, fits, _ in _models(page.types, plan(page, "smoke").values))
 
 
+def can_read(fits, folder, model, page):
+    """Kinds as the page declares them; XLNet is one that 5/01 cannot use."""
+    return (not fits.kinds or kind(folder) in fits.kinds) and (
+        (model, page) != ("xlnet", "5_semantic_faithfulness/01_stories_and_models"))
+
+
 @pytest.mark.parametrize("name", zoo.ZOO)
 def test_the_kind_of_a_model_is_read_from_its_configuration(folders, name):
     assert kind(folders[name]) == KINDS.get(name, "masked")
@@ -53,7 +59,7 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
     fits = fitting(page)
     for model, folder in folders.items():
         values = plan(page, "smoke", zoo.values(page, folder)).values
-        if not fits.kinds or kind(folder) in fits.kinds:
+        if can_read(fits, folder, model, name):
             assert check_models(page.types, values) is None
             continue
         with pytest.raises(UserError) as error:
@@ -68,8 +74,7 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
             for number in range(int(first), int(last or first) + 1):
                 [other] = [p for p in pages() if p.name.startswith(f"{chapter}_")
                            and p.name.split("/")[1].startswith(f"{number:02}")]
-                some = fitting(other)
-                assert not some.kinds or kind(folder) in some.kinds
+                assert can_read(fitting(other), folder, model, other.name)
 
 
 @pytest.mark.parametrize(("name", "model"), [

@@ -30,6 +30,7 @@ AGREEMENT = {"text": "text", "label": "subject's number", "keep": ["attractor's 
 class Labelled:
     """Items with a label, what should stay, and what else is known of them.
 
+    - `concept`: what the label is about
     - `text`: the texts, or None where only states are given
     - `z` [n]: the label as a number; `classes`: its names
     - `keep`: property → [n] numbers, −1: none
@@ -37,9 +38,12 @@ class Labelled:
     - `words` [n, m]: candidates whose probabilities are the model's behaviour, or None
     - `group` [n]: number of the item's group; items in one group are not independent
     - `id`: the same for the same text everywhere
-    - `notes`: what was done to the data, in sentences"""
+    - `notes`: what was done to the data, in sentences
+    - `rows` [n]: each item's row in the file, from 0
+    - `spot`: the word of each text whose state is read, or None"""
 
     name: str
+    concept: str
     text: list[str] | None
     z: np.ndarray
     classes: list[str]
@@ -49,6 +53,7 @@ class Labelled:
     group: np.ndarray
     id: list[str]
     notes: list[str]
+    rows: np.ndarray
     spot: list[str] | None = None
 
 
@@ -147,6 +152,7 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     given = (label != "").to_numpy()
     if not given.all():
         notes.append(f"{int((~given).sum())} items without a label were left out.")
+    at = np.flatnonzero(given)
     table, label = table[given].reset_index(drop=True), label[given].reset_index(drop=True)
     text = _texts(table, names.get("text", ""), data)
     pair = [one.strip() for one in _strings(table[names["pair"]])] if names.get("pair") else None
@@ -169,9 +175,9 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     take = [*rows]
     words = _words(table.iloc[rows], names.get("words", ()), data)
     return Labelled(
-        data, None if text is None else [text[r] for r in take], z, classes, keep,
+        data, names["label"], None if text is None else [text[r] for r in take], z, classes, keep,
         None if pair is None else [pair[r] for r in take], words, group,
-        _ids(table, text, take), notes,
+        _ids(table, text, at, take), notes, at[rows],
         [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None)
 
 
@@ -273,11 +279,13 @@ def _words(table: pd.DataFrame, words: Sequence[str], data: str) -> list[list[st
     return [[*words] for _ in range(len(table))]
 
 
-def _ids(table: pd.DataFrame, text: list[str] | None, rows: list[int]) -> list[str]:
+def _ids(table: pd.DataFrame, text: list[str] | None, at: np.ndarray,
+         rows: list[int]) -> list[str]:
     """Sixteen digits of the text's sha256; of repeated texts with #2 and so on; else the column id
     or the row's number."""
     if text is None:
-        return [str(table.id[r]) if "id" in table else f"row {r + 1}" for r in rows]
+        return [str(table.id[r]) if "id" in table else f"row {at[r] + 1}"
+                for r in rows]
     seen: dict[str, int] = {}
     found = []
     for r in rows:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from safetensors import SafetensorError, safe_open
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.corpora.labelled import Labelled
+from probebook.corpora.words import single_tokens
 from probebook.interventions import (
     FGSM,
     INLP,
@@ -31,10 +33,14 @@ from probebook.interventions import (
     MeanShift,
     shuffled,
 )
+from probebook.interventions.serialization import load as load_fitted
 from probebook.measures.reliability import completeness, selectivity
 from probebook.models import carry, embed, embed_layers, load, word_logits
+from probebook.models.batches import position_weights
+from probebook.models.passes import part_read
 from probebook.models.twins import encoder
 from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes.checks import check_states
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
@@ -56,7 +62,8 @@ class Case:
     - `twin` [n, d]: states of the same model with random weights
     - `probs(h, rows)` → [m, c]: the model's choice from states of `rows`; `true` [n, c]: for the
       rewritten texts
-    - `test`: rows that nothing is fitted on; all groups are on one side"""
+    - `test`: rows that nothing is fitted on; all groups are on one side
+    - `saved`: a probe that a reader brought, judged in place of one fitted here"""
 
     h: Tensor
     z: Tensor
@@ -71,6 +78,7 @@ class Case:
     probs: Callable[[Tensor, Tensor], Tensor] | None = None
     true: Tensor | None = None
     layer: int = -1
+    saved: Probe | None = None
 
     def wanted(self, rows: Tensor, seed: int = 0) -> Tensor:
         """Another label for each of the rows: that of the rewritten text if there are two."""
@@ -78,7 +86,7 @@ class Case:
         return (self.z[rows] + torch.from_numpy(step)) % self.k
 
 
-def test_rows(data: Labelled, share: float = .25, most: int = 1000) -> Tensor:
+def test_rows(data: Labelled, most: int = 1000, share: float = .25) -> Tensor:
     """Rows of whole groups for the test: about `share` of the items and at most `most`; the same in
     every report on the same data. UserError: a class is missing on one side."""
     sizes = np.bincount(data.group)
@@ -94,8 +102,8 @@ def test_rows(data: Labelled, share: float = .25, most: int = 1000) -> Tensor:
     return torch.from_numpy(np.flatnonzero(inside))
 
 
-def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, share: float = .25,
-          most: int = 1000, twin: bool = True) -> list[Case]:
+def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, most: int = 1000,
+          probe: str = "") -> list[Case]:
     """One case for each layer: the data as a model reads them.
 
     `at`: a rule of `models.embed`, or "first" or "last" piece of the word in `data.spot`
@@ -106,14 +114,13 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, sha
     if data.pair is not None and len(data.classes) > 2:
         raise UserError(f"{data.name}: --pair needs a label with two values, since a rewritten "
                         f"text has the other one; this label has {len(data.classes)}")
-    lm, test = load(model), test_rows(data, share, most)
+    lm, test = load(model), test_rows(data, most)
     rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
     if at.endswith(" word") and data.spot is None:
         raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
     depths = [lm.layer(layer) for layer in layers]
     h = embed_layers(data.text, lm, depths, rule)
-    random = encoder(f"random:{model}", seed=0) if twin else None
-    base = embed_layers(data.text, random, depths, rule) if random else {}
+    base = embed_layers(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}
     paired = None
     if data.pair is not None:
@@ -132,9 +139,132 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, sha
                     _read(data, lm, embed([pair or own for pair, own in zip(
                         data.pair or [], data.text)], lm, -1, _place(data)), where))
         found.append(Case(h[depth], torch.from_numpy(data.z), len(data.classes), some, data.group,
-                          test, data.text, partner.get(depth), paired, base.get(depth), probs,
-                          true, depth))
+                          test, data.text, partner.get(depth), paired, base[depth], probs, true,
+                          depth, saved_probe(probe, lm.width, len(data.classes)) if probe else
+                          None))
     return found
+
+
+def usual_place(data: Labelled) -> str:
+    """The rule by which a text's state is read, if none is given: at its blank; else after its last
+    word if the model is to choose words, and else the mean over its tokens."""
+    if data.text and all(MASK in one for one in data.text):
+        return MASK
+    return "last" if data.words else "mean"
+
+
+def check(data: Labelled, model: str, at: str, states: str = "", probe: str = "") -> None:
+    """UserError if an audit of these items would fail: the split, the positions in every text, the
+    words, or the files of states and of a probe."""
+    if states:
+        width = from_states(data, states).h.shape[1]
+    else:
+        test_rows(data)
+        lm = load(model)
+        texts = [*(data.text or []), *filter(None, data.pair or [])]
+        spot = data.spot and [*data.spot, *(one for one, pair in zip(data.spot, data.pair or [])
+                                            if pair)]
+        if not data.text:
+            raise UserError(f"{data.name}: a model reads texts: name their column with --text")
+        place: Any = (at.split()[0], spot) if at.endswith(" word") and spot else at
+        if at == MASK and lm.kind in ("masked", "encoder") and lm.blank_token is None:
+            raise UserError(f"{model} has no mask token, so no state at [MASK]: give --at mean, "
+                            "last, [CLS] or a word's")
+        position_weights(texts, part_read(lm, place), place)
+        if data.words is not None and lm.kind != "encoder":
+            single = single_tokens({word for row in data.words for word in row}, lm.tokenizer)
+            _told(data.words, single, lm.name)
+        width = lm.width
+    if probe:
+        saved_probe(probe, width, len(data.classes))
+
+
+def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) -> list[int]:
+    """Rows all of whose words are single tokens. UserError: fewer than half."""
+    told = [i for i, row in enumerate(words) if all(word in single for word in row)]
+    if len(told) < len(words) / 2:
+        unknown = sorted({word for row in words for word in row} - {*single})
+        raise UserError(f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
+                        "choose words that it has")
+    return told
+
+
+def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "") -> Case:
+    """The case of states that were saved elsewhere, in one safetensors file.
+
+    Keys: `h` [n, d], a row for each row of the data; if wanted `pair` [n, d], the states of the
+    rewritten texts, and `head` [c, d], one row for each of the model's choices: a choice's
+    log-odds are `head @ h`. Blocks of rows are read, and only those of the data's items kept.
+    UserError: no such file or key, other shapes, NaN."""
+    h = _saved(path, "h", data.rows)
+    if h is None:
+        raise UserError(f"{path} has no tensor 'h' [n, d]: one state for each row of {data.name}")
+    pair, head = _saved(path, "pair", data.rows), _saved(path, "head")
+    for name, other in (("pair", pair), ("head", head)):
+        if other is not None and other.shape[1] != h.shape[1]:
+            raise UserError(f"{path}: {name} has {other.shape[1]} columns, h {h.shape[1]}")
+    if pair is not None and len(data.classes) > 2:
+        raise UserError(f"{path}: pair needs a label with two values; this one has "
+                        f"{len(data.classes)}")
+    probs = true = None
+    if head is not None:
+        def probs(h: Tensor, rows: Tensor) -> Tensor:
+            return (h.double() @ head.double().T).softmax(1)
+        true = None if pair is None else probs(pair, torch.arange(0))
+    keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
+    paired = None if pair is None else torch.ones(len(h), dtype=torch.bool)
+    return Case(h, torch.from_numpy(data.z), len(data.classes), keep, data.group,
+                test_rows(data, most), data.text, pair, paired, None, probs, true,
+                saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None)
+
+
+def _saved(path: str, name: str, rows: np.ndarray | None = None, block: int = 1 << 15
+           ) -> Tensor | None:
+    """A tensor of a safetensors file in float32, or only some of its rows; None if missing."""
+    try:
+        with safe_open(path, "pt") as file:
+            if name not in file.keys():
+                return None
+            part = file.get_slice(name)
+            shape = part.get_shape()
+            if len(shape) != 2:
+                raise UserError(f"{path}: {name} has the shape {shape}: [rows, columns] is needed")
+            if rows is not None and len(rows) and shape[0] <= rows.max():
+                raise UserError(f"{path}: {name} has {shape[0]:,} rows, the data at least "
+                                f"{rows.max() + 1:,}: give one state for each row")
+            wanted = np.arange(shape[0]) if rows is None else rows
+            found = torch.empty(len(wanted), shape[1])
+            for start in range(0, shape[0], block):
+                here = np.flatnonzero((wanted >= start) & (wanted < start + block))
+                if len(here):
+                    states = part[start:start + block].float()
+                    found[here] = states[torch.from_numpy(wanted[here] - start)]
+    except (SafetensorError, OSError) as e:
+        raise UserError(f"{path} is no safetensors file ({' '.join(str(e).split())})") from None
+    return check_states(found)
+
+
+def saved_probe(path: str, width: int, k: int) -> Probe:
+    """A probe that a reader brings: what `interventions.serialization.save` wrote, or a safetensors
+    file with `weight` [k, d] and `bias` [k]. UserError: it does not fit the states and classes."""
+    weight = _saved(path, "weight")
+    if weight is None:
+        probe = load_fitted(path)
+    else:
+        with safe_open(path, "pt") as file:
+            bias = file.get_tensor("bias").float() if "bias" in file.keys() else torch.zeros(k)
+
+        def probe(h: Tensor) -> Tensor:
+            return h @ weight.to(h).T + bias.to(h)
+    try:
+        shape = tuple(probe(torch.zeros(2, width)).shape)
+    except (RuntimeError, TypeError, UserError) as e:
+        raise UserError(f"{path} does not read states of {width} dimensions "
+                        f"({str(e).splitlines()[0]})") from None
+    if shape != (2, k):
+        raise UserError(f"{path} gives {shape[-1]} logits for each state; the label has {k} "
+                        "classes")
+    return probe
 
 
 def _place(data: Labelled) -> str:
@@ -144,10 +274,15 @@ def _place(data: Labelled) -> str:
 
 
 def _read(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
-    """The candidates' probabilities [m, c] from last-layer states."""
+    """The candidates' probabilities [m, c] from last-layer states; NaN where a candidate is not a
+    single token of the model."""
     assert data.words is not None
     words = [data.words[int(r)] for r in rows]
-    return word_logits([], lm, words, h=last).double().softmax(1)
+    single = single_tokens({word for row in words for word in row}, lm.tokenizer)
+    told = _told(words, single, lm.name)
+    found = torch.full((len(words), len(words[0])), torch.nan, dtype=torch.float64)
+    found[told] = word_logits([], lm, [words[i] for i in told], h=last[told]).double().softmax(1)
+    return found
 
 
 def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
@@ -167,7 +302,7 @@ class Fit:
 
     `judges`: (kind, property) → probe, property "" for the label itself; `trained`: property →
     number of uncorrelated training items; `edits`: (method, kind of edit) → strength → function of
-    (h, to); `fitted`: method → the fitted edit of the true labels."""
+    (h, to); `fitted`: method → strength → the fitted edit of the true labels."""
 
     seed: int
     fit: Tensor
@@ -175,7 +310,7 @@ class Fit:
     judges: dict[tuple[str, str], Probe]
     trained: dict[str, int]
     edits: dict[tuple[str, str], dict[float, Callable]]
-    fitted: dict[str, Any] = field(default_factory=dict)
+    fitted: dict[str, dict[float, Any]] = field(default_factory=dict)
 
 
 def divided(case: Case, seed: int) -> dict[str, Tensor]:
@@ -184,7 +319,7 @@ def divided(case: Case, seed: int) -> dict[str, Tensor]:
     number = np.unique(case.group[rest], return_inverse=True)[1]
     sizes = np.bincount(number)
     order = np.random.default_rng([seed, 1]).permutation(len(sizes))
-    part = np.empty(len(sizes), int)
+    part: Any = np.zeros(len(sizes), dtype=np.int64)
     begin = np.cumsum(sizes[order]) - sizes[order]              # of each group, in this order
     part[order] = np.searchsorted([.45 * len(rest), .85 * len(rest)], begin, side="right")
     part = part[number]
@@ -248,16 +383,14 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     rows = parts["fit"]
     x, z = case.h[rows], case.z[rows]
     edits: dict[tuple[str, str], dict[float, Callable]] = {}
-    fitted = {}
-    labels = {ACTUAL: z, SHUFFLED: shuffled(z, seed=seed + 1)}
-    for kind, own in labels.items():
-        found = {m: _of(m, x, own, seed, doses, ranks) for m in methods}
-        for method, (thing, by_strength) in found.items():
-            edits[method, kind] = by_strength
-            if kind == ACTUAL:
-                fitted[method] = thing
-                edits[method, RANDOM] = {s: _elsewhere(one, seed)
-                                         for s, one in by_strength.items()}
+    fitted = {method: _of(method, x, z, seed, doses, ranks) for method in methods}
+    mixed = {method: _of(method, x, shuffled(z, seed=seed + 1), seed, doses, ranks)
+             for method in methods}
+    for method in methods:
+        own = {s: _called(method, one) for s, one in fitted[method].items()}
+        edits[method, ACTUAL] = own
+        edits[method, RANDOM] = {s: _elsewhere(edit, seed) for s, edit in own.items()}
+        edits[method, SHUFFLED] = {s: _called(method, one) for s, one in mixed[method].items()}
     return Fit(seed, rows, parts["valid"], judges, trained, edits, fitted)
 
 
@@ -275,30 +408,30 @@ def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
 
 
 def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
-        ranks: Sequence[int]) -> tuple[Any, dict[float, Callable]]:
-    """A fitted method, and its edit at each strength. Doses multiply 1 for MeanShift and
-    AffineSteering, 8 for AlterRep, and for attacks the mean distance of states from their mean."""
+        ranks: Sequence[int]) -> dict[float, Any]:
+    """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
+    for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
+    states from their mean."""
+    if method == "INLP":
+        inlp = INLP(max(ranks), C=.1).fit(x, z)
+        return {float(rank): inlp.at(rank=rank) for rank in ranks}
     if method in ERASE:
-        if method == "INLP":
-            inlp = INLP(max(ranks), C=.1).fit(x, z)
-            return inlp, {float(r): _one(inlp.at(rank=r)) for r in ranks}
-        eraser: Any = LEACE().fit(x, z) if method == "LEACE" else RLACE(seed=seed).fit(x, z)
-        return eraser, {1.0: _one(eraser)}
+        return {1.0: (LEACE() if method == "LEACE" else RLACE(seed=seed)).fit(x, z)}
     if method in ("FGSM", "PGD"):
         size = float((x - x.mean(0)).norm(dim=1).mean())
         probe = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(x, z)
         attack: Any = FGSM(probe, norm="l2") if method == "FGSM" else PGD(probe, norm="l2")
-        return attack.at(eps=size), {s: attack.at(eps=s * size) for s in doses}
+        return {dose: attack.at(eps=dose * size) for dose in doses}
     if method == "AlterRep":
         alter = AlterRep(max(ranks), C=.1).fit(x, z)
-        return alter, {s: alter.at(8 * s) for s in doses}
-    steer: Any = MeanShift() if method == "MeanShift" else AffineSteering()
-    steer = steer.fit(x, z)
-    return steer, {s: steer.at(s) for s in doses}
+        return {dose: alter.at(2 * dose) for dose in doses}
+    steer: Any = (MeanShift() if method == "MeanShift" else AffineSteering()).fit(x, z)
+    return {dose: steer.at(dose) for dose in doses}
 
 
-def _one(edit: Callable) -> Callable:
-    return lambda h, to: edit(h)
+def _called(method: str, fitted: Any) -> Callable:
+    """A fitted edit as a function of states and wanted labels."""
+    return (lambda h, to: fitted(h)) if method in ERASE else (lambda h, to: fitted(h, to=to))
 
 
 def _elsewhere(edit: Callable, seed: int) -> Callable:
@@ -313,7 +446,7 @@ def reading(case: Case, fitted: Fit) -> pd.DataFrame:
     """Whether probes fitted on this seed's part are right on the test items: columns probe,
     majority, bag of words and random weights (where there are texts and a twin)."""
     rows, test, z = fitted.fit, case.test, case.z
-    found = {"probe": _right(_linear(case.h[rows], z[rows]), case.h[test], z[test]),
+    found = {"probe": _right(case.saved or _linear(case.h[rows], z[rows]), case.h[test], z[test]),
              "majority": (z[test] == z[rows].bincount().argmax()).double().numpy()}
     if case.text is not None:
         found["bag of words"] = _bag(case, rows, test)
@@ -452,7 +585,8 @@ def consequences(case: Case, fitted: Fit, strengths: Mapping[str, float]) -> pd.
             true = case.true[rows]
             columns[*name, "error"] = _where(some, (after - true).norm(dim=1))
             columns[*name, "effect"] = _where(some, (before - true).norm(dim=1))
-            columns[*name, "follows"] = _where(some, (after.argmax(1) == true.argmax(1)).double())
+            told = some & ~true.isnan().any(1).numpy()
+            columns[*name, "follows"] = _where(told, (after.argmax(1) == true.argmax(1)).double())
     return pd.DataFrame(columns)
 
 
@@ -464,7 +598,7 @@ def conflicts(case: Case, fitted: Fit) -> dict[str, pd.DataFrame]:
     """Source of a shortcut → test items: does a rule that knows only this source give the label,
     and is the probe right? Sources: the properties to keep, the number of words, the words."""
     rows, test, z = fitted.fit, case.test, case.z.numpy()
-    probe = _right(_linear(case.h[rows], case.z[rows]), case.h[test], case.z[test])
+    probe = _right(case.saved or _linear(case.h[rows], case.z[rows]), case.h[test], case.z[test])
     sources = {name: values.numpy() for name, values in case.keep.items()}
     found = {}
     if case.text is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,8 @@ SENTENCES = {
                                "{control_value:.0%}.",
     ("judges", "usable"): "Yes: judges of the concept, and of each property that should stay, beat "
                           "the best answer without states.",
+    ("judges", "usable in part"): "Of the concept and of some properties that should stay; the "
+                                  "others have no usable judge and are left out.",
     ("judges", "concept only"): "Only of the concept: nothing that should stay has a usable judge, "
                                 "so the cost of an edit cannot be known.",
     ("judges", "none"): "No: no judge of the concept surely beats the best answer without states, "
@@ -157,8 +160,9 @@ class Findings:
 
 @dataclass(frozen=True)
 class Layer:
-    """All draws of one layer: `reading`, `control` (None: not asked), `scores`, `beyond`: rows of
-    `resample_seeds`; `judges`, `usable`; `strength` and `validity` by method."""
+    """All draws of one layer: `reading`, `control` (None: not asked), `scores` and `beyond` are
+    rows of `resample_seeds`; `usable`: judges by (judge, property); `strength`, and reliability on
+    the validation items (`valid`), by method; `items`: means over the seeds."""
 
     case: Case
     fits: Sequence[Fit]
@@ -171,6 +175,7 @@ class Layer:
     strength: dict[str, float]
     valid: dict[str, float]
     items: pd.DataFrame
+    fewest: int
 
     def c(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of completeness by the judge that sees least of it."""
@@ -230,7 +235,7 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
             beyond = resample_seeds([one[some] for one in after], groups, draws)
         items = [_of_items(*both, strength) for both in zip(items, tables, after)]
     return Layer(case, fits, reading, control, judges, usable, scores, beyond, strength, valid,
-                 sum(items[1:], items[0]) / seeds)
+                 sum(items[1:], items[0]) / seeds, fewest)
 
 
 def _of_items(read: pd.DataFrame, scored: pd.DataFrame, after: pd.DataFrame,
@@ -250,16 +255,17 @@ def _examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.Dat
     for judge in audit.JUDGES:
         for name in ("", *case.keep):
             trained = min(one.trained[name] for one in fits)
-            row = {"judge": judge, "property": name, "accuracy": np.nan, "low": np.nan,
-                   "high": np.nan, "without states": np.nan, "trained": trained, "tested": 0,
-                   "usable": 0}
+            row: dict[str, Any] = {
+                "judge": judge, "property": name, "accuracy": np.nan, "low": np.nan,
+                "high": np.nan, "without states": np.nan, "trained": trained, "tested": 0,
+                "usable": 0}
             if all((judge, name) in exam for exam in exams):
                 rows = exams[0][judge, name][0]
                 right = np.array([exam[judge, name][1] for exam in exams])
                 best = float(np.mean([exam[judge, name][2] for exam in exams]))
                 group = pd.Series(case.group[rows.numpy()])
                 drawn = contrast(resample_seeds(right, group, draws)[0])
-                least = min(drawn["low"], rate(right.mean(0) > .5, group).low)
+                least = min(float(drawn["low"]), rate(right.mean(0) > .5, group).low)
                 row |= {"accuracy": drawn["here"], "low": least, "high": drawn["high"],
                         "without states": best, "tested": len(rows),
                         "usable": int(trained >= fewest and least > best)}
@@ -281,7 +287,7 @@ def _choose(case: Case, fits: Sequence[Fit], usable: list[tuple[str, str]],
             kept = [means[method, ACTUAL, s, f"kept: {judge}: {name}"]
                     for judge, name in usable if name]
             by_strength[s] = float(reliability(c, min(kept))) if kept else c
-        found[method] = max(by_strength, key=lambda s: by_strength[s])
+        found[method] = max(by_strength, key=by_strength.__getitem__)
         scored[method] = by_strength[found[method]]
     return found, scored
 
@@ -302,7 +308,7 @@ def findings(layers: Sequence[Layer], least: float = .5, items: int = 0) -> Find
     found = {"data": _data(layer, items), "readable": _readable(layer, reads.loc[at]),
              "judges": _judges(layer)}
     beat = [method for method in layer.strength if passed[at, method]]
-    best = max(beat or [*layer.strength], key=lambda one: layer.valid[one], default="")
+    best = max(beat or [*layer.strength], key=layer.valid.__getitem__, default="")
     found["edits"] = {"word": "not judged" if not layer.usable else "some" if beat else "none",
                       "what": ", ".join(beat), "control": "random edits, shuffled labels"}
     if best:
@@ -311,15 +317,16 @@ def findings(layers: Sequence[Layer], least: float = .5, items: int = 0) -> Find
     found["pairs"] = _pairs(layer, best)
     found["behaviour"] = _behaviour(layer, best)
     shortcuts = _shortcuts(layer)
-    found["shortcut"] = _shortcut(shortcuts)
-    word = _final(found, layer)
+    found["shortcut"] = _shortcut(shortcuts, layer.case.k)
+    word = _final(found)
     end = {"word": word, "what": found["shortcut"].get("what", "") if word == "shortcut" else best,
            "control": ""}
     if best and layer.usable:
         end |= _figure(layer.r(best, ACTUAL, layer.strength[best]))
     found |= {"change": end, "paper": end}
     answers = pd.DataFrame([{"question": name, **one} for name, one in found.items()])
-    return Findings(answers, *_tables(layers, passed, least), shortcuts, _items(layers))
+    readings, judges, doses, edits = _tables(layers, passed, least)
+    return Findings(answers, readings, judges, doses, edits, shortcuts, _items(layers))
 
 
 def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
@@ -372,7 +379,7 @@ def _best_layer(layers: Sequence[Layer], reads: pd.DataFrame, passed: Mapping) -
               for i, layer in enumerate(layers)
               if any(passed[i, method] for method in layer.strength)}
     lead = {i: float(reads.loc[i].here.min()) for i in range(len(layers))}
-    return max(scored or lead, key=lambda i: (scored or lead)[i])
+    return max(scored or lead, key=(scored or lead).__getitem__)
 
 
 def _data(layer: Layer, items: int) -> dict:
@@ -383,17 +390,17 @@ def _data(layer: Layer, items: int) -> dict:
     pilot = verdict(np.stack([one.probe for one in right]),
                     np.stack([one[control] for one in right]), layer.case.h.shape[1])
     trained = int(np.mean([len(one.fit) for one in layer.fits]))
-    short = layer.judges[(layer.judges.property == "") & (layer.judges.usable == 0)]
-    found = {"control": control, "have": items or len(layer.case.z),
+    judges = int(layer.judges.trained[layer.judges.property == ""].min())
+    found: dict[str, Any] = {"control": control, "have": items or len(layer.case.z),
              "value": pilot.delta, "low": pilot.low, "high": pilot.high,
              "control_value": pilot.power, "what": ""}
-    scale = found["have"] / max(1, trained)
-    need = max(0., pilot.by_power) * scale
-    if pilot.word == "enough":
-        return found | {"word": "enough", "need": min(need, 1e9)}
-    if pilot.word == "collapsed" or pilot.delta <= 0 or not np.isfinite(need):
+    # the pilot speaks of training items of one probe, which are a part of all items
+    need = max(0., pilot.by_power) * found["have"] / max(1, trained)
+    if pilot.delta <= 0 or pilot.word == "collapsed" or not np.isfinite(need):
         return found | {"word": "no difference"}
-    return found | {"word": "too few", "need": need, "what": short.property.str.cat()}
+    need = max(need, found["have"] * layer.fewest / max(1, judges))
+    short = pilot.word != "enough" or judges < layer.fewest
+    return found | {"word": "too few" if short else "enough", "need": min(need, 1e6)}
 
 
 def _readable(layer: Layer, reads: pd.DataFrame) -> dict:
@@ -412,18 +419,12 @@ def _judges(layer: Layer) -> dict:
     of_concept = layer.judges[layer.judges.property == ""]
     best = of_concept.sort_values(["usable", "low"]).iloc[-1]
     named = {name for _, name in layer.usable}
-    word = "none" if not layer.usable else "usable" if named >= {"", *layer.case.keep} and (
-        layer.case.keep) else "concept only"
-    if layer.usable and layer.case.keep and len(named) > 1:
-        word = "usable" if named >= {"", *layer.case.keep} else "usable in part"
+    kept = named & {*layer.case.keep}
+    word = ("none" if not layer.usable else "concept only" if not kept else
+            "usable" if kept == {*layer.case.keep} else "usable in part")
     return {"word": word, "what": str(best.judge), "control": "the best answer without states",
             "control_value": float(best["without states"]), "value": float(best.accuracy),
             "low": float(best.low), "high": float(best.high)}
-
-
-SENTENCES["judges", "usable in part"] = (
-    "Of the concept and of some properties that should stay; the others have no usable judge and "
-    "are left out.")
 
 
 def _cost(layer: Layer, best: str, beat: bool, least: float) -> dict:
@@ -491,19 +492,19 @@ def _shortcuts(layer: Layer) -> pd.DataFrame:
             "rule": float(1 - wrong.mean()), "conflicts": int(wrong.sum()),
             "probe": share.share if share else np.nan, "low": share.low if share else np.nan,
             "high": share.high if share else np.nan,
-            "usual": float((case.z[case.test].bincount().max() / len(case.test)))})
+            "usual": float(case.z[case.test].bincount().max() / len(case.test))})
     return pd.DataFrame(found, columns=["layer", "source", "association", "rule", "conflicts",
                                         "probe", "low", "high", "usual"])
 
 
-def _shortcut(sources: pd.DataFrame) -> dict:
+def _shortcut(sources: pd.DataFrame, classes: int) -> dict:
     """Sources whose rule does better than the majority count; the one that misleads most leads."""
     real = sources[sources.rule > sources.usual + .02]
     if sources.empty:
         return {"word": "not asked", "what": "", "control": ""}
     few = real[real.conflicts < FEWEST_CONFLICTS]
     enough = real[real.conflicts >= FEWEST_CONFLICTS].sort_values("high")
-    named = enough[enough.high < .5]
+    named = enough[enough.high < 1 / classes]
     rows, word = ((named, "named") if len(named) else (few, "open") if len(few) else
                   (enough, "none found") if len(enough) else
                   (sources[sources.conflicts > 0].sort_values("high"), "none found"))
@@ -513,16 +514,12 @@ def _shortcut(sources: pd.DataFrame) -> dict:
             "low": float(row.low), "high": float(row.high), "control_value": float(row.rule)}
 
 
-def _final(found: Mapping[str, dict], layer: Layer) -> str:
+def _final(found: Mapping[str, dict]) -> str:
+    """The verdict, from the words of the answers: the first reason not to call it reliable."""
     word = {name: one["word"] for name, one in found.items()}
-    steps = [(word["data"] == "too few" and word["readable"] != "readable", "not enough data"),
-             (word["shortcut"] == "named", "shortcut"),
-             (word["readable"] != "readable", "not readable"),
+    steps = [(word["shortcut"] == "named", "shortcut"),
              (word["data"] == "too few", "not enough data"),
-             (word["judges"] == "none" and int(layer.judges.trained.min()) < 300
-              and not layer.judges.empty and bool((layer.judges.low[layer.judges.property == ""]
-              > layer.judges["without states"][layer.judges.property == ""]).any()),
-              "not enough data"),
+             (word["readable"] != "readable", "not readable"),
              (word["judges"] == "none", "no usable judge"),
              (word["edits"] != "some", "no better than chance"),
              (word["cost"] == "lost", "costs too much"),
@@ -532,8 +529,11 @@ def _final(found: Mapping[str, dict], layer: Layer) -> str:
     return next((verdict for holds, verdict in steps if holds), "reliable")
 
 
-def _tables(layers: Sequence[Layer], passed: Mapping, least: float) -> tuple:
-    readings, judges, doses, edits = [], [], [], []
+def _tables(layers: Sequence[Layer], passed: Mapping, least: float) -> tuple[pd.DataFrame, ...]:
+    readings: list[dict] = []
+    judges: list[pd.DataFrame] = []
+    doses: list[dict] = []
+    edits: list[dict] = []
     for i, layer in enumerate(layers):
         depth = layer.case.layer
         readings += [{"layer": depth, "reader": name, **_figure(layer.reading[name].to_numpy())}
@@ -595,3 +595,16 @@ def _items(layers: Sequence[Layer]) -> pd.DataFrame:
             "row": long.row, "kind": parts.str[0], "name": parts.str[1], "layer": layer.case.layer,
             "measure": parts.str[2].where(edit, "right"), "value": long.value}))
     return pd.concat(found, ignore_index=True)
+
+
+def fitted_edits(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Name of a file → the edit that the first seed fitted, at the chosen strength."""
+    return {f"layer{layer.case.layer}_{method}.safetensors":
+            layer.fits[0].fitted[method][strength]
+            for layer in layers for method, strength in layer.strength.items()}
+
+
+def tidy(frame: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:
+    """A table in the form figure, number, without what was not measured."""
+    long = frame.melt(id_vars=[*ids], var_name="figure", value_name="number")
+    return long.dropna(subset="number")

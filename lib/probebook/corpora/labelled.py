@@ -22,8 +22,8 @@ FORMATS = {".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Pa
 MOST_CLASSES = 20
 FEWEST_OF_CLASS = 10
 FEWEST_GROUPS = 8
-AGREEMENT = {"text": "text", "label": "subject's number", "keep": ["attractor's number"],
-             "group": "group", "words": ["verb", "other_verb"]}
+AGREEMENT = {"concept": "the subject's number", "text": "text", "label": "subject's number",
+             "keep": ["attractor's number"], "group": "group", "words": ["verb", "other_verb"]}
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,8 @@ def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
                          **{aspect: whole[column].where(whole[column].isin(cebab.VALUES[:2]), "")
                             for aspect, column in names.items()})
     found = found[found.food != ""]
-    return found, {"text": "text", "label": "food", "keep": ["service", "ambiance", "noise"],
+    return found, {"concept": "praise or criticism of the food", "text": "text", "label": "food",
+                   "keep": ["service", "ambiance", "noise"],
                    "pair": "pair", "group": "group"}
 
 
@@ -175,7 +176,8 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     take = [*rows]
     words = _words(table.iloc[rows], names.get("words", ()), data)
     return Labelled(
-        data, names["label"], None if text is None else [text[r] for r in take], z, classes, keep,
+        data, names.get("concept", names["label"]),
+        None if text is None else [text[r] for r in take], z, classes, keep,
         None if pair is None else [pair[r] for r in take], words, group,
         _ids(table, text, at, take), notes, at[rows],
         [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None)

@@ -29,17 +29,17 @@ QUESTIONS = {
     "paper": "Which sentence could stand in a paper?"}
 
 SENTENCES = {
-    ("data", "enough"): "There is enough data: {have:,.0f} training items tell the probe from "
-                        "{control} in this run's test items.",
+    ("data", "enough"): "Yes: there are {have:,.0f} items, and about {need:,.0f} would do to tell "
+                        "the probe from {control}.",
     ("data", "too few"): "Not enough data: {have:,.0f} of about {need:,.0f} items needed.",
     ("data", "no difference"): "The probe does no better than {control}; more data of this kind "
                                "would hardly change that.",
-    ("readable", "readable"): "Yes: a linear probe is right on {value:.0%} of items from unseen "
-                              "groups, surely more than {control} ({control_value:.0%}).",
-    ("readable", "by heart"): "Not shown: the probe is right on {value:.0%}, but it learns random "
+    ("readable", "readable"): "Yes: a linear probe is right on {value} of items from unseen "
+                              "groups, surely more than {control} ({control_value}).",
+    ("readable", "by heart"): "Not shown: the probe is right on {value}, but it learns random "
                               "labels of the same groups about as well.",
-    ("readable", "not shown"): "Not shown: the probe is right on {value:.0%}, and {control} on "
-                               "{control_value:.0%}.",
+    ("readable", "not shown"): "Not shown: the probe is right on {value}, and {control} on "
+                               "{control_value}.",
     ("judges", "usable"): "Yes: judges of the concept, and of each property that should stay, beat "
                           "the best answer without states.",
     ("judges", "usable in part"): "Of the concept and of some properties that should stay; the "
@@ -51,30 +51,30 @@ SENTENCES = {
     ("edits", "some"): "{what} surely beat both controls over the whole dose curve.",
     ("edits", "none"): "None: no edit surely beats both controls over the whole dose curve.",
     ("edits", "not judged"): "Unknown: without a usable judge no edit has a score.",
-    ("cost", "kept"): "{what} keeps {value:.0%} of what should stay; random edits of the same "
-                      "length keep {control_value:.0%}.",
-    ("cost", "lost"): "Too much: even the best, {what}, reaches a reliability of {value:.0%}, and "
+    ("cost", "kept"): "{what} keeps {value} of what should stay; random edits of the same "
+                      "length keep {control_value}.",
+    ("cost", "lost"): "Too much: even the best, {what}, reaches a reliability of {value}, and "
                       "its interval begins below the {control}.",
     ("cost", "not asked"): "Unknown: no property with a usable judge was named that should stay.",
     ("cost", "not judged"): "Unknown: there is no edit whose cost would matter.",
-    ("pairs", "nearer"): "{what} goes {value:.0%} of the way to the states of the rewritten texts.",
+    ("pairs", "nearer"): "{what} goes {value} of the way to the states of the rewritten texts.",
     ("pairs", "not nearer"): "No nearer: after {what} the states are not surely closer to those of "
-                             "the rewritten texts than unedited ones are ({value:.0%} of the way).",
+                             "the rewritten texts than unedited ones are ({value} of the way).",
     ("pairs", "not asked"): "Not asked: there are no rewritten texts, or no judged edit.",
-    ("behaviour", "follows"): "Yes: {what} explains {value:.0%} of what rewriting the text does to "
-                              "the model's choice; random edits explain {control_value:.0%}.",
-    ("behaviour", "does not follow"): "No: {what} explains {value:.0%} of what rewriting does to "
+    ("behaviour", "follows"): "Yes: {what} explains {value} of what rewriting the text does to "
+                              "the model's choice; random edits explain {control_value}.",
+    ("behaviour", "does not follow"): "No: {what} explains {value} of what rewriting does to "
                                       "the model's choice, not surely more than random edits.",
     ("behaviour", "unused"): "The model hardly uses the concept: rewriting the text itself moves "
-                             "its choice by only {value:.1%}.",
-    ("behaviour", "moves"): "{what} moves the model's choice by {value:.0%}, random edits by "
-                            "{control_value:.0%}; without rewritten texts nobody knows whether "
+                             "its choice by only {value_exact}.",
+    ("behaviour", "moves"): "{what} moves the model's choice by {value}, random edits by "
+                            "{control_value}; without rewritten texts nobody knows whether "
                             "this is the right way.",
     ("behaviour", "not asked"): "Not asked: no words were given, or no edit is judged.",
     ("shortcut", "named"): "Yes, it may be: where {what} points to another label, the probe is "
-                           "right on only {value:.0%}.",
+                           "right on only {value}.",
     ("shortcut", "none found"): "None found: where {what}, the nearest to a shortcut, points to "
-                                "another label, the probe is still right on {value:.0%}.",
+                                "another label, the probe is still right on {value}.",
     ("shortcut", "open"): "Open: {what} goes with the label so closely that too few items tell "
                           "the two apart.",
     ("shortcut", "not asked"): "Not asked: nothing else is known of the items."}
@@ -136,7 +136,7 @@ FEWEST_CONFLICTS = 20       # items where a rule is wrong that a shortcut's verd
 class Findings:
     """What an audit found, as tidy tables; ids in words, figures as numbers.
 
-    - `answers`: question, word, what, control; value, low, high, control_value, have, need
+    - `answers`: question, word, what, control; place (1 to 10), value, low, high, control_value, have, need
     - `readings`: layer, reader; value, low, high
     - `judges`: layer, judge, property; accuracy, low, high, without states, trained, usable
     - `doses`: layer, method, kind (edit or control), strength; complete, kept, reliability, ends
@@ -324,7 +324,8 @@ def findings(layers: Sequence[Layer], least: float = .5, items: int = 0) -> Find
     if best and layer.usable:
         end |= _figure(layer.r(best, ACTUAL, layer.strength[best]))
     found |= {"change": end, "paper": end}
-    answers = pd.DataFrame([{"question": name, **one} for name, one in found.items()])
+    answers = pd.DataFrame([{"question": name, "place": place, **one}
+                            for place, (name, one) in enumerate(found.items(), 1)])
     readings, judges, doses, edits = _tables(layers, passed, least)
     return Findings(answers, readings, judges, doses, edits, shortcuts, _items(layers))
 
@@ -341,7 +342,14 @@ def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
                 "not measured")
         return FINAL[row["word"]][2].format(items=items, concept=concept, best=row["what"],
                                             what=row["what"], reliability=ends)
-    return SENTENCES[row["question"], row["word"]].format(**row)
+    shares = {name: percent(row[name]) for name in ("value", "control_value") if name in row}
+    exact = {"value_exact": f"{100 * row['value']:.1f} %"} if "value" in row else {}
+    return SENTENCES[row["question"], row["word"]].format(**{**row, **shares, **exact})
+
+
+def percent(share: float) -> str:
+    """A share as a whole percentage: "83 %", "−20 %", "0 %"."""
+    return f"{round(100 * share) + 0:d} %".replace("-", "−") if share == share else "–"
 
 
 def _figure(draws: np.ndarray) -> dict[str, float]:
@@ -436,7 +444,7 @@ def _cost(layer: Layer, best: str, beat: bool, least: float) -> dict:
         return {"word": "not asked", "what": best, "control": ""}
     r = _figure(layer.r(best, ACTUAL, s))
     if r["low"] < least:
-        return {"word": "lost", "what": best, "control": f"{least:.0%} asked for", **r,
+        return {"word": "lost", "what": best, "control": f"{percent(least)} asked for", **r,
                 "control_value": least}
     random = layer.s(best, RANDOM, s)
     return {"word": "kept", "what": best, "control": "random edits", **_figure(kept),

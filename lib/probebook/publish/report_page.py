@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from probebook.experiments.audit_answers import percent
+
 GOOD = {"enough", "readable", "usable", "some", "kept", "nearer", "follows", "none found",
         "reliable"}
 OPEN = {"not asked", "moves", "open", "concept only", "usable in part", "cost unknown",
@@ -41,13 +43,15 @@ ol.answers h3::before { content: counter(n) " · "; }
 .good { --tone: var(--good); } .bad { --tone: var(--bad); } .open { --tone: var(--open); }
 ol.answers p { margin: .25rem 0; overflow-wrap: anywhere; }
 .figure { color: var(--open); font-size: .9rem; }
-figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; } .picture { overflow-x: auto; }
+img { max-width: 100%; min-width: 34rem; height: auto; }
 figcaption { font-size: .9rem; color: var(--open); }
 .scroll { overflow-x: auto; border: 1px solid var(--line); }
 table { border-collapse: collapse; font-size: .88rem; width: 100%; }
 th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid #eceef1;
   white-space: nowrap; }
-th { background: #f5f6f8; } th:first-child, td:first-child, .text { text-align: left; }
+th { background: #f5f6f8; } th:first-child, td:first-child, th:nth-child(2),
+td:nth-child(2) { text-align: left; }
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
 ul.checks { list-style: none; padding: 0; } ul.checks li { padding: .15rem 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .9rem; }
@@ -67,10 +71,10 @@ $answers
 <h2>What the edits do over the dose</h2>
 $pictures
 <h2>The edits at their best strength</h2>
-<p>In percent, with 95 % intervals over seeds and groups. <em>Reliability</em> is the harmonic mean
+<p>With 95 % intervals over seeds and groups. <em>Reliability</em> is the harmonic mean
 of <em>complete</em> (how far the edit reaches the wanted label) and <em>kept</em> (how much of the
 property stays that suffers most). <em>Closeness</em> and <em>explained</em> compare with rewritten
-texts: 100 is what rewriting does, 0 is doing nothing.</p>
+texts: 100 % is what rewriting does, 0 % is doing nothing.</p>
 $edits
 <h2>Behind the answers</h2>
 $more
@@ -97,7 +101,8 @@ def page(report: Mapping[str, Any], pictures: Sequence[tuple[str, str, str]],
     about = (f"{report['seeds']} seeds · {len(report['items']['id']):,} test items · "
              f"{report['seconds']:.0f} seconds · {report['finished']} UTC · {report['device']} · "
              f"run {report['run'][:8]}")
-    images = [f'<figure><img src="{source}" alt="{alt}"><figcaption>{caption}</figcaption></figure>'
+    images = [f'<figure><div class="picture" tabindex="0"><img src="{source}" alt="{alt}"></div>'
+              f"<figcaption>{caption}</figcaption></figure>"
               for source, caption, alt in pictures]
     checks = [f"<li>{'☑' if one['done'] else '☐'} {say(one['item'])}"
               f"{'' if one['done'] else ' — not shown here'}</li>" for one in report["checklist"]]
@@ -120,10 +125,10 @@ def _answer(one: Mapping[str, Any]) -> str:
     say, figure, control = html.escape, one["figure"], one["control_figure"]
     lines = []
     if figure and figure["low"] is not None:
-        lines.append(f"figure {_percent(figure)}")
+        lines.append(_percent(figure))
     if one["control"]:
         lines.append(f"control: {say(one['control'])}"
-                     + (f", {100 * control['value']:.0f}" if control else ""))
+                     + (f", {percent(control['value'])}" if control else ""))
     below = f'<p class="figure">{" · ".join(lines)}</p>' if lines and one["question"] not in (
         "data", "change", "paper") else ""
     word = "" if one["question"] == "paper" else (
@@ -133,17 +138,17 @@ def _answer(one: Mapping[str, Any]) -> str:
 
 
 def _percent(figure: Mapping[str, float]) -> str:
-    return (f"{100 * figure['value']:.0f} % ({100 * figure['low']:.0f} to "
-            f"{100 * figure['high']:.0f})")
+    low, high = (percent(figure[end]).removesuffix(" %") for end in ("low", "high"))
+    return f"{percent(figure['value'])} ({low} to {high})"
 
 
 def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
     if not edits:
         return "<p>No edit was scored, since no judge is usable.</p>"
-    heads = ["layer", "method", "strength", *SHOWN, "verdict"]
-    rows = [[str(one["layer"]), one["method"], f"{one['symbol']} {one['strength']:g}",
+    heads = ["method", "verdict", "layer", "strength", *SHOWN]
+    rows = [[one["method"], one["word"], str(one["layer"]), f"{one['symbol']} {one['strength']:g}",
              *(_percent(one["figures"][name]) if name in one["figures"] else "–"
-               for name in SHOWN), one["word"]] for one in edits]
+               for name in SHOWN)] for one in edits]
     return _table(heads, rows)
 
 

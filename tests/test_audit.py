@@ -196,7 +196,7 @@ def test_the_schema_is_kept():
 
 def test_every_word_has_a_sentence():
     row = {"value": .5, "control_value": .4, "have": 10., "need": 20., "control": "x", "what": "y",
-           "low": .4, "high": .6}
+           "low": .4, "high": .6, "rewriting value": .3}
     for question, word in answers.SENTENCES:
         said = answers.sentence({**row, "question": question, "word": word})
         assert said.endswith(".") and "{" not in said

@@ -20,6 +20,7 @@ from torch import Tensor
 from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.corpora.labelled import Labelled
+from probebook.corpora.planted import Planted
 from probebook.corpora.words import single_tokens
 from probebook.interventions import (
     FGSM,
@@ -29,6 +30,7 @@ from probebook.interventions import (
     RLACE,
     AffineSteering,
     AlterRep,
+    MatchedDirection,
     MatchedSubspace,
     MeanShift,
     shuffled,
@@ -47,6 +49,8 @@ ERASE = ("LEACE", "INLP", "RLACE")
 JUDGES = ("linear", "perceptron")
 ACTUAL, RANDOM, SHUFFLED = "edit", "random", "shuffled"
 CONTROLS = (RANDOM, SHUFFLED)
+TURNS = 4                   # random edits for each edit and seed
+WIDE = 1024
 MASK = "[MASK]"
 
 Probe = Callable[[Tensor], Tensor]
@@ -218,6 +222,22 @@ def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "") ->
                 saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None)
 
 
+def from_planted(world: Planted) -> Case:
+    """The case of a world whose truth is known; a quarter of the groups, drawn at random, are the
+    test."""
+    h, pair, head = map(torch.from_numpy, (world.h, world.pair, world.head))
+    groups = int(world.group.max()) + 1
+    chosen = np.random.default_rng(groups).permutation(groups)[:groups // 4]
+
+    def probs(h: Tensor, rows: Tensor) -> Tensor:
+        return (h.double() @ head.double().T).softmax(1)
+
+    return Case(h, torch.from_numpy(world.label), 2, {"other": torch.from_numpy(world.other)},
+                world.group, torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))), None,
+                pair, torch.ones(len(h), dtype=torch.bool), None, probs,
+                probs(pair, torch.arange(0)))
+
+
 def _saved(path: str, name: str, rows: np.ndarray | None = None, block: int = 1 << 15
            ) -> Tensor | None:
     """A tensor of a safetensors file in float32, or only some of its rows; None if missing."""
@@ -301,15 +321,16 @@ class Fit:
     """One seed's division and what it learned: rows by part, judges, edits by method and kind.
 
     `judges`: (kind, property) → probe, property "" for the label itself; `trained`: property →
-    number of uncorrelated training items; `edits`: (method, kind of edit) → strength → function of
-    (h, to); `fitted`: method → strength → the fitted edit of the true labels."""
+    number of uncorrelated training items; `edits`: (method, kind of edit) → strength → functions of
+    (h, to), whose scores are averaged; `fitted`: method → strength → the fitted edit of the true
+    labels."""
 
     seed: int
     fit: Tensor
     valid: Tensor
     judges: dict[tuple[str, str], Probe]
     trained: dict[str, int]
-    edits: dict[tuple[str, str], dict[float, Callable]]
+    edits: dict[tuple[str, str], dict[float, list[Callable]]]
     fitted: dict[str, dict[float, Any]] = field(default_factory=dict)
 
 
@@ -382,15 +403,16 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
                 judges[kind, name] = _judge(kind, case.h[rows], z, seed)
     rows = parts["fit"]
     x, z = case.h[rows], case.z[rows]
-    edits: dict[tuple[str, str], dict[float, Callable]] = {}
+    edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
     fitted = {method: _of(method, x, z, seed, doses, ranks) for method in methods}
     mixed = {method: _of(method, x, shuffled(z, seed=seed + 1), seed, doses, ranks)
              for method in methods}
     for method in methods:
         own = {s: _called(method, one) for s, one in fitted[method].items()}
-        edits[method, ACTUAL] = own
-        edits[method, RANDOM] = {s: _elsewhere(edit, seed) for s, edit in own.items()}
-        edits[method, SHUFFLED] = {s: _called(method, one) for s, one in mixed[method].items()}
+        edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
+        edits[method, RANDOM] = {s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1])
+                                     for turn in range(TURNS)] for s, edit in own.items()}
+        edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
     return Fit(seed, rows, parts["valid"], judges, trained, edits, fitted)
 
 
@@ -434,8 +456,10 @@ def _called(method: str, fitted: Any) -> Callable:
     return (lambda h, to: fitted(h)) if method in ERASE else (lambda h, to: fitted(h, to=to))
 
 
-def _elsewhere(edit: Callable, seed: int) -> Callable:
-    control = MatchedSubspace(edit, seed)
+def _elsewhere(edit: Callable, seed: int, width: int) -> Callable:
+    """States moved as far as by the edit, turned by a random rotation; of wide states, whose
+    rotations take long to draw, along one random direction."""
+    control = (MatchedSubspace if width <= WIDE else MatchedDirection)(edit, seed)
     return lambda h, to: control(h, to)
 
 
@@ -547,15 +571,16 @@ def judged(case: Case, fitted: Fit, usable: Sequence[tuple[str, str]], rows: Ten
     PROPERTY". `strengths`: only that of each method."""
     x, to, columns = case.h[rows], case.wanted(rows, fitted.seed), {}
     for (method, kind), by_strength in fitted.edits.items():
-        for strength, edit in by_strength.items():
+        for strength, edits in by_strength.items():
             if strengths is not None and strength != strengths[method]:
                 continue
-            edited = edit(x, to).detach()
+            edited = [edit(x, to).detach() for edit in edits]
             for judge, name in usable:
                 column = (method, kind, strength, f"kept: {judge}: {name}" if name else
                           f"complete: {judge}")
-                columns[column] = (kept(case, fitted, judge, name, edited, rows) if name else
-                                   complete(case, fitted, judge, edited, to, method))
+                columns[column] = np.mean([
+                    kept(case, fitted, judge, name, states, rows) if name else
+                    complete(case, fitted, judge, states, to, method) for states in edited], axis=0)
     return pd.DataFrame(columns)
 
 
@@ -563,31 +588,42 @@ def consequences(case: Case, fitted: Fit, strengths: Mapping[str, float]) -> pd.
     """What edits at one strength do beyond the probes, on the test items; columns as in `judged`.
 
     "far": distance to the rewritten text's state, "way": that of the unedited state. "error": of
-    the edit's effect on the model's probabilities, "effect": of rewriting; "follows": the model
-    chooses as for the rewritten text; "moved": total variation."""
-    rows, columns = case.test, {}
+    the edit's effect on the model's probabilities, "effect": length of rewriting's effect;
+    "follows": the model chooses as for the rewritten text; "moved": total variation by the edit,
+    "rewriting": by rewriting the text."""
+    rows = case.test
     x, to = case.h[rows], case.wanted(rows, fitted.seed)
-    some = None if case.paired is None else case.paired[rows].numpy()
     before = None if case.probs is None else case.probs(x, rows)
+    columns = {}
     for (method, kind), by_strength in fitted.edits.items():
         strength = strengths[method]
-        edited = by_strength[strength](x, to).detach()
-        name = (method, kind, strength)
-        if case.partner is not None and some is not None:
-            there = case.partner[rows]
-            columns[*name, "far"] = _where(some, (edited - there).norm(dim=1))
-            columns[*name, "way"] = _where(some, (x - there).norm(dim=1))
-        if case.probs is None or before is None:
-            continue
-        after = case.probs(edited, rows)
-        columns[*name, "moved"] = ((after - before).abs().sum(1) / 2).numpy()
-        if case.true is not None and some is not None:
-            true = case.true[rows]
-            columns[*name, "error"] = _where(some, (after - true).norm(dim=1))
-            columns[*name, "effect"] = _where(some, (before - true).norm(dim=1))
-            told = some & ~true.isnan().any(1).numpy()
-            columns[*name, "follows"] = _where(told, (after.argmax(1) == true.argmax(1)).double())
+        found = [_consequences(case, edit(x, to).detach(), before)
+                 for edit in by_strength[strength]]
+        for what in found[0]:
+            columns[method, kind, strength, what] = np.mean([one[what] for one in found], axis=0)
     return pd.DataFrame(columns)
+
+
+def _consequences(case: Case, edited: Tensor, before: Tensor | None) -> dict[str, np.ndarray]:
+    """The scores of `consequences` for one edit's states of the test items."""
+    rows, found = case.test, {}
+    some = None if case.paired is None else case.paired[rows].numpy()
+    if case.partner is not None and some is not None:
+        there = case.partner[rows]
+        found["far"] = _where(some, (edited - there).norm(dim=1))
+        found["way"] = _where(some, (case.h[rows] - there).norm(dim=1))
+    if case.probs is None or before is None:
+        return found
+    after = case.probs(edited, rows)
+    found["moved"] = ((after - before).abs().sum(1) / 2).numpy()
+    if case.true is not None and some is not None:
+        true = case.true[rows]
+        told = some & ~true.isnan().any(1).numpy()
+        found["rewriting"] = _where(some, (true - before).abs().sum(1) / 2)
+        found["error"] = _where(some, (after - true).norm(dim=1))
+        found["effect"] = _where(some, (before - true).norm(dim=1))
+        found["follows"] = _where(told, (after.argmax(1) == true.argmax(1)).double())
+    return found
 
 
 def _where(some: np.ndarray, values: Tensor) -> np.ndarray:

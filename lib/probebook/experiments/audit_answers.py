@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from probebook.corpora import planted
 from probebook.experiments import audit
 from probebook.experiments.audit import ACTUAL, CONTROLS, RANDOM, SHUFFLED, Case, Fit
 from probebook.measures.intervals import contrast, contrasts, percentiles, rate, resample_seeds
@@ -62,7 +63,8 @@ SENTENCES = {
                              "the rewritten texts than unedited ones are ({value} of the way).",
     ("pairs", "not asked"): "Not asked: there are no rewritten texts, or no judged edit.",
     ("behaviour", "follows"): "Yes: {what} explains {value} of what rewriting the text does to "
-                              "the model's choice; random edits explain {control_value}.",
+                              "the model's choice (it moves by {rewriting}); random edits explain "
+                              "{control_value}.",
     ("behaviour", "does not follow"): "No: {what} explains {value} of what rewriting does to "
                                       "the model's choice, not surely more than random edits.",
     ("behaviour", "unused"): "The model hardly uses the concept: rewriting the text itself moves "
@@ -128,7 +130,7 @@ FINAL = {       # word: verdict, what would change it, sentence for a paper
         "{best} edits {concept} with a reliability of {reliability} (95 % interval over seeds and "
         "groups), more than random edits of equal length and fits on shuffled labels, and the "
         "model's choice follows.")}
-LEAST_EFFECT = .01          # mean distance of choices below which rewriting counts as no effect
+LEAST_EFFECT = .01          # a total variation below which rewriting counts as no effect
 FEWEST_CONFLICTS = 20       # items where a rule is wrong that a shortcut's verdict needs
 
 
@@ -136,7 +138,8 @@ FEWEST_CONFLICTS = 20       # items where a rule is wrong that a shortcut's verd
 class Findings:
     """What an audit found, as tidy tables; ids in words, figures as numbers.
 
-    - `answers`: question, word, what, control; place (1 to 10), value, low, high, control_value, have, need
+    - `answers`: question, word, what, control; place (1 to 10), value, low, high,
+      control_value, have, need
     - `readings`: layer, reader; value, low, high
     - `judges`: layer, judge, property; accuracy, low, high, without states, trained, usable
     - `doses`: layer, method, kind (edit or control), strength; complete, kept, reliability, ends
@@ -343,6 +346,8 @@ def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
         return FINAL[row["word"]][2].format(items=items, concept=concept, best=row["what"],
                                             what=row["what"], reliability=ends)
     shares = {name: percent(row[name]) for name in ("value", "control_value") if name in row}
+    if "rewriting value" in row:
+        shares["rewriting"] = percent(row["rewriting value"])
     exact = {"value_exact": f"{100 * row['value']:.1f} %"} if "value" in row else {}
     return SENTENCES[row["question"], row["word"]].format(**{**row, **shares, **exact})
 
@@ -470,14 +475,15 @@ def _behaviour(layer: Layer, best: str) -> dict:
     if not best or (best, ACTUAL, layer.strength[best], "moved") not in layer.beyond:
         return {"word": "not asked", "what": best, "control": ""}
     name = layer.strength[best]
-    about = {"what": best, "control": "random edits"}
+    about: dict[str, Any] = {"what": best, "control": "random edits"}
     if (best, ACTUAL, name, "effect") not in layer.beyond:
         moved, random = (layer.beyond[best, kind, name, "moved"].to_numpy()
                          for kind in (ACTUAL, RANDOM))
         return about | {"word": "moves", "control_value": float(random[0]), **_figure(moved)}
-    effect = layer.beyond[best, ACTUAL, name, "effect"].to_numpy()
-    if _figure(effect)["high"] < LEAST_EFFECT:
-        return about | {"word": "unused", "control": "", **_figure(effect)}
+    moved = _figure(layer.beyond[best, ACTUAL, name, "rewriting"].to_numpy())
+    about |= {f"rewriting {end}": number for end, number in moved.items()}
+    if moved["high"] < LEAST_EFFECT:
+        return about | {"word": "unused", "control": "", **moved}
     explained, random, mixed = (_share(layer, best, kind, "error", "effect")
                                 for kind in (ACTUAL, RANDOM, SHUFFLED))
     low = min(_figure(explained - other)["low"] for other in (random, mixed, 0 * random))
@@ -616,3 +622,26 @@ def tidy(frame: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:
     """A table in the form figure, number, without what was not measured."""
     long = frame.melt(id_vars=[*ids], var_name="figure", value_name="number")
     return long.dropna(subset="number")
+
+
+def tried(kind: str, seeds: Sequence[int], base: np.ndarray | None = None, n: int = 2000,
+          margin: float = 2.0, weight: float = 1.0, trainings: int = 5) -> pd.DataFrame:
+    """The audit in planted worlds of one kind, one for each seed: a row each.
+
+    Columns kind, seed, verdict, shortcut (its word), named (the shortcut named is the planted
+    one), moved, low, high (how far rewriting moves the model's choice, as the audit says it), and
+    truth."""
+    found = []
+    for seed in seeds:
+        world = planted.world(kind, n, seed, margin=margin, weight=weight, base=base)
+        layer = measure(audit.from_planted(world), trainings, ["LEACE", "MeanShift", "FGSM"],
+                        [.5, 1, 2], [1], 150, 500)
+        end = findings([layer], .5, len(world.h))
+        rows = end.answers.set_index("question")
+        moved = [rows.get(f"rewriting {end}", pd.Series(dtype=float)).get("behaviour", np.nan)
+                 for end in ("value", "low", "high")]
+        shortcut = rows.loc["shortcut"]
+        found.append({"kind": kind, "seed": seed, "verdict": end.word, "shortcut": shortcut.word,
+                      "named": int(shortcut.word == "named" and "other" in shortcut.what),
+                      **dict(zip(("moved", "low", "high"), moved)), "truth": world.moved})
+    return pd.DataFrame(found)

@@ -31,7 +31,7 @@ class Planted:
     - `group` [n]: ten items each
     - `head` [2, d]: log-odds of the model's two choices are `head @ h`
     - `moved`: total variation by which rewriting moves the model's choice, over all possible
-      items; NaN with a base of another's states"""
+      items"""
 
     h: np.ndarray
     pair: np.ndarray
@@ -72,7 +72,13 @@ def world(kind: str, n: int = 2000, seed: int = 0, d: int = 24, margin: float = 
     h, pair = rest + held * margin * along, rest - held * margin * along
     used = {"unused": 2, "another used": 1, "shortcut": 1}.get(kind, 0)
     head = weight * np.stack([-axes[used], axes[used]])
-    moved = 0.0 if not held or used else np.nan if base is not None else _moved(margin, weight)
+    moved = 0.0
+    if held and not used and base is None:
+        places, share = np.polynomial.hermite_e.hermegauss(80)          # of a standard normal
+        moved = float(_moved(places, margin, weight) @ share / share.sum())
+    elif held and not used and base is not None:
+        places = ((base - base.mean(0)) / base.std(0).mean()) @ axes[0]
+        moved = float(_moved(places, margin, weight).mean())
     return Planted(h.astype(np.float32), pair.astype(np.float32), label, other, group,
                    head.astype(np.float32), moved)
 
@@ -89,9 +95,7 @@ def _labels(kind: str, group: np.ndarray, rng: np.random.Generator
     return concept, rng.integers(0, 2, n) if kind == "noisy" else concept, other
 
 
-def _moved(margin: float, weight: float) -> float:
-    """E |σ(2w(m + x)) − σ(2w(−m + x))| for a standard normal x: how far rewriting moves the
-    choice."""
-    x, share = np.polynomial.hermite_e.hermegauss(80)
-    low, high = (1 / (1 + np.exp(-2 * weight * (x + side * margin))) for side in (-1, 1))
-    return float((high - low) @ share / share.sum())
+def _moved(places: np.ndarray, margin: float, weight: float) -> np.ndarray:
+    """σ(2w(x + m)) − σ(2w(x − m)): how far rewriting moves the choice where the noise is at x."""
+    low, high = (1 / (1 + np.exp(-2 * weight * (places + side * margin))) for side in (-1, 1))
+    return high - low

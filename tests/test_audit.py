@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from probebook.base import ROOT, UserError
 from probebook.cli import app
-from probebook.corpora import labelled
+from probebook.corpora import labelled, planted
 from probebook.experiments import audit
 from probebook.experiments import audit_answers as answers
-from probebook.interventions.serialization import load
+from probebook.interventions.serialization import load, save
+from probebook.probes import LinearProbe
 from probebook.publish import report
 
 MODEL = "pocket-english"
@@ -63,8 +64,6 @@ BAD = {
     "a long text": (texts(text=[*SAID[1:], "very " * 500 + "[MASK]"]), FULL, "reads at most"),
     "no mask": (texts(text=[one.replace("[MASK]", "is") for one in SAID]),
                 (*FULL, "--at", "[MASK]"), "is not in the text"),
-    "a word that is not there": (texts(), (*FULL, "--at", "last word", "--spot", "place",
-                                           "--keep", "place"), None),
     "no such word": (texts(noun2=["whale"] * 128), (*FULL, "--at", "last word", "--spot", "noun2"),
                      "'whale' is not in the text"),
     "a property with one value": (texts(same="x"), (*FULL, "--keep", "same"), "two values"),
@@ -77,7 +76,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", [name for name, bad in BAD.items() if bad[2]])
+@pytest.mark.parametrize("what", BAD)
 def test_bad_input_in_one_line(tmp_path, what):
     table, words, said = BAD[what]
     status, line = called(tmp_path, *words, table=table)
@@ -219,3 +218,72 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
         held = [set(data.group[rows.numpy()]) for rows in parts.values()]
         assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
         assert sum(map(len, parts.values())) + len(test) == len(data.z)
+
+
+def test_states_saved_elsewhere_and_a_probe_of_ones_own(tmp_path):
+    """No model, no texts: a planted, used concept is found, by a probe that was brought."""
+    world = planted.world("used", 1000, seed=5)
+    table = pd.DataFrame({"label": np.where(world.label, "yes", "no"), "other": world.other,
+                          "group": world.group})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    states = {name: torch.from_numpy(getattr(world, name)) for name in ("h", "pair", "head")}
+    save_file(states, tmp_path / "s.safetensors")
+    save(LinearProbe().fit(states["h"][:200], world.label[:200]), tmp_path / "probe.safetensors")
+    found = CliRunner().invoke(app, [
+        "audit", str(tmp_path / "labels.csv"), "--states", str(tmp_path / "s.safetensors"),
+        "--probe", str(tmp_path / "probe.safetensors"), "--label", "label", "--keep", "other",
+        "--group", "group", *SMALL, "-p", "n_judged=250", "--seeds", "3", "-p", "fewest=100",
+        "--out", str(tmp_path / "report")])
+    assert found.exit_code == 0, found.output
+    read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
+    words = {one.question: one.word for one in read.answers}
+    assert words["readable"] == "readable" and words["judges"] == "usable"
+    assert words["behaviour"] == "follows"
+    assert not next(one.done for one in read.checklist if "bag of words" in one.item)
+
+
+def test_only_the_rows_that_are_drawn_are_kept(tmp_path):
+    h = torch.arange(70_000.)[:, None].repeat(1, 3)
+    save_file({"h": h}, tmp_path / "s.safetensors")
+    rows = np.array([0, 5, 32_768, 69_999])
+    kept = audit._saved(str(tmp_path / "s.safetensors"), "h", rows)
+    assert torch.equal(kept, h[rows])
+
+
+def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    from probebook.models import embed
+    from probebook.models import load as load_model
+    lm = load_model(MODEL)
+    by_shards = audit.embedded(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
+    for layer, h in by_shards.items():
+        assert torch.allclose(h, embed(SAID[:20], lm, layer, "mean"), atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "verdicts"), [
+    ("absent", {"not readable", "not enough data"}), ("unused", {"not used"}),
+    ("shortcut", {"shortcut"}), ("few", {"not enough data"}), ("used", {"reliable"})])
+def test_a_planted_world_gets_its_verdict(kind, verdicts):
+    found = answers.tried(kind, [3]).iloc[0]
+    assert found.verdict in verdicts
+    if kind == "used":
+        assert found.low <= found.truth <= found.high
+
+
+def test_the_strength_of_a_planted_concept_is_that_of_very_many_items():
+    world = planted.world("used", 200_000, seed=1)
+    first, second = (1 / (1 + np.exp(-(h @ (world.head[1] - world.head[0]))))
+                     for h in (world.h, world.pair))
+    assert np.abs(first - second).mean() == pytest.approx(world.moved, abs=2e-3)
+
+
+@pytest.mark.verify
+def test_the_audit_is_calibrated():
+    """200 worlds without anything reliable, 100 with a used concept."""
+    nulls = [kind for kind in planted.KINDS if kind != planted.RELIABLE]
+    silent = pd.concat([answers.tried(kind, range(500, 529)) for kind in nulls])
+    assert len(silent) >= 200 and silent.verdict.eq("reliable").mean() <= .05
+    assert silent[silent.kind == "shortcut"].named.mean() >= .95
+    found = answers.tried(planted.RELIABLE, range(500, 600))
+    assert found.verdict.eq("reliable").mean() >= .95
+    assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= .9

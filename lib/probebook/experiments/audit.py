@@ -37,7 +37,7 @@ from probebook.interventions import (
 )
 from probebook.interventions.serialization import load as load_fitted
 from probebook.measures.reliability import completeness, selectivity
-from probebook.models import carry, embed, embed_layers, load, word_logits
+from probebook.models import Model, carry, embed_layers, load, word_logits
 from probebook.models.batches import position_weights
 from probebook.models.passes import part_read
 from probebook.models.twins import encoder
@@ -123,14 +123,14 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, mos
     if at.endswith(" word") and data.spot is None:
         raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
     depths = [lm.layer(layer) for layer in layers]
-    h = embed_layers(data.text, lm, depths, rule)
-    base = embed_layers(data.text, encoder(f"random:{model}", seed=0), depths, rule)
+    h = embedded(data.text, lm, depths, rule)
+    base = embedded(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}
     paired = None
     if data.pair is not None:
         paired = torch.tensor([bool(one) for one in data.pair])
         other = [pair or own for pair, own in zip(data.pair, data.text)]
-        partner = embed_layers(other, lm, depths, rule)
+        partner = embedded(other, lm, depths, rule)
     some = {name: torch.from_numpy(values) for name, values in data.keep.items()}
     found = []
     for depth in depths:
@@ -140,8 +140,7 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, mos
             if paired is not None:
                 where = torch.arange(len(data.z))
                 true = probs(partner[depth], where) if depth == lm.depth and at == MASK else (
-                    _read(data, lm, embed([pair or own for pair, own in zip(
-                        data.pair or [], data.text)], lm, -1, _place(data)), where))
+                    _read(data, lm, embedded(other, lm, [lm.depth], _place(data))[lm.depth], where))
         found.append(Case(h[depth], torch.from_numpy(data.z), len(data.classes), some, data.group,
                           test, data.text, partner.get(depth), paired, base[depth], probs, true,
                           depth, saved_probe(probe, lm.width, len(data.classes)) if probe else
@@ -285,6 +284,19 @@ def saved_probe(path: str, width: int, k: int) -> Probe:
         raise UserError(f"{path} gives {shape[-1]} logits for each state; the label has {k} "
                         "classes")
     return probe
+
+
+def embedded(texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any,
+             shard: int = 4096) -> dict[int, Tensor]:
+    """`embed_layers` by shards of texts. The cache keeps each shard, so that a killed audit goes on
+    at the shard where it was; only the states of one shard are in memory twice."""
+    found = {layer: torch.empty(len(texts), lm.width) for layer in layers}
+    for start in range(0, len(texts), shard):
+        rows = slice(start, start + shard)
+        rule = (at[0], at[1][rows]) if isinstance(at, tuple) else at
+        for layer, h in embed_layers(texts[rows], lm, layers, rule).items():
+            found[layer][rows] = h
+    return found
 
 
 def _place(data: Labelled) -> str:

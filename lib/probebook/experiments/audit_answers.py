@@ -35,7 +35,7 @@ SENTENCES = {
     ("data", "too few"): "Not enough data: {have:,.0f} of about {need:,.0f} items needed.",
     ("data", "no difference"): "The probe does no better than {control}; more data of this kind "
                                "would hardly change that.",
-    ("readable", "readable"): "Yes: a linear probe is right on {value} of items from unseen "
+    ("readable", "readable"): "Yes: the probe is right on {value} of items from unseen "
                               "groups, surely more than {control} ({control_value}).",
     ("readable", "by heart"): "Not shown: the probe is right on {value}, but it learns random "
                               "labels of the same groups about as well.",
@@ -89,7 +89,7 @@ FINAL = {       # word: verdict, what would change it, sentence for a paper
     "not readable": (
         "The concept is not shown to be readable here.",
         "Another layer or position, or labels with less noise.",
-        "A linear probe of {concept} did not surely beat its controls."),
+        "A probe of {concept} did not surely beat its controls."),
     "shortcut": (
         "The probe may read a shortcut, not the concept.",
         "Items in which the concept and the shortcut part.",
@@ -144,7 +144,8 @@ class Findings:
     - `judges`: layer, judge, property; accuracy, low, high, without states, trained, usable
     - `doses`: layer, method, kind (edit or control), strength; complete, kept, reliability, ends
     - `edits`: layer, method, word, symbol, strength, measure; value, low, high
-    - `shortcuts`: layer, source; association, rule, conflicts, probe where wrong, low, high
+    - `shortcuts`: layer, source; association, rule (share right), rule low, conflicts, probe (right
+      where the rule is wrong), low, high, usual (the majority)
     - `items`: item (row), kind, name, layer, measure; value"""
 
     answers: pd.DataFrame
@@ -503,17 +504,19 @@ def _shortcuts(layer: Layer) -> pd.DataFrame:
         found.append({
             "layer": case.layer, "source": source,
             "association": np.nan if own is None else audit.association(case.z, own),
-            "rule": float(1 - wrong.mean()), "conflicts": int(wrong.sum()),
+            "rule": float(1 - wrong.mean()), "rule low": rate(~wrong, groups).low,
+            "conflicts": int(wrong.sum()),
             "probe": share.share if share else np.nan, "low": share.low if share else np.nan,
             "high": share.high if share else np.nan,
             "usual": float(case.z[case.test].bincount().max() / len(case.test))})
-    return pd.DataFrame(found, columns=["layer", "source", "association", "rule", "conflicts",
-                                        "probe", "low", "high", "usual"])
+    return pd.DataFrame(found, columns=["layer", "source", "association", "rule", "rule low",
+                                        "conflicts", "probe", "low", "high", "usual"])
 
 
 def _shortcut(sources: pd.DataFrame, classes: int) -> dict:
-    """Sources whose rule does better than the majority count; the one that misleads most leads."""
-    real = sources[sources.rule > sources.usual + .02]
+    """Sources whose rule is surely better than the majority count; the one that misleads most
+    leads."""
+    real = sources[sources["rule low"] > sources.usual]
     if sources.empty:
         return {"word": "not asked", "what": "", "control": ""}
     few = real[real.conflicts < FEWEST_CONFLICTS]

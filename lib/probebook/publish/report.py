@@ -203,7 +203,8 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     model = known["states"] or known["model"]
     return Report(
         version="1.0", model=model, data=known["data"], verdict=final, sentence=FINAL[final][0],
-        answers=answers, edits=edits, items=_items(frames), checklist=_checklist(answers, known),
+        answers=answers, edits=edits, items=_items(frames), checklist=_checklist(
+            answers, known, frames["judges"].property.notna().any()),
         methods=_methods(known, about, concept, model), seeds=known["seeds"], parameters=known,
         page=PAGE, run=record.run, finished=record.finished, seconds=record.seconds,
         device=record.device, versions=record.versions)
@@ -305,7 +306,7 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
         f"An edit counted if its reliability was surely at least {known['least']}.")
 
 
-def _checklist(answers: Sequence[Answer], known: Mapping) -> list[Check]:
+def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[Check]:
     word = {one.question: one.word for one in answers}
     done = {
         "The test groups were not used in any fit": True,
@@ -313,8 +314,7 @@ def _checklist(answers: Sequence[Answer], known: Mapping) -> list[Check]:
         "Probe compared with majority and bag of words": not known["states"] or bool(known["text"]),
         "Probe compared with a random-weights twin": not known["states"],
         "Judges examined on uncorrelated items": word["judges"] in ("usable", "usable in part"),
-        "Properties that should stay were named": bool(known["keep"]) or word["cost"] in (
-            "kept", "lost"),
+        "Properties that should stay were named": bool(named),
         "Edits compared with random edits and shuffled labels over doses":
             word["edits"] in ("some", "none"),
         "Compared with rewritten texts": word["pairs"] != "not asked",

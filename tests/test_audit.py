@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from axe_core_python.selenium import Axe
 from safetensors.torch import save_file
+from selenium import webdriver
 from typer.testing import CliRunner
 
 from probebook.base import ROOT, UserError
@@ -20,6 +22,7 @@ from probebook.experiments import audit_answers as answers
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
 from probebook.publish import report
+from test_browser import CHROMIUM, DRIVER, FLAGS
 
 MODEL = "pocket-english"
 SAID = [f"The {noun} near the {other} [MASK] {rest}." for noun in (
@@ -186,6 +189,26 @@ def test_the_report_needs_no_network_and_runs_no_script(written):
     assert not re.findall(r"""(?:src|href)=["'](?!data:)""", shown)
     assert "http://" not in shown and "https://" not in shown
     assert "default-src 'none'" in shown
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium")
+@pytest.mark.parametrize("width", [1300, 400])
+def test_the_report_opens_by_a_click(written, width):
+    """Nothing is wider than the screen, no picture is missing, axe finds nothing, no request."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in FLAGS:
+        options.add_argument(flag)
+    with webdriver.Chrome(options, webdriver.ChromeService(DRIVER)) as browser:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400})
+        browser.get((written / "report.html").as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(
+            "return [...document.images].every(i => i.complete && i.naturalWidth)")
+        assert browser.get_log("browser") == []
+        found = Axe().run(browser)["violations"]
+        assert found == [], [one["id"] for one in found]
 
 
 def test_the_schema_is_kept():

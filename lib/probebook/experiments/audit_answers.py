@@ -109,27 +109,31 @@ FINAL = {       # word: verdict, what would change it, sentence for a paper
         "A gentler method, or another layer.",
         "Edits changed {concept} but not reliably: at best {reliability} (95 % interval)."),
     "not used": (
-        "The state can be edited, but the model's behaviour does not follow.",
+        "{best} edits the state, but the model's behaviour does not follow.",
         "Another layer, or words that depend on the concept.",
         "{best} edits {concept} in the state (reliability {reliability}, 95 % interval), but the "
         "model's choice does not follow more than after random edits."),
     "cost unknown": (
-        "Edits change the concept; what else they change is unknown.",
+        "{best} changes the concept; what else it changes is unknown.",
         "A property that should stay (--keep) with enough items.",
         "{best} changes {concept} more than random edits and fits on shuffled labels do; its side "
         "effects were not measured."),
     "reliable in the state": (
-        "Reliable in the state; behaviour was not tested.",
+        "{best} is reliable in the state; behaviour was not tested.",
         "Rewritten texts (--pair) and words (--words) that show what the model does.",
         "{best} edits {concept} with a reliability of {reliability} (95 % interval over seeds and "
         "groups), more than random edits of equal length and fits on shuffled labels; whether the "
         "model's behaviour follows was not tested."),
     "reliable": (
-        "Reliable, as far as this audit can tell.",
+        "{best} is reliable, as far as this audit can tell.",
         "A property that should stay and was not named, other texts, or another model.",
         "{best} edits {concept} with a reliability of {reliability} (95 % interval over seeds and "
         "groups), more than random edits of equal length and fits on shuffled labels, and the "
         "model's choice follows.")}
+NEARER = {      # whether the states come nearer to those of rewritten texts, for a paper's sentence
+    "nearer": " The edited states are nearer to those of rewritten texts than unedited ones.",
+    "not nearer": " The edited states are not surely nearer to those of rewritten texts than "
+                  "unedited ones."}
 LEAST_EFFECT = .01          # a total variation below which rewriting counts as no effect
 FEWEST_CONFLICTS = 20       # items where a rule is wrong that a shortcut's verdict needs
 
@@ -327,7 +331,7 @@ def findings(layers: Sequence[Layer], least: float = .5, items: int = 0) -> Find
            "control": ""}
     if best and layer.usable:
         end |= _figure(layer.r(best, ACTUAL, layer.strength[best]))
-    found |= {"change": end, "paper": end}
+    found |= {"change": end, "paper": end | {"control": found["pairs"]["word"]}}
     answers = pd.DataFrame([{"question": name, "place": place, **one}
                             for place, (name, one) in enumerate(found.items(), 1)])
     readings, judges, doses, edits = _tables(layers, passed, least)
@@ -337,15 +341,16 @@ def findings(layers: Sequence[Layer], least: float = .5, items: int = 0) -> Find
 def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
     """An answer as one sentence, from its word and its figures."""
     if row["question"] == "verdict":
-        return FINAL[row["word"]][0]
+        return FINAL[row["word"]][0].format(best=row["what"])
     if row["question"] == "change":
         return FINAL[row["word"]][1]
     if row["question"] == "paper":
         known = row.get("low") is not None and row.get("low") == row.get("low")
         ends = (f"{row['value']:.2f}, {row['low']:.2f} to {row['high']:.2f}" if known else
                 "not measured")
-        return FINAL[row["word"]][2].format(items=items, concept=concept, best=row["what"],
+        said = FINAL[row["word"]][2].format(items=items, concept=concept, best=row["what"],
                                             what=row["what"], reliability=ends)
+        return said + NEARER.get(row["control"], "") if "{best}" in FINAL[row["word"]][2] else said
     shares = {name: percent(row[name]) for name in ("value", "control_value") if name in row}
     if "rewriting value" in row:
         shares["rewriting"] = percent(row["rewriting value"])

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from probebook.base import UserError
 from probebook.corpora import labelled
 from probebook.experiments import audit
-from probebook.experiments.audit_answers import FINAL, QUESTIONS, sentence
+from probebook.experiments.audit_answers import QUESTIONS, sentence
 from probebook.publish.report_page import page as page_of
 from probebook.runs.pages import find
 from probebook.runs.records import read_record
@@ -199,10 +199,12 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     concept = next(name.removeprefix("concept: ") for name in about if name.startswith("concept: "))
     answers = _answers(frames["answers"], concept, int(about["items"]))
     edits = _edits(frames.get("edits"), files)
-    final = next(one.word for one in answers if one.question == "change")
+    end = frames["answers"][frames["answers"].question == "change"].fillna("").iloc[0]
+    final = str(end.word)
     model = known["states"] or known["model"]
     return Report(
-        version="1.0", model=model, data=known["data"], verdict=final, sentence=FINAL[final][0],
+        version="1.0", model=model, data=known["data"], verdict=final, sentence=sentence(
+            {"question": "verdict", "word": final, "what": end.what}),
         answers=answers, edits=edits, items=_items(frames), checklist=_checklist(
             answers, known, frames["judges"].property.notna().any()),
         methods=_methods(known, about, concept, model), seeds=known["seeds"], parameters=known,

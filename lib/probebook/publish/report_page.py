@@ -126,7 +126,7 @@ def _answer(one: Mapping[str, Any]) -> str:
     lines = []
     if figure and figure["low"] is not None:
         lines.append(_percent(figure))
-    if one["control"]:
+    if one["control"] and figure:
         lines.append(f"control: {say(one['control'])}"
                      + (f", {percent(control['value'])}" if control else ""))
     below = f'<p class="figure">{" · ".join(lines)}</p>' if lines and one["question"] not in (

@@ -189,7 +189,7 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 @app.command()
 def course(out: _argument(Path, "OUT", "folder"),
-           chapters: _argument(Texts, "[CHAPTER]…", "1 to 6") = ()) -> None:
+           chapters: _argument(Texts, "[CHAPTER]…", "1 to 7") = ()) -> None:
     """Write slides, a handout and the solutions of each chapter, from the built book's runs."""
     from probebook.publish.course import write
     for path in write(out, tuple(chapters)):

@@ -77,8 +77,10 @@ SENTENCES = {
                            "right on only {value}.",
     ("shortcut", "none found"): "None found: where {what}, the nearest to a shortcut, points to "
                                 "another label, the probe is still right on {value}.",
-    ("shortcut", "open"): "Open: {what} goes with the label so closely that too few items tell "
-                          "the two apart.",
+    ("shortcut", "none known"): "None found: no other source that was tried gives the label surely "
+                                "more often than the majority does ({what}: {value}).",
+    ("shortcut", "open"): "Open: {what} gives the label too; where it points to another one, the "
+                          "items do not tell whether the probe follows it.",
     ("shortcut", "not asked"): "Not asked: nothing else is known of the items."}
 
 FINAL = {       # word: verdict, what would change it, sentence for a paper
@@ -524,16 +526,19 @@ def _shortcut(sources: pd.DataFrame, classes: int) -> dict:
     real = sources[sources["rule low"] > sources.usual]
     if sources.empty:
         return {"word": "not asked", "what": "", "control": ""}
-    few = real[real.conflicts < FEWEST_CONFLICTS]
-    enough = real[real.conflicts >= FEWEST_CONFLICTS].sort_values("high")
-    named = enough[enough.high < 1 / classes]
-    rows, word = ((named, "named") if len(named) else (few, "open") if len(few) else
-                  (enough, "none found") if len(enough) else
-                  (sources[sources.conflicts > 0].sort_values("high"), "none found"))
-    row = rows.iloc[0] if len(rows) else sources.iloc[0]
-    return {"word": word, "what": ", ".join(rows.source) if word == "named" else str(row.source),
-            "control": "a rule that reads this alone", "value": float(row.probe),
-            "low": float(row.low), "high": float(row.high), "control_value": float(row.rule)}
+    if real.empty:
+        row = sources.loc[sources.rule.idxmax()]
+        return {"word": "none known", "what": str(row.source), "control": "the majority",
+                "value": float(row.rule), "control_value": float(row.usual)}
+    worst = real.sort_values("high").iloc[0]
+    told = real.conflicts >= FEWEST_CONFLICTS
+    named, clear = real[told & (real.high < 1 / classes)], (told & (real.low > 1 / classes)).all()
+    if not len(named) and not clear:
+        worst = real[~told | (real.low <= 1 / classes)].iloc[0]
+    return {"word": "named" if len(named) else "none found" if clear else "open",
+            "what": ", ".join(named.source) if len(named) else str(worst.source),
+            "control": "a rule that reads this alone", "value": float(worst.probe),
+            "low": float(worst.low), "high": float(worst.high), "control_value": float(worst.rule)}
 
 
 def _final(found: Mapping[str, dict]) -> str:
@@ -636,9 +641,8 @@ def tried(kind: str, seeds: Sequence[int], base: np.ndarray | None = None, n: in
           margin: float = 2.0, weight: float = 1.0, trainings: int = 5) -> pd.DataFrame:
     """The audit in planted worlds of one kind, one for each seed: a row each.
 
-    Columns kind, seed, verdict, shortcut (its word), named (the shortcut named is the planted
-    one), moved, low, high (how far rewriting moves the model's choice, as the audit says it), and
-    truth."""
+    Columns kind, seed, verdict, named (the planted shortcut is named), moved, low, high (how far
+    rewriting moves the model's choice, as the audit says it), and truth."""
     found = []
     for seed in seeds:
         world = planted.world(kind, n, seed, margin=margin, weight=weight, base=base)
@@ -649,7 +653,7 @@ def tried(kind: str, seeds: Sequence[int], base: np.ndarray | None = None, n: in
         moved = [rows.get(f"rewriting {end}", pd.Series(dtype=float)).get("behaviour", np.nan)
                  for end in ("value", "low", "high")]
         shortcut = rows.loc["shortcut"]
-        found.append({"kind": kind, "seed": seed, "verdict": end.word, "shortcut": shortcut.word,
+        found.append({"kind": kind, "seed": seed, "verdict": end.word,
                       "named": int(shortcut.word == "named" and "other" in shortcut.what),
                       **dict(zip(("moved", "low", "high"), moved)), "truth": world.moved})
     return pd.DataFrame(found)

@@ -11,7 +11,7 @@ import pandas as pd
 from probebook.experiments.audit_answers import percent
 
 GOOD = {"enough", "readable", "usable", "some", "kept", "nearer", "follows", "none found",
-        "reliable"}
+        "none known", "reliable"}
 OPEN = {"not asked", "moves", "open", "concept only", "usable in part", "cost unknown",
         "reliable in the state", "not judged"}
 SHOWN = ["complete", "kept", "reliability", "closeness", "explained"]

@@ -189,7 +189,7 @@ def build(profile: Profile = "pocket", force: Force = False) -> None:
 
 @app.command()
 def course(out: _argument(Path, "OUT", "folder"),
-           chapters: _argument(Texts, "[CHAPTER]…", "1 to 6") = ()) -> None:
+           chapters: _argument(Texts, "[CHAPTER]…", "1 to 7") = ()) -> None:
     """Write slides, a handout and the solutions of each chapter, from the built book's runs."""
     from probebook.publish.course import write
     for path in write(out, tuple(chapters)):
@@ -259,6 +259,55 @@ def compare(a: RunId, b: RunId,
                        ("rest", "code, device, versions, data")):
         text = differ[name].astype("string").fillna("").to_string(index=False)
         typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
+
+
+@app.command()
+def audit(model: _argument(str, "MODEL", "a model's name or folder; with --states leave it out"),
+          data: _argument(str | None, "DATA", "CSV, TSV, JSON lines, Parquet, or a data set of the "
+                          "book: agreement, prose, natural, reviews, cebab") = None,
+          text: _option(str, "column of the texts", metavar="COLUMN") = "",
+          label: _option(str, "column of the concept's label", metavar="COLUMN") = "",
+          keep: _option(Texts, "column of what should stay; repeatable", metavar="COLUMN") = (),
+          pair: _option(str, "column of the texts rewritten so that the label changes",
+                        metavar="COLUMN") = "",
+          group: _option(str, "column of noun, document, author …", metavar="COLUMN") = "",
+          words: _option(str | None, "what the model chooses among: words, or the columns that "
+                         "hold them", metavar="A,B…") = None,
+          at: _option(str | None, "state to read: [MASK], [CLS], mean, last, first word, last word",
+                      metavar="RULE") = None,
+          spot: _option(str, "column of the word that is read", metavar="COLUMN") = "",
+          layers: _option(str | None, "0: embeddings, -1: last", metavar="K,L…") = None,
+          methods: _option(str | None, "LEACE, INLP, RLACE, MeanShift, AffineSteering, AlterRep, "
+                           "FGSM, PGD", metavar="A,B…") = None,
+          seeds: _option(int | None, "of everything trained", min=2) = None,
+          states: _option(Path | None, "saved states: safetensors with h, if wanted pair and head",
+                          metavar="FILE") = None,
+          probe: _option(Path | None, "a saved probe to be judged", metavar="FILE") = None,
+          n: _option(int | None, "items, at most; by default all of a file", min=1) = None,
+          p: Assignments = (), profile: Profile = "pocket", force: Force = False, *,
+          out: _option(Path, "folder of the report")) -> None:
+    """Say whether an edit of a model can be trusted, and write a report; print its path.
+
+    Ten questions, each with an interval and a control: data, probe, judges, edits, their cost,
+    rewritten texts, behaviour, shortcuts. A finished run is reused.
+    """
+    from probebook.publish import report
+    report.check_folder(out)
+    if states:
+        if data is not None:
+            raise UserError("with --states there is no MODEL: give DATA alone")
+        model, data = "", model
+    elif data is None:
+        raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
+    asked = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group,
+             "words": words.split(",") if words else [], "spot": spot}
+    planned = report.planned(model, data, asked, at, n, states, probe, profile, {
+        "layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]",
+        "seeds": seeds}, p)
+    from probebook.runs.execute import run_all
+    if run_all([planned], force):
+        raise typer.Exit(1)
+    typer.echo(report.write(planned, out))
 
 
 @app.command()

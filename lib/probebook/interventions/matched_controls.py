@@ -75,6 +75,6 @@ class MatchedSubspace(Matched):
         return moves @ _rotation(moves.shape[1], self.seed).T.to(moves.device)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)               # a control may be drawn a few times
 def _rotation(d: int, seed: int) -> Tensor:
     return torch.from_numpy(ortho_group.rvs(d, random_state=seed))

@@ -122,6 +122,13 @@ def matrix_table() -> pd.DataFrame:
     return pd.read_csv(_archive() / "benchmarks" / "matrix.csv", keep_default_na=False)
 
 
+def calibration_table() -> pd.DataFrame:
+    """What `benchmarks/audit_calibration.py` found: a row for each planted world, columns noise,
+    weight, and those of `experiments.audit_answers.tried`."""
+    import pandas as pd
+    return pd.read_csv(_archive() / "benchmarks" / "audit_calibration.csv")
+
+
 def determinism_table() -> pd.DataFrame:
     """The findings of `benchmarks/determinism.py`, one page per row.
 

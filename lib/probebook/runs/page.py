@@ -1,11 +1,13 @@
 """What a page calls: `start` checks parameters and sets the seed, `write_table` writes a table."""
 from __future__ import annotations
 
+import base64
 import json
 import os
 import platform
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
@@ -22,6 +24,7 @@ if TYPE_CHECKING:              # the command line checks names without it
 # outputs of this prefix are stored in a notebook and never shown
 HIDDEN = "application/papermill.record/"
 ENDED = "probebook:ended"       # holds why a page ended early
+LARGEST_FILE = 1 << 25          # bytes of a file that a page keeps
 PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
@@ -130,6 +133,20 @@ def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None
                         "ids=[...] or drop it")
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
     keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
+
+
+def write_file(name: str, save: Callable[[Path], object]) -> None:
+    """Put a small file into the page's notebook, for what reads it there. Nothing is shown.
+
+    `save(path)` writes the file. UserError: it has more than 32 MB, or a name that is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, plain_name(name))
+        save(path)
+        if path.stat().st_size > LARGEST_FILE:
+            raise UserError(f"{name} has {path.stat().st_size / 1e6:.0f} MB: a page keeps files "
+                            f"of at most {LARGEST_FILE / 1e6:.0f}")
+        text = base64.b64encode(path.read_bytes()).decode()
+    keep(f"probebook:file:{name}", "application/base64", text)
 
 
 def in_text(**numbers) -> None:

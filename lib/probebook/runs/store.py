@@ -8,6 +8,7 @@ have failed are in `_build/partial/PAGE/`.
 """
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -266,6 +267,12 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
                         "its own name")
     return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
             for name, text in found}
+
+
+def kept_files(notebook: NotebookNode) -> dict[str, bytes]:
+    """What a page put into its notebook with `runs.write_file`, by name."""
+    return {name.removeprefix("file:"): base64.b64decode(text)
+            for name, text in _own_outputs(notebook) if name.startswith("file:")}
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:

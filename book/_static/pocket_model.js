@@ -55,7 +55,9 @@ function pocketModel() {
       arrays[name] = values.slice(start, start + size(shape));
       return start + size(shape);
     }, 0);
-    take(about.halves, Float32Array.from(halves, bits => table[bits]));
+    const weights = new Float32Array(halves.length);
+    for (let i = 0; i < halves.length; i++) weights[i] = table[halves[i]];
+    take(about.halves, weights);
     take(about.singles, singles);
     tokenIds = new Map(about.vocabulary.map((word, i) => [word, i]));
     nouns = new Map(about.nouns.flatMap(([one, many]) => [[one, many], [many, one]]));
@@ -327,21 +329,22 @@ function pocketModel() {
   function looked(typed, forms) {
     const found = tokens(typed), run = pass(found.tokens.map(token => tokenIds.get(token)), found.blank);
     const result = answer(run.states, forms);
-    return {...found, run, forms: result.verb.forms, result};
+    return {...found, run, forms: result.verb.forms, towards: result.verb.plural > .5 ? 0 : 1, result};
   }
 
   // `flipped`: also show the sentence in which the noun of this number among `flips` has the other number.
   function read(typed, flipped) {
     last = looked(typed);
     const {tokens: all, blank, unknown, text, result} = last, turned = flips(last), other = turned[flipped];
-    last.towards = result.verb.plural > .5 ? 0 : 1;
     return {text, tokens: all, blank, unknown, flips: turned, towards: last.towards, ...result,
       flipped: other && looked(other.text, last.forms).result};
   }
 
-  // The sentence read last, once its blank's state at a layer is edited; `to`: 0 singular, 1 plural, by default the other
-  // number than the verb's.
-  function edit({layer, method, strength, to = last.towards}) {
+  // A sentence, by default the one read last, once its blank's state at a layer is edited; `to`: 0 singular, 1 plural, by
+  // default the other number than the verb's.
+  function edit({text = last.text, layer, method, strength, to}) {
+    if (text != last?.text) last = looked(text);
+    to ??= last.towards;
     if (!EDITS[method] || !(layer >= 1 && layer <= about.depth) || !(strength >= 0 && strength <= about.strengths[method]))
       refuse(`${method} at layer ${layer}, strength ${strength}: there is no such edit.`);
     const state = EDITS[method](layer, last.run.states[layer], strength, to);

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from probebook.interventions.alterrep import FittedAlterRep
 from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
 from probebook.interventions.mean_shift import FittedMeanShift
+from probebook.models import carry, embed, word_logits
 from probebook.probes.mlp import FittedMLP
 
 GRID: dict[str, Any] = {"layers": [1, 2], "widths": [64], "lrs": [1e-3, 1e-2]}
@@ -91,3 +93,24 @@ def _at(s: Setting) -> At:
               INLP(max_rank=int(METHODS["INLP"]), C=.1).fit(h, z), LEACE().fit(h, z),
               AlterRep(max_rank=4, C=.1).fit(h, z), MeanShift().fit(h, z),
               float(h.std(0).mean()), number_axes(s))
+
+
+def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str],
+                       steps: int = 17) -> pd.DataFrame:
+    """The preference for the plural form of a verb after each edit at the first and last layer.
+
+    `text`: with a plural subject; the flips go towards the singular. Columns method, edited (which
+    layer), strength (a share of the largest one), and plural: the probability of the second of the
+    `forms` against the first."""
+    lm, ends, rows = layers[1].s.lm, {1: "the first layer", max(layers): "the last layer"}, []
+    for layer, name in ends.items():
+        h, to = embed([text], lm, layer=layer), torch.tensor([0])
+        for method, most in METHODS.items():
+            shares = [0., 1.] if method == "LEACE" else [i / (steps - 1) for i in range(steps)]
+            states = torch.cat([layers[layer].edited(method, share * most, h, to)
+                                for share in shares])
+            arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]
+            logits = word_logits([text] * len(states), lm, [forms] * len(states), h=arrived)
+            rows += [(method, name, share, p) for share, p in
+                     zip(shares, logits.softmax(1)[:, 1].tolist())]
+    return pd.DataFrame(rows, columns=["method", "edited", "strength", "plural"])

@@ -23,22 +23,10 @@ from probebook.experiments.causal_probing import Judges
 from probebook.experiments.every_layer import METHODS, At, fit
 from probebook.models import Model
 from probebook.probes.mlp import FittedMLP
+from probebook.publish.sentences import SENTENCES
 
 PART = 7 * 150_000                      # bytes of one script, before seven bits become a character
 DOTS = 120                              # states in a layer's picture
-# singular subject first, so that the reader may flip the other noun as well
-SENTENCES = [
-    "The keys to the cabinet [MASK] on the table.",
-    "The key to the cabinets [MASK] on the table.",
-    "The letter from the kings [MASK] very long.",
-    "The ships near the island [MASK] made of gold.",
-    "The teacher of the boys [MASK] afraid of the dark.",
-    "The dogs behind the house [MASK] very hungry.",
-    "Everyone knows that the lamp near the windows [MASK] lost.",
-    "The stories about the queen [MASK] hard to understand.",
-    "The captain that the sailors saw [MASK] ready to go.",
-    "The boxes on the table in the garden [MASK] very heavy.",
-]
 
 
 def export(build: Path) -> list[Path]:

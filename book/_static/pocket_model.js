@@ -299,7 +299,12 @@ function pocketModel() {
   function answer(states, forms) {
     const scores = logits(states[about.depth]), p = softmax(scores), of = word => p[tokenIds.get(word)];
     const pair = forms ?? about.verbs.reduce((a, b) => of(b[0]) + of(b[1]) > of(a[0]) + of(a[1]) ? b : a);
-    const best = Array.from(p.keys()).sort((a, b) => p[b] - p[a]).slice(0, 5);
+    const best = [];                                             // the five likeliest ids, the first one first
+    p.forEach((share, id) => {
+      if (best.length == 5 && share <= p[best[4]]) return;
+      best.push(id);
+      best.sort((a, b) => p[b] - p[a]).splice(5);
+    });
     const at = Object.keys(states).map(Number).filter(layer => layer > 0), nounsOf = read => ({subject: read("subject"), attractor: read("attractor")});
     const axis = (layer, i) => dot(states[layer], arrays[`${layer}.axes`], i * about.width);
     const each = make => Object.fromEntries(at.map(layer => [layer, make(layer)]));

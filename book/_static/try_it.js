@@ -8,7 +8,7 @@
   const STEPS = {INLP: [1, "directions erased"], LEACE: [1, "0: off, 1: on"], AlterRep: [.25, "α"], MeanShift: [.05, "of the way to the other mean"],
     FGSM: [.02, "radius in σ"], PGD: [.02, "radius in σ"]};
   const START = {INLP: 8, LEACE: 1, AlterRep: 1, MeanShift: 1, FGSM: .4, PGD: .4};
-  const percent = (p, places = p > .001 && p < .01 || p > .99 && p < .999 ? 1 : 0) => `${(100 * p).toFixed(places)} %`;
+  const percent = (p, places = p > .001 && p < .01 || p > .99 && p < .999 ? 1 : 0) => `${(100 * p).toFixed(places)}\u00a0%`;
   let model;                                                     // a promise of ask(operation, value), for all boxes
 
   const script = address => new Promise((done, fail) => {
@@ -89,34 +89,31 @@
 
   // One table: a row for each reading, a column for each state.
   function table(shows, states, about, layer) {
-    const bar = p => element("td", {style: `--share: ${100 * p}%`}, percent(p));
-    const line = (name, cells) => element("tr", {}, element("th", {scope: "row"}, name), ...cells);
-    const heading = text => element("tr", {class: "kind"}, element("th", {colspan: states.length + 1, scope: "rowgroup"}, text));
-    const body = element("tbody");
-    if (shows.has("verb")) {
-      body.append(heading("The verb"), line("plural form, against the singular", states.map(([, s]) => bar(s.verb.plural))));
-    }
-    if (shows.has("words"))
-      body.append(line("likeliest words", states.map(([, s]) =>
-        element("td", {class: "words"}, s.words.slice(0, 3).map(([word, p]) => `${word} ${percent(p)}`).join(", ")))));
-    for (const [kind, name, text] of [["linear", "linear", "Linear probes: chance of “plural”"], ["oracle", "perceptron", "Oracle probes: chance of “plural”"]]) {
+    const body = element("tbody"), cell = p => p === undefined ? element("td", {}, "as before")
+      : element("td", {style: `--share: ${100 * p}%`}, percent(p));
+    const heading = text => body.append(element("tr", {class: "kind"}, element("th", {colspan: states.length + 2, scope: "rowgroup"}, text)));
+    const row = (name, right, cells, kind = "") =>
+      body.append(element("tr", {class: kind}, element("th", {scope: "row"}, name), element("td", {class: "right"}, right), ...cells));
+    if (shows.has("verb") || shows.has("words")) heading("The verb");
+    if (shows.has("verb")) row("plural form against singular", "", states.map(([, s]) => cell(s.verb.plural)));
+    if (shows.has("words")) row("likeliest words", "", states.map(([, s]) =>
+      element("td", {class: "words"}, s.words.slice(0, 3).map(([word, p]) => `${word} ${percent(p)}`).join(", "))));
+    for (const [kind, name, probes] of [["linear", "linear", "Linear probes"], ["oracle", "perceptron", "Oracle probes"]]) {
       if (!shows.has(kind)) continue;
-      body.append(heading(text));
-      for (const noun of ["subject", "attractor"])
+      for (const noun of ["subject", "attractor"]) {
+        heading(`${probes}: chance that the ${noun} is plural`);
         for (const at of Object.keys(about.layers).map(Number)) {
           if (kind == "oracle" && at != layer && at != about.depth) continue;
           const {accuracy, usable} = about.layers[at][name][noun];
-          const row = line(`${noun}, layer ${at}`, states.map(([, s]) => {
-            if (!s[name][at]) return element("td", {}, "as before");
-            return bar(s[name][at][noun]);
-          }));
-          row.firstChild.append(element("small", {}, ` right in ${percent(accuracy, 0)}${usable ? "" : ": no judge"}`));
-          if (!usable) row.className = "unusable";
-          body.append(row);
+          row(`layer ${at}`, `${percent(accuracy, 0)}${usable ? "" : ": no judge"}`, states.map(([, s]) => cell(s[name][at]?.[noun])),
+            usable ? "" : "unusable");
         }
+      }
     }
-    const heads = element("tr", {}, element("td"), ...states.map(([name]) => element("th", {scope: "col"}, name)));
-    return element("div", {class: "scrolls", tabindex: 0, role: "region", "aria-label": "What verb and probes say"}, element("table", {}, element("thead", {}, heads), body));
+    const heads = element("tr", {}, element("td"), element("th", {scope: "col"}, "right in"),
+      ...states.map(([name]) => element("th", {scope: "col"}, name)));
+    return element("div", {class: "scrolls", tabindex: 0, role: "region", "aria-label": "What verb and probes say"},
+      element("table", {}, element("thead", {}, heads), body));
   }
 
   // The state on its way through the cloud of the layer's states.
@@ -154,7 +151,8 @@
       const states = [["before", found], ...(edited ? [["edited", edited]] : []), ...(found.flipped ? [["flipped", found.flipped]] : [])];
       const now = edited ?? found;
       said(part(".said"), found, now.verb, edited ? `after ${edited.method}: ` : "");
-      part(".found").replaceChildren(table(shows, states, about, at), ...(shows.has("picture") ? [picture(clouds[at], states, at)] : []));
+      const parts = shows.has("picture") ? [picture(clouds[at], states, at)] : [];
+      part(".found").replaceChildren(...parts, table(shows, states, about, at));
     };
     const refuse = error => {
       line.textContent = error.message;
@@ -184,7 +182,8 @@
       found = await ask("read", [text.value, turned]);
       line.textContent = found.unknown.length ? `The model does not know ${found.unknown.join(", ")}: it reads a sign for “unknown” there.` : "";
       if (found.text != kept) {
-        noun.replaceChildren(...found.flips.map(({word, other}) => element("option", {}, `${word} → ${other}`)));
+        const nouns = found.flips.map(({word, other}) => `${word} → ${other}`);
+        noun.replaceChildren(...(nouns.length ? nouns : ["no noun that this page knows"]).map(text => element("option", {}, text)));
         part(".flip").disabled = !found.flips.length;
         to.value = found.towards;
       }

@@ -97,16 +97,19 @@ def _at(s: Setting) -> At:
 
 def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str],
                        steps: int = 17) -> pd.DataFrame:
-    """The preference for the plural form of a verb after each edit at the first and last layer.
+    """The preference for the plural form of a verb after edits at the first and last layer, without
+    LEACE's, which has no strength.
 
     `text`: with a plural subject; the flips go towards the singular. Columns method, edited (which
     layer), strength (a share of the largest one), and plural: the probability of the second of the
     `forms` against the first."""
     lm, ends, rows = layers[1].s.lm, {1: "the first layer", max(layers): "the last layer"}, []
+    shares = [step / (steps - 1) for step in range(steps)]
     for layer, name in ends.items():
         h, to = embed([text], lm, layer=layer), torch.tensor([0])
         for method, most in METHODS.items():
-            shares = [0., 1.] if method == "LEACE" else [i / (steps - 1) for i in range(steps)]
+            if method == "LEACE":
+                continue
             states = torch.cat([layers[layer].edited(method, share * most, h, to)
                                 for share in shares])
             arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]

@@ -208,8 +208,8 @@
       label();
     };
     const label = () => {
-      part("output").textContent = `${+strength.value} (${STEPS[method.value][1]})`;
-      strength.setAttribute("aria-valuetext", part("output").textContent);
+      part(".value").textContent = `${+strength.value} (${STEPS[method.value][1]})`;
+      strength.setAttribute("aria-valuetext", part(".value").textContent);
     };
 
     box.onsubmit = () => { answer("read"); return false; };

@@ -18,9 +18,10 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from probebook.publish.sentences import SENTENCES
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from probebook.publish.sentences import SENTENCES
 
 BLANK = "___"
 SHOWN = ("words", "verb", "linear", "oracle", "picture")

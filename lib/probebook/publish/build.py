@@ -75,7 +75,7 @@ def _scripts() -> dict[Path, Path]:
     """What the boxes of the page *Try it* load, by its place in the book; nothing without it."""
     if not (home() / "book" / "try_it.md").exists():
         return {}
-    from probebook.publish.try_it import export       # loads torch
+    from probebook.publish.try_it import export  # loads torch
     return {Path("book/_static/try_it") / path.name: path for path in export(home() / "_build")}
 
 

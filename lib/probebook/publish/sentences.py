@@ -1,5 +1,5 @@
-"""The ten sentences that a reader of the page *Try it* may choose; the model prefers the right verb in
-each."""
+"""The ten sentences that a reader of the page *Try it* may choose; the model prefers the right verb
+in each."""
 
 SENTENCES = (
     "The keys to the cabinet [MASK] on the table.",

@@ -49,7 +49,7 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
             return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"
-    state = _stage(runs + summaries, source)
+    state = _stage(runs + summaries, source, _scripts())
     if not (built.exists() and built.read_text() == state and book.exists()):
         if not built.exists():
             shutil.rmtree(source / "_build", ignore_errors=True)
@@ -71,13 +71,22 @@ def _book_notebooks() -> list[Page]:
             if "```{code-cell}" in path.read_text(encoding="utf-8")]
 
 
-def _stage(runs: list[Run], source: Path) -> str:
-    """Bring `source` up to date with the sources and the runs; returns a hash of its content."""
+def _scripts() -> dict[Path, Path]:
+    """What the boxes of the page *Try it* load, by its place in the book; nothing without it."""
+    if not (home() / "book" / "try_it.md").exists():
+        return {}
+    from probebook.publish.try_it import export  # loads torch
+    return {Path("book/_static/try_it") / path.name: path for path in export(home() / "_build")}
+
+
+def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
+    """Bring `source` up to date with the sources, the runs and `more` files (by their place in it);
+    returns a hash of its content."""
     executed = {run.page.path.relative_to(home()): run for run in runs}
     paths = [path for path in home().iterdir() if path.suffix in (".md", ".yml")]
     for folder in ("book", "notebooks"):
         paths += [path for path in (home() / folder).rglob("*") if path.is_file()]
-    files = {path.relative_to(home()): path for path in paths}
+    files = {path.relative_to(home()): path for path in paths} | more
     files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
     shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
     files |= {name: run.path for name, run in shown.items()}

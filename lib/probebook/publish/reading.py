@@ -12,7 +12,7 @@ from probebook.runs.pages import Page
 
 WORDS, LINES, FIGURES = 200, 15, 2          # a minute's reading: of text, of code, of figures
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
-FOLD = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition)\}.*?^(?P=fence)[ \t]*$",
+FOLD = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
                   re.MULTILINE | re.DOTALL)
 
 

@@ -275,13 +275,30 @@ def findings(format: Literal["json", "schema"] = "json", profile: Profile = "poc
 @app.command("sample-size")
 def sample_size(acc_a: _option(float | None, "accuracy of A on a pilot, a share") = None,
                 acc_b: _option(float | None, "accuracy of B") = None,
-                pilot_a: _option(Path | None, "CSV: prediction,label or 0/1 per seed") = None,
+                pilot_a: _option(Path | None, "CSV: prediction,label or 0/1 per seed; or a log: "
+                                 "samples_*.jsonl of lm-evaluation-harness, .eval or .json of "
+                                 "Inspect") = None,
                 pilot_b: _option(Path | None, "the same items, for B") = None,
-                dim: _option(int, "width of the states, the wider one's") = 768) -> None:
-    """How many training items tell A from B, from two accuracies or two pilots' files."""
-    from probebook.measures import pilots
+                dim: _option(int, "width of the states, the wider one's") = 768,
+                metric: _option(str | None, "of logs that have several, or scorer") = None,
+                filter: _option(str | None, "of logs that have several") = None,
+                unscored: _option(float | None, "the score of a log's answers without one") = None
+                ) -> None:
+    """How many items tell A from B, from two accuracies or two pilots' files.
+
+    Of two logs it says how far A and B differ on their common items, and how sure that is.
+    """
+    from probebook.measures import eval_logs, paired, pilots
     from probebook.measures import sample_size as size
-    if pilot_a and pilot_b and acc_a is acc_b is None:
+    both = pilot_a and pilot_b and acc_a is acc_b is None
+    logs = bool(both and (eval_logs.is_log(pilot_a) or eval_logs.is_log(pilot_b)))
+    if not logs and not metric is filter is unscored is None:
+        raise UserError("--metric, --filter and --unscored belong to two logs: --pilot-a and "
+                        "--pilot-b")
+    if logs:
+        joined = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
+        lines = paired.compare(joined.a, joined.b).lines() | joined.lines()
+    elif both:
         lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
     elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
         lines = size.from_accuracies(acc_a, acc_b, dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -270,6 +271,43 @@ def findings(format: Literal["json", "schema"] = "json", profile: Profile = "poc
     from probebook.publish.findings_data import found, schema
     os.environ["PROBEBOOK_PROFILE"] = profile
     typer.echo(schema() if format == "schema" else found().model_dump_json(indent=1))
+
+
+@app.command()
+def yardstick(file: _argument(Path, "MY_METHOD.py", "a class with fit(h, z), which gives an edit: "
+                              "edit(h, to=z)"),
+              worlds: _option(str, "of agreement, reviews, biographies, stories",
+                              metavar="A,B") = "agreement,reviews,biographies,stories",
+              seeds: _option(int, "fresh worlds of each kind", min=1) = 3,
+              seed: _option(int | None, "of the first of them, to repeat a table", min=1,
+                            max=1 << 30) = None,
+              out: _option(Path | None, "write all scores to this CSV file") = None) -> None:
+    """Judge your own edit beside the book's, in fresh worlds whose truth is known (page 6/02).
+
+    The book's own worlds stand beside them: a method that remembers those falls in fresh ones.
+    """
+    if out:
+        bounded(out)
+    from probebook.experiments import yardstick as own
+    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
+    if not names or {*names} - {*own.WORLDS}:
+        raise UserError(f"--worlds {worlds}: some of {','.join(own.WORLDS)}")
+    method = own.load(file)
+    first = seed or secrets.randbelow(1 << 30) + 1
+    scores = own.run(method, file, names, range(first, first + seeds),
+                     lambda what: typer.echo(what, err=True))
+    found = own.table(scores, file.name)
+    for name, part in found.groupby(level="world", sort=False):
+        shown = (100 * part.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
+        typer.echo(f"\n{name}, percent ({seeds} fresh seeds from {first}; book: seed {own.BOOK})\n"
+                   f"{shown.rename_axis(None).to_string()}")
+    typer.echo("")
+    for sentence in own.verdict(found, file.name):
+        typer.echo(sentence)
+    if out:
+        with written_whole(out) as part:
+            scores.to_csv(part, index=False)
+        typer.echo(out)
 
 
 @app.command("sample-size")

@@ -247,10 +247,32 @@ def results(page: _argument(str | None, "[PAGE]", "a page's name or its beginnin
 
 
 @app.command()
-def compare(a: RunId, b: RunId,
+def compare(a: _argument(str, "RUN", "a run's id or its beginning, four digits at least; or the "
+                         "report.json of an audit, or its folder"),
+            b: _argument(str, "RUN", "another"),
             tolerance: _option(float, "metrics this close are the same; relative above 1",
                                min=0) = 0.0) -> None:
-    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
+    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data.
+
+    Of two audits: what their scores of the same items differ by, with paired tests.
+    """
+    from probebook.publish import report_pairs
+    reports = [report_pairs.is_report(path) for path in (a, b)]
+    if any(reports):
+        if not all(reports) or tolerance:
+            raise UserError("give two reports of audits, without --tolerance, or two runs")
+        one, two = report_pairs.read(a), report_pairs.read(b)
+        table, items = report_pairs.pairs(one, two)
+        typer.echo(f"A is {one.model} on {one.data}, B is {two.model} on {two.data}; {items:,} "
+                   f"items in both, of {len(one.items.id):,} and {len(two.items.id):,}\n")
+        forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
+        forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
+        needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
+        typer.echo(table.assign(needed=needed).to_string(
+            index=False, formatters=forms | {"p": "{:.2g}".format}))
+        typer.echo("\nlow and high: 95 % interval; p: Holm's; power and items needed: if the "
+                   "difference is as here\nFor a distance or an error, higher is worse.")
+        return
     from probebook.runs.records import find_run
     first, second = find_run(a), find_run(b)
     from probebook.runs import results as over

@@ -89,7 +89,7 @@ def test_reports_that_do_not_belong_together_are_refused_in_one_line(tmp_path):
         assert says in done.output
     for words, says in [([str(good), "3f2a9c"], "two reports"),
                         ([str(good), str(tmp_path / "none.json")], "No such file"),
-                        ([str(good), str(tmp_path)], "No such file"),
+                        ([str(good), str(tmp_path)], "two reports"),
                         ([str(good), str(good), "--tolerance", "1"], "without --tolerance")]:
         done = CliRunner().invoke(app, ["compare", *words])
         assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output

@@ -256,11 +256,11 @@ def compare(a: _argument(str, "RUN", "a run's id or its beginning, four digits a
 
     Of two audits: what their scores of the same items differ by, with paired tests.
     """
-    from probebook.publish import report_pairs
-    reports = [report_pairs.is_report(path) for path in (a, b)]
+    reports = [path.endswith(".json") or (Path(path) / "report.json").exists() for path in (a, b)]
     if any(reports):
         if not all(reports) or tolerance:
             raise UserError("give two reports of audits, without --tolerance, or two runs")
+        from probebook.publish import report_pairs
         one, two = report_pairs.read(a), report_pairs.read(b)
         table, items = report_pairs.pairs(one, two)
         typer.echo(f"A is {one.model} on {one.data}, B is {two.model} on {two.data}; {items:,} "

@@ -175,12 +175,13 @@ def table(scores: pd.DataFrame, name: str) -> pd.DataFrame:
     found.insert(2, "high", [high for _, high in ends])
     book = scores[~scores.fresh].set_index(["world", "method"]).explained
     found.insert(3, "book", book.reindex(found.index))
-    own = found.index.get_level_values("method").isin([name, f"{name}, shuffled labels"])
-    order = found.assign(others=~own).reset_index()
+    first = {name: 0, f"{name}, shuffled labels": 1}
+    order = found.reset_index()
     order["place"] = order.world.map(list(dict.fromkeys(scores.world)).index)
-    order = order.sort_values(["place", "others", "explained"], ascending=[True, True, False],
+    order["rank"] = order.method.map(first).fillna(2)
+    order = order.sort_values(["place", "rank", "explained"], ascending=[True, True, False],
                               kind="stable")
-    return order.drop(columns=["others", "place"]).set_index(["world", "method"])
+    return order.drop(columns=["place", "rank"]).set_index(["world", "method"])
 
 
 def verdict(found: pd.DataFrame, name: str) -> list[str]:

@@ -47,11 +47,6 @@ class Scored(BaseModel):
         return pd.DataFrame(values, pd.Index(self.items.id, name="item"), columns)
 
 
-def is_report(path: str) -> bool:
-    """Whether this names a report, a .json file or the folder of an audit, rather than a run."""
-    return path.endswith(".json") or Path(path).is_dir()
-
-
 def read(path: str | Path) -> Scored:
     """A report from its file or folder. UserError: it is none, or does not hold together."""
     path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -246,10 +247,32 @@ def results(page: _argument(str | None, "[PAGE]", "a page's name or its beginnin
 
 
 @app.command()
-def compare(a: RunId, b: RunId,
+def compare(a: _argument(str, "RUN", "a run's id or its beginning, four digits at least; or the "
+                         "report.json of an audit, or its folder"),
+            b: _argument(str, "RUN", "another"),
             tolerance: _option(float, "metrics this close are the same; relative above 1",
                                min=0) = 0.0) -> None:
-    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data."""
+    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data.
+
+    Of two audits: what their scores of the same items differ by, with paired tests.
+    """
+    reports = [path.endswith(".json") or (Path(path) / "report.json").exists() for path in (a, b)]
+    if any(reports):
+        if not all(reports) or tolerance:
+            raise UserError("give two reports of audits, without --tolerance, or two runs")
+        from probebook.publish import report_pairs
+        one, two = report_pairs.read(a), report_pairs.read(b)
+        table, items = report_pairs.pairs(one, two)
+        typer.echo(f"A is {one.model} on {one.data}, B is {two.model} on {two.data}; {items:,} "
+                   f"items in both, of {len(one.items.id):,} and {len(two.items.id):,}\n")
+        forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
+        forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
+        needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
+        typer.echo(table.assign(needed=needed).to_string(
+            index=False, formatters=forms | {"p": "{:.2g}".format}))
+        typer.echo("\nlow and high: 95 % interval; p: Holm's; power and items needed: if the "
+                   "difference is as here\nFor a distance or an error, higher is worse.")
+        return
     from probebook.runs.records import find_run
     first, second = find_run(a), find_run(b)
     from probebook.runs import results as over
@@ -321,16 +344,70 @@ def findings(format: Literal["json", "schema"] = "json", profile: Profile = "poc
     typer.echo(schema() if format == "schema" else found().model_dump_json(indent=1))
 
 
+@app.command()
+def yardstick(file: _argument(Path, "MY_METHOD.py", "a class with fit(h, z), which gives an edit: "
+                              "edit(h, to=z)"),
+              worlds: _option(str, "of agreement, reviews, biographies, stories",
+                              metavar="A,B") = "agreement,reviews,biographies,stories",
+              seeds: _option(int, "fresh worlds of each kind", min=1) = 3,
+              seed: _option(int | None, "of the first of them, to repeat a table", min=1,
+                            max=1 << 30) = None,
+              out: _option(Path | None, "write all scores to this CSV file") = None) -> None:
+    """Judge your own edit beside the book's, in fresh worlds whose truth is known (page 6/02).
+
+    The book's own worlds stand beside them: a method that remembers those falls in fresh ones.
+    """
+    if out:
+        bounded(out)
+    from probebook.experiments import yardstick as own
+    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
+    if not names or {*names} - {*own.WORLDS}:
+        raise UserError(f"--worlds {worlds}: some of {','.join(own.WORLDS)}")
+    method = own.load(file)
+    first = seed or secrets.randbelow(1 << 30) + 1
+    scores = own.run(method, file, names, range(first, first + seeds),
+                     lambda what: typer.echo(what, err=True))
+    found = own.table(scores, file.name)
+    for name, part in found.groupby(level="world", sort=False):
+        shown = (100 * part.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
+        typer.echo(f"\n{name}, percent ({seeds} fresh seeds from {first}; book: seed {own.BOOK})\n"
+                   f"{shown.rename_axis(None).to_string()}")
+    typer.echo("")
+    for sentence in own.verdict(found, file.name):
+        typer.echo(sentence)
+    if out:
+        with written_whole(out) as part:
+            scores.to_csv(part, index=False)
+        typer.echo(out)
+
+
 @app.command("sample-size")
 def sample_size(acc_a: _option(float | None, "accuracy of A on a pilot, a share") = None,
                 acc_b: _option(float | None, "accuracy of B") = None,
-                pilot_a: _option(Path | None, "CSV: prediction,label or 0/1 per seed") = None,
+                pilot_a: _option(Path | None, "CSV: prediction,label or 0/1 per seed; or a log: "
+                                 "samples_*.jsonl of lm-evaluation-harness, .eval or .json of "
+                                 "Inspect") = None,
                 pilot_b: _option(Path | None, "the same items, for B") = None,
-                dim: _option(int, "width of the states, the wider one's") = 768) -> None:
-    """How many training items tell A from B, from two accuracies or two pilots' files."""
-    from probebook.measures import pilots
+                dim: _option(int, "width of the states, the wider one's") = 768,
+                metric: _option(str | None, "of logs that have several, or scorer") = None,
+                filter: _option(str | None, "of logs that have several") = None,
+                unscored: _option(float | None, "the score of a log's answers without one") = None
+                ) -> None:
+    """How many items tell A from B, from two accuracies or two pilots' files.
+
+    Of two logs it says how far A and B differ on their common items, and how sure that is.
+    """
+    from probebook.measures import eval_logs, paired, pilots
     from probebook.measures import sample_size as size
-    if pilot_a and pilot_b and acc_a is acc_b is None:
+    both = pilot_a and pilot_b and acc_a is acc_b is None
+    logs = bool(both and (eval_logs.is_log(pilot_a) or eval_logs.is_log(pilot_b)))
+    if not logs and not metric is filter is unscored is None:
+        raise UserError("--metric, --filter and --unscored belong to two logs: --pilot-a and "
+                        "--pilot-b")
+    if logs:
+        joined = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
+        lines = paired.compare(joined.a, joined.b).lines() | joined.lines()
+    elif both:
         lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
     elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
         lines = size.from_accuracies(acc_a, acc_b, dim)

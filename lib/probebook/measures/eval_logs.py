@@ -1,0 +1,232 @@
+"""Scores of single items, read from the logs of two evaluation tools.
+
+- lm-evaluation-harness, `samples_TASK_TIME.jsonl` (`--log_samples`): one JSON object for each item
+  and filter, with doc_id, doc_hash, target, filter, metrics, and a field for each metric
+- Inspect, `.eval` (a zip of JSON files: header.json, summaries.json, samples/ID_epoch_N.json) or
+  one `.json`: samples with id, epoch, input, target, and scores, one for each scorer"""
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from probebook.base import LARGEST_READ, UserError, bounded
+
+LARGEST_LOG = 1 << 31           # bytes of a log that is read piece by piece
+HARNESS, INSPECT = "lm-evaluation-harness", "Inspect"
+KINDS = {".jsonl": HARNESS, ".eval": INSPECT, ".json": INSPECT}
+OWN = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+       "doc_hash", "prompt_hash", "target_hash"}        # of the harness's fields, no metric
+WORDS = {"C": 1., "I": 0., "P": .5, "N": 0.,            # Inspect: correct, incorrect, partial, none
+         "yes": 1., "true": 1., "no": 0., "false": 0.}
+
+
+class Joined(NamedTuple):
+    """Scores [n] of A and B on the items that both logs have, and what was done to get them.
+
+    - `metric`: what they are; `items_a`, `items_b`: how many items each log has
+    - `epochs`: the most answers that an item has in a log; an item's score is their mean
+    - `unscored`: answers without a score that were given one"""
+
+    a: np.ndarray
+    b: np.ndarray
+    metric: str
+    items_a: int
+    items_b: int
+    epochs: int
+    unscored: int
+
+    def lines(self) -> dict[str, str]:
+        """What was compared, as names and texts, one line each."""
+        found = {"metric": self.metric,
+                 "items in both, in A, in B": f"{len(self.a):,}, {self.items_a:,}, "
+                                              f"{self.items_b:,}"}
+        if self.epochs > 1:
+            found["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
+        if self.unscored:
+            found["answers without a score"] = f"{self.unscored:,}, which got the one given"
+        return found
+
+
+def is_log(path: str | Path) -> bool:
+    """Whether the file's name is that of a log: .jsonl, .eval or .json."""
+    return Path(path).suffix.lower() in KINDS
+
+
+def read(path_a: str | Path, path_b: str | Path, metric: str | None = None,
+         filter: str | None = None, unscored: float | None = None) -> Joined:
+    """Two logs of one tool, joined by item: the harness's by the document's hash (or its number,
+    where a log has no hashes), Inspect's by the sample's id.
+
+    `metric` (or scorer) and `filter` must be given if a log has several. `unscored`: the score of
+    answers that have none, as those that failed; without it they are refused. UserError: another
+    format, no common item, items that differ although they are called the same."""
+    paths = [Path(path_a), Path(path_b)]
+    if len({KINDS.get(path.suffix.lower()) for path in paths}) > 1 or not is_log(path_a):
+        raise UserError(f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
+                        f"{HARNESS}, or .eval or .json of {INSPECT}")
+    tables = [_table(path, filter) for path in paths]
+    name = _metric(tables, paths, metric)
+    if all("hash" in table for table in tables):
+        keyed = []
+        for table in tables:                    # texts that stand twice in a data set
+            again = table.sort_values("item").groupby("hash").cumcount().astype(str)
+            keyed.append(table.assign(item=table["hash"] + "#" + again))
+        tables = keyed
+    scored, missing = zip(*(_scored(table, path, name, unscored)
+                            for table, path in zip(tables, paths)))
+    a, b = scored
+    common = a.index.intersection(b.index, sort=False)
+    if common.empty:
+        raise UserError(f"{path_a}, {path_b}: no item is in both; give two logs of the same task")
+    other = int((a.about[common] != b.about[common]).sum())
+    if other:
+        raise UserError(f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
+                        "another text or target; give two logs of the same task and version")
+    return Joined(a.score[common].to_numpy(), b.score[common].to_numpy(), name, len(a), len(b),
+                  int(max(a.n.max(), b.n.max())), sum(missing))
+
+
+def _table(path: Path, filter: str | None) -> pd.DataFrame:
+    """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there)."""
+    try:
+        if path.suffix.lower() == ".jsonl":
+            rows = _harness(path, filter)
+        elif filter is not None:
+            raise UserError(f"--filter {filter}: only logs of {HARNESS} have filters")
+        else:
+            rows = _inspect(path)
+        table = pd.DataFrame(rows)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError,
+            AttributeError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError) as e:
+        if isinstance(e, UserError):
+            raise
+        tool = KINDS[path.suffix.lower()]
+        what = f"no field {e}" if isinstance(e, KeyError) else " ".join(str(e).split())[:200]
+        raise UserError(f"{path}: no log of {tool} that can be read ({what})") from None
+    if table.empty:
+        raise UserError(f"{path}: no sample in it")
+    if table.duplicated(["item", "epoch"]).any():
+        twice = table.item[table.duplicated(["item", "epoch"])].iloc[0]
+        raise UserError(f"{path}: item {twice} is there twice; give the log of one run")
+    return table
+
+
+def _harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
+    rows = []
+    for sample in _lines(path):
+        scores = {key: sample[key] for key in sample.get("metrics", sample.keys() - OWN)}
+        row = {"item": str(sample["doc_id"]), "epoch": 1, "about": _fingerprint(sample["target"]),
+               "filter": sample.get("filter", "none"), "scores": scores}
+        rows.append(row | ({"hash": str(sample["doc_hash"])} if "doc_hash" in sample else {}))
+    filters = list(dict.fromkeys(row["filter"] for row in rows))
+    if filter is None and len(filters) > 1 or filter is not None and filter not in filters:
+        raise UserError(f"{path} has the filter{'s' * (len(filters) > 1)} {', '.join(filters)}: "
+                        "give one by --filter")
+    return [row for row in rows if filter is None or row["filter"] == filter]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with open(bounded(path, LARGEST_LOG), "rb") as file:
+        while line := file.readline(LARGEST_READ):
+            if line.strip():
+                yield json.loads(line)
+
+
+def _inspect(path: Path) -> list[dict[str, Any]]:
+    if path.suffix.lower() == ".json":
+        log = json.loads(bounded(path).read_bytes())
+        if "samples" not in log:
+            raise UserError(f"{path}: no samples in it; give a log of {INSPECT} that was written "
+                            f"with them, or the samples_*.jsonl of {HARNESS}")
+        samples: Iterable[dict[str, Any]] = log["samples"] or []
+    else:
+        with zipfile.ZipFile(bounded(path, LARGEST_LOG)) as archive:
+            samples = list(_archived(archive))
+    return [{"item": str(sample["id"]), "epoch": sample["epoch"], "about": _fingerprint(
+        [sample["target"], sample["input"] if isinstance(sample["input"], str) else None]),
+        "scores": dict(_by_scorer(sample.get("scores") or {}))} for sample in samples]
+
+
+def _archived(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
+    """The samples' summaries, else (of a run that was cut off) those of its parts, else the
+    samples themselves. Of each file only what is needed is kept."""
+    names = archive.namelist()
+    whole = [name for name in ("summaries.json", "summary.json") if name in names]
+    parts = [name for name in names if name.removeprefix("_journal/").startswith("summaries/")]
+    single = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    for name in whole[:1] or parts or single:
+        size = archive.getinfo(name).file_size
+        if size > LARGEST_READ:
+            raise UserError(f"{archive.filename}: {name} in it has {size / 1e6:,.0f} MB: at most "
+                            f"{LARGEST_READ / 1e6:,.0f} are read")
+        found = json.loads(archive.read(name))
+        for sample in found if isinstance(found, list) else [found]:
+            kept = ("id", "epoch", "input", "target", "scores")
+            yield {key: sample[key] for key in kept if key in sample}
+
+
+def _by_scorer(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Name and value of each score; a scorer with several values gives one name for each."""
+    for scorer, score in scores.items():
+        value = score["value"]
+        if isinstance(value, dict):
+            yield from ((f"{scorer}.{key}", one) for key, one in value.items())
+        else:
+            yield scorer, value
+
+
+def _fingerprint(value: Any) -> int:
+    return zlib.crc32(json.dumps(value, sort_keys=True).encode())
+
+
+def _metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -> str:
+    """The one metric of both logs, or the one asked for."""
+    names = [list(Counter(name for scores in table.scores for name in scores))
+             for table in tables]
+    for path, own in zip(paths, names):
+        if not own:
+            raise UserError(f"{path}: none of its samples has a score")
+        if wanted is not None and wanted not in own:
+            raise UserError(f"{path} has no metric {wanted!r} but {', '.join(own)}")
+    common = [name for name in names[0] if name in names[1]]
+    if wanted is None and len(common) != 1:
+        raise UserError(f"{paths[0]} has the metrics {', '.join(names[0])}, {paths[1]} "
+                        f"{', '.join(names[1])}: give one that both have by --metric")
+    return wanted or common[0]
+
+
+def _scored(table: pd.DataFrame, path: Path, metric: str,
+            unscored: float | None) -> tuple[pd.DataFrame, int]:
+    """Score, n and about by item, and how many answers had no score."""
+    score = pd.Series([_number(scores.get(metric), path, metric) for scores in table.scores],
+                      table.index)
+    missing = int(score.isna().sum())
+    if missing and unscored is None:
+        raise UserError(f"{path}: {missing:,} of {len(score):,} answers have no {metric}; "
+                        "--unscored 0 counts them as wrong")
+    filled = table.assign(score=score.fillna(0. if unscored is None else unscored))
+    items = filled.groupby("item", sort=False)
+    means = items.agg(score=("score", "mean"), n=("score", "size"), about=("about", "first"))
+    return means, missing
+
+
+def _number(value: Any, path: Path, metric: str) -> float:
+    """A score as a number, NaN where there is none."""
+    if value is None or isinstance(value, int | float):
+        return np.nan if value is None else float(value)
+    if isinstance(value, str):
+        word = value if value in WORDS else value.lower()
+        try:
+            return WORDS[word] if word in WORDS else float(value)
+        except ValueError:
+            pass
+    raise UserError(f"{path}: {metric} is {str(value)[:40]!r} for an item: one number for each "
+                    "item is needed")

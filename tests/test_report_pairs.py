@@ -1,0 +1,98 @@
+"""Two reports of an audit are compared item by item."""
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from probebook.base import UserError
+from probebook.cli import app
+from probebook.measures.intervals import holm
+from probebook.publish import report_pairs as pairs
+
+
+def report(right, moved, ids=None, groups=None, layer=-1, label="1", **more):
+    """The parts of a report.json that a comparison reads, and some that it does not."""
+    ids = list(ids if ids is not None else map(str, range(len(right))))
+    scores = [{"kind": "probe", "name": "linear", "layer": layer, "measure": "right",
+               "values": right},
+              {"kind": "edit", "name": "LEACE", "layer": layer, "measure": "complete: mlp",
+               "values": moved}]
+    return {"version": "1.0", "model": "pocket-english", "data": "agreement", "verdict": "open",
+            "items": {"id": ids, "group": list(groups or ids), "label": [label] * len(ids),
+                      "scores": scores}} | more
+
+
+@pytest.fixture
+def drawn():
+    rng = np.random.default_rng(0)
+    right = (rng.random((2, 60)) < [[.9], [.6]]).astype(float)
+    return right, rng.random((2, 60))
+
+
+def written(path, content):
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_common_items_are_compared_whatever_their_order(drawn, tmp_path):
+    (right_a, right_b), (moved_a, moved_b) = drawn
+    gaps = [None, *moved_b.tolist()[1:]]
+    a = report(right_a.tolist(), moved_a.tolist())
+    b = report(right_b.tolist()[::-1], gaps[::-1], ids=map(str, range(59, -1, -1)), layer=5)
+    paths = [written(tmp_path / f"{name}.json", one) for name, one in (("a", a), ("b", b))]
+    found, items = pairs.pairs(*map(pairs.read, paths))
+    only_a, only_b = int((right_a > right_b).sum()), int((right_b > right_a).sum())
+    p = [stats.binomtest(only_a, only_a + only_b).pvalue,
+         stats.ttest_rel(moved_a[1:], moved_b[1:]).pvalue]
+    assert items == 60
+    assert found["items"].tolist() == [60, 59]
+    assert found.p.tolist() == pytest.approx(holm(p).tolist())
+    assert found.verdict.tolist() == ["A higher", "open"]
+    (tmp_path / "folder").mkdir()
+    written(tmp_path / "folder" / "report.json", b)
+    done = CliRunner().invoke(app, ["compare", str(paths[0]), str(tmp_path / "folder")])
+    assert done.exit_code == 0, done.output
+    assert "60 items in both, of 60 and 60" in done.output
+    assert "A higher" in done.output
+
+
+def test_groups_count_once(drawn):
+    _, (x, y) = drawn
+    groups = [str(i // 20) for i in range(60)]
+    a, b = (pairs.Scored.model_validate(report(one.tolist(), one.tolist(), groups=groups))
+            for one in (x, y))
+    found, _ = pairs.pairs(a, b)
+    means = pd.Series(x - y).groupby(groups).mean()
+    assert found.p[0] == pytest.approx(holm([stats.ttest_1samp(means, 0).pvalue] * 2)[0])
+
+
+def test_reports_that_do_not_belong_together_are_refused_in_one_line(tmp_path):
+    whole = report([1., 0.], [.5, .6])
+    good = written(tmp_path / "good.json", whole)
+    far = report([1., 0.], [.5, .6], ids=["x", "y"])
+    short = report([1., 0.], [.5])
+    two_layers = report([1., 0.], [.5, .6])
+    for one in two_layers["items"]["scores"]:
+        one["name"] = "another"
+    for other, says in [(far, "share no item"), (two_layers, "share no score"),
+                        (short, "do not hold together"), ({"version": "1.0"}, "no report.json"),
+                        (whole | {"version": "2.0"}, "no report.json"),
+                        (report([], []), "scored no items"),
+                        (report([None, None], [None, 1.]), "no score is there"),
+                        (report([1., 0.], [.5, .6], label="0"), "2 of 2 common items have other")]:
+        path = written(tmp_path / "other.json", other)
+        done = CliRunner().invoke(app, ["compare", str(good), str(path)])
+        assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+        assert says in done.output
+    for words, says in [([str(good), "3f2a9c"], "two reports"),
+                        ([str(good), str(tmp_path / "none.json")], "No such file"),
+                        ([str(good), str(tmp_path)], "two reports"),
+                        ([str(good), str(good), "--tolerance", "1"], "without --tolerance")]:
+        done = CliRunner().invoke(app, ["compare", *words])
+        assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+        assert says in done.output
+    with pytest.raises(UserError, match="no ordinary file"):
+        pairs.read("/dev/zero")

@@ -291,7 +291,7 @@ def test_rows_of_paper_4_that_are_shown():
 
 
 def test_the_order_of_paper_2_in_the_stored_runs():
-    """By cosine it is found again in MiniLM's run on CEBaB, not with a weak penalty or the rule's."""
+    """By cosine it is found again in MiniLM's run on CEBaB, not with a weak penalty or by rule."""
     found = archived("2_concept_effects/04_scoreboard", "agreement")
     cosine = {run: table.BERT.xs("cosine", level="distance") for run, table in found.items()}
     order = np.arange(8)

@@ -211,8 +211,7 @@ def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "") ->
                         f"{len(data.classes)}")
     probs = true = None
     if head is not None:
-        def probs(h: Tensor, rows: Tensor) -> Tensor:
-            return (h.double() @ head.double().T).softmax(1)
+        probs = _choices(head)
         true = None if pair is None else probs(pair, torch.arange(0))
     keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
     paired = None if pair is None else torch.ones(len(h), dtype=torch.bool)
@@ -228,13 +227,16 @@ def from_planted(world: Planted) -> Case:
     groups = int(world.group.max()) + 1
     chosen = np.random.default_rng(groups).permutation(groups)[:groups // 4]
 
-    def probs(h: Tensor, rows: Tensor) -> Tensor:
-        return (h.double() @ head.double().T).softmax(1)
-
+    probs = _choices(head)
     return Case(h, torch.from_numpy(world.label), 2, {"other": torch.from_numpy(world.other)},
                 world.group, torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))), None,
                 pair, torch.ones(len(h), dtype=torch.bool), None, probs,
                 probs(pair, torch.arange(0)))
+
+
+def _choices(head: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Probabilities [m, c] of the choices from states, `head` [c, d] giving their log-odds."""
+    return lambda h, rows: (h.double() @ head.double().T).softmax(1)
 
 
 def _saved(path: str, name: str, rows: np.ndarray | None = None, block: int = 1 << 15

@@ -9,6 +9,7 @@ import zoo
 from probebook.base import UserError
 from probebook.models import carry, embed, fill, head_logits, load, patch, word_logits
 from probebook.models.loading import depth
+from probebook.models.patching import Tail
 
 TEXTS = ["The keys [MASK] here.", "The key to the cabinets [MASK] on the table.",
          "In the morning the dogs near the gate [MASK] old."]
@@ -294,3 +295,21 @@ def test_a_blank_that_begins_the_text_is_predicted_from_the_first_token(folders,
     with torch.no_grad():
         want = model.base(input_ids=torch.tensor([[begin]])).last_hidden_state[0, 0]
     torch.testing.assert_close(h, want.float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*zoo.ZOO, "pocket-english-gpt"])
+def test_the_differentiable_tail_is_carry(folders, name):
+    """Same states, and in the direction of a gradient the sum of the states grows as it says."""
+    model = load(folders[name], "cpu")
+    at, rows = ("last", SUBJECTS), torch.tensor([2, 0])
+    tail = Tail(TEXTS, model, 1, at)
+    states = embed(TEXTS, model, 1, at)[rows].flip(0).requires_grad_()
+    texts, words = [TEXTS[2], TEXTS[0]], [SUBJECTS[2], SUBJECTS[0]]
+    out = tail(states, rows)
+    there = carry(texts, model, 1, ("last", words), states.detach())
+    torch.testing.assert_close(out.detach(), there, atol=2e-3, rtol=2e-3)
+    weights = torch.linspace(-1, 1, out.numel()).reshape(out.shape)
+    slope, = torch.autograd.grad((out * weights).sum(), states)
+    step = 1e-2 * slope / slope.norm()
+    ends = [(tail(states.detach() + sign * step, rows) * weights).sum() for sign in (1, -1)]
+    assert float(ends[0] - ends[1]) / 2e-2 == pytest.approx(float(slope.norm()), rel=.05)

@@ -81,7 +81,7 @@ class World:
         to the model what rewriting does, 0 for doing nothing, below 0 for something worse."""
         before = self.probs(self.h[rows], rows)
         effect = self.true[rows] - before
-        return _share(effect, self.probs(edited, rows) - before)
+        return share_explained(effect, self.probs(edited, rows) - before)
 
     def follows(self, edited: Tensor, rows: Tensor) -> Tensor:
         """bool [m]: whether the model makes the choice that it makes for the partner."""
@@ -96,8 +96,9 @@ class World:
         return float(1 - moved.abs().sum(1).mean() / 2)
 
 
-def _share(effect: Tensor, estimate: Tensor) -> float:
-    """The share of the effects [m, k] that their estimates explain."""
+def share_explained(effect: Tensor, estimate: Tensor) -> float:
+    """The share of the effects [m, k] that their estimates [m, k] explain: 1 − mean L2 error / mean
+    L2 effect."""
     error = icace_error(effect, estimate, "l2")
     return float(1 - error.mean() / effect.norm(dim=1).mean())
 
@@ -112,7 +113,7 @@ def _parts(groups: Iterable, seed: int, shares: Sequence[float] = (.6, .2)) -> d
             for i, name in enumerate((FIT, VALID, TEST))}
 
 
-def _choices(z: Tensor, own: Tensor, other: Tensor) -> Tensor:
+def choices(z: Tensor, own: Tensor, other: Tensor) -> Tensor:
     """Choices by the property's value [n, 2] from a text's own and its partner's [n]."""
     return torch.where(z[:, None].bool(), torch.stack([other, own], 1),
                        torch.stack([own, other], 1))
@@ -136,7 +137,7 @@ def agreement(s: Setting, n: int = 1000) -> World:
         return word_logits([], s.lm, words, h=h).double().softmax(1)
 
     return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
-                 _choices(s.zc, own[:, 0], own[:, 1]), parts)
+                 choices(s.zc, own[:, 0], own[:, 1]), parts)
 
 
 def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> World:
@@ -158,7 +159,7 @@ def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> 
 
     true = probs(partner)
     return World(h, partner, z, probs, true, box.head,
-                 _choices(z, probs(h).argmax(1), true.argmax(1)), parts)
+                 choices(z, probs(h).argmax(1), true.argmax(1)), parts)
 
 
 def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0) -> World:
@@ -182,9 +183,9 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
             return lm.head(h.float())[:, pronouns].double().softmax(1)
 
     true = probs(partner)
-    choices = _choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
+    taken = choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
     other_half = torch.tensor(clear.t.to_numpy() < .5, dtype=torch.long)
-    return World(h, partner, z, probs, true, lm.head, choices,
+    return World(h, partner, z, probs, true, lm.head, taken,
                  _parts(table.verb + table.stage, seed), (embed(clear.masked, lm), other_half),
                  torch.tensor(table.w_index.to_numpy(), dtype=torch.float64))
 
@@ -196,7 +197,7 @@ def mean_effect(world: World) -> float:
     effect = world.true[rows] - world.probs(world.h[rows], rows)
     mean = torch.stack([effect[world.z[rows] == z].mean(0) for z in (0, 1)])
     true = world.true[test] - world.probs(world.h[test], test)
-    return _share(true, mean[world.z[test]])
+    return share_explained(true, mean[world.z[test]])
 
 
 def removed(world: World, edit: Edit, rows: Tensor) -> float:
@@ -251,7 +252,7 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
     true = torch.cat([others, scores]).softmax(1)
     z = torch.arange(2 * m) // m
     return World(torch.cat([h, other]), torch.cat([other, h]), z, probs, true, logits,
-                 _choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
+                 choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
 
 
 def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),
@@ -294,15 +295,22 @@ def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str,
     but for `slack`."""
     rows = world.parts[VALID]
     x, to = world.h[rows], 1 - world.z[rows]
+    scores = [world.explained(edit.apply(x, to), rows) for edit in tried]
+    return weakest_good(tried, scores, slack)
+
+
+def weakest_good(tried: Sequence[Edit], scores: Sequence[float], slack: float = .01
+                 ) -> dict[str, Edit]:
+    """Of each method the weakest edit whose score is at least the best one's minus `slack`."""
     scored = pd.DataFrame([{"method": edit.method, "strength": edit.strength, "edit": edit,
-                            "score": world.explained(edit.apply(x, to), rows)} for edit in tried])
+                            "score": score} for edit, score in zip(tried, scores)])
     best = scored.groupby("method").score.transform("max")
     good = scored[scored.score >= best - slack].sort_values("strength", kind="stable")
     weakest = good.drop_duplicates("method").set_index("method").edit
     return {name: weakest[name] for name in scored.method.unique()}
 
 
-def _elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
+def elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
     """States [n, d] moved as far as the edited ones, in another direction."""
     moved = MatchedSubspace(lambda x: edited, seed)(h)
     assert isinstance(moved, Tensor)                    # no failed rows were asked for
@@ -320,7 +328,7 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
     rows = world.parts[TEST]
     x, to, there = world.h[rows], 1 - world.z[rows], world.partner[rows]
     after = {name: edit.apply(x, to) for name, edit in best.items()}
-    random = pd.DataFrame([{name: world.explained(_elsewhere(x, states, seed * draws + i), rows)
+    random = pd.DataFrame([{name: world.explained(elsewhere(x, states, seed * draws + i), rows)
                             for name, states in after.items()} for i in range(draws)]).mean()
     found = {}
     for name, edit in best.items():

@@ -35,11 +35,14 @@ class DAS:
         self.rank, self.steps, self.lr, self.batch, self.seed = rank, steps, lr, batch, seed
 
     def fit(self, h: ArrayLike, source: ArrayLike, to: ArrayLike,
-            head: Callable[[Tensor], Tensor], choices: ArrayLike | None = None) -> FittedDAS:
+            head: Callable[..., Tensor], choices: ArrayLike | None = None,
+            by_row: bool = False) -> FittedDAS:
         """Learn R from pairs of states: `source` [n, d] has the class `to` [n] that h [n, d] gets.
 
         - `head`: differentiable, from states [n, d] in the dtype of h to logits [n, v], such as
           `Model.head`.
+        - `by_row`: the head depends on the text, as it does below the last layer, and is called
+          with the rows [m] as well: `head(states, rows)`.
         - `choices`: columns of the logits, one for each class: [k] for all rows, or [n, k]; by
           default column c stands for class c.
 
@@ -50,11 +53,13 @@ class DAS:
         if self.rank > h.shape[1]:
             raise UserError(f"rank={self.rank}: the hidden states have {h.shape[1]} dimensions, "
                             f"so choose 1 … {h.shape[1]}")
-        columns = _columns(choices, to, count_logits(head, h))
+        of_rows = head if by_row else lambda states, rows: head(states)
+        first = torch.arange(2, device=h.device)
+        columns = _columns(choices, to, count_logits(lambda states: of_rows(states, first), h))
 
         def logits(basis: Tensor, rows: Tensor) -> Tensor:
             edited = h[rows] + (source[rows] - h[rows]) @ basis @ basis.T
-            return head(edited).gather(1, columns[rows])
+            return of_rows(edited, rows).gather(1, columns[rows])
 
         g = torch.Generator().manual_seed(self.seed)
         free = torch.randn(h.shape[1], self.rank, generator=g, dtype=torch.float64)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -103,12 +103,21 @@ def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[i
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
+def encoded(texts: Sequence[str], model: Model, *rules: At
+            ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
+    """The token ids of texts, and a function from some of their rows to the batch of these, with
+    the weights of each position rule."""
+    read, encoding = tokenize(texts, model)
+    ids = encoding["input_ids"]
+    weights, *others = (_weights(texts, read, encoding, model, at) for at in rules)
+    pad = model.tokenizer.pad_token_id
+    decoder_ids = [model.decoder_ids(row) for row in ids] if model.kind == "seq2seq" else None
+    return ids, lambda rows: Batch(rows, ids, weights, pad, others, decoder_ids)
+
+
 def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
     """Batches of texts of similar length, with the weights of each position rule."""
-    given = texts
-    texts, encoding = tokenize(texts, model)
-    ids = encoding["input_ids"]
-    weights, *others = (_weights(given, texts, encoding, model, at) for at in rules)
+    ids, batch = encoded(texts, model, *rules)
     cpu = model.device.type == "cpu"                # there padding costs more than a small batch
     most, enough = (2_048, 256) if cpu else (65_536, 65_536)           # tokens of a batch
     groups: list[list[int]] = []
@@ -118,6 +127,4 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
         if rows and (size > most or longer and size > enough):
             groups, rows = [*groups, rows], []
         rows.append(r)
-    pad = model.tokenizer.pad_token_id
-    decoder_ids = [model.decoder_ids(row) for row in ids] if model.kind == "seq2seq" else None
-    return [Batch(rows, ids, weights, pad, others, decoder_ids) for rows in [*groups, rows]]
+    return [batch(rows) for rows in [*groups, rows]]

@@ -113,7 +113,13 @@ def _repeated(x: object, before: int, after: int) -> object:
 
 @torch.inference_mode()
 def forward(model: Model, batch: Batch) -> Tensor:
-    """Last hidden states [b, t, d], or those of the layer at which the pass stops."""
+    """Last hidden states [b, t, d], or those of the layer at which the pass stops, without a graph
+    for gradients."""
+    return run(model, batch)
+
+
+def run(model: Model, batch: Batch) -> Tensor:
+    """`forward`, with the graph of what `at_layer` puts in."""
     try:
         ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
         padded = None if mask.all() else mask                  # without padding attention is faster

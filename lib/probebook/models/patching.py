@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.models.batches import At, Batch, batches, position_weights
+from probebook.models.batches import At, Batch, batches, encoded, position_weights
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model
-from probebook.models.passes import Component, at_layer, forward, part_read, pick, threads
+from probebook.models.passes import Component, at_layer, forward, part_read, pick, run, threads
 
 Edit = Callable[[Tensor], Tensor] | Tensor | None
 Positions = Literal["one", "following"]
@@ -42,9 +42,7 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     if edit is None:
         return embed(texts, model, -1, read, cache=False)
     groups, current = batches(texts, model, read, at), threading.local()
-    if any((b.others[0].max(1).values != 1).any() for b in groups):
-        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or "
-                        "('last', words)")
+    _one_token(groups, at)
     if callable(edit) and positions == "following":
         found = _following(texts, part, layer, at, component)
         edits, alone = torch.stack([torch.as_tensor(edit(h)) for h in found], 1)[None], True
@@ -78,11 +76,46 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     return out[0] if alone else out
 
 
+class Tail:
+    """`tail(states, rows)`: the last-layer states [b, d] at `read` of some of the texts, once the
+    states at (`layer`, `at`) are `states` [b, d] of the rows [b]. As `carry`, but differentiable
+    with respect to the states; `at` must name one token per text."""
+
+    def __init__(self, texts: Sequence[str], model: str | Model, layer: int, at: At,
+                 read: At = "[MASK]"):
+        model = as_model(model)
+        self.part, self.model, self.read = part_read(model, at), part_read(model, read), read
+        self.at, self.layer = at, self.part.layer(layer)
+        self.batch = encoded(texts, self.model, read, at)[1]
+
+    def __call__(self, states: Tensor, rows: Tensor) -> Tensor:
+        """The states, in the dtype, on the device and with the graph of those given. UserError: a
+        rule that names several tokens."""
+        batch = self.batch(rows.tolist())
+        _one_token([batch], self.at)
+        places = batch.others[0].argmax(1)
+
+        def put(hidden: Tensor) -> Tensor:
+            hidden = hidden.clone()
+            hidden[torch.arange(len(hidden)), places] = states.to(hidden)
+            return hidden
+
+        with at_layer(self.part, self.layer, put):
+            return pick(run(self.model, batch), batch.weights, self.read).to(states)
+
+
 def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
           read: At = "[MASK]", component: Component = "residual", positions: Positions = "one"
           ) -> Tensor:
     """Token logits [n, vocabulary] at `read` once `carry` has replaced states at another place."""
     return head_logits(carry(texts, model, layer, at, edit, read, component, positions), model)
+
+
+def _one_token(groups: Sequence[Batch], at: At) -> None:
+    """UserError unless the second rule of the batches names one token in every text."""
+    if any((batch.others[0].max(1).values != 1).any() for batch in groups):
+        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or "
+                        "('last', words)")
 
 
 def _following(texts: list[str], model: Model, layer: int, at: At, component: Component

@@ -39,6 +39,9 @@ BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3,
 RECIPES = {
     "pocket-english": Recipe(),
     "pocket-english-gpt": Recipe(arch="causal", steps=8_000),
+    "pocket-english-short": Recipe(steps=4_000),            # these three differ in width only
+    "pocket-english-half": Recipe(width=160, steps=4_000),
+    "pocket-english-quarter": Recipe(width=96, steps=4_000),
     "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
     **dict.fromkeys(BIOGRAPHIES, BIOGRAPHY),
     WITHOUT_CLOZE: replace(BIOGRAPHY, steps=4_000),

@@ -1,0 +1,228 @@
+"""Chapter 6's experiment on places: the same edits at every layer, at the blank and at the subject.
+
+    s = prepare("pocket-english-gpt", n=8_000)
+    places = at_places(s, range(1, 5))               # (word, layer) → Place
+    measured(places["subject", 2], fitted(places["subject", 2]))
+
+The sentences are those of chapter 1. An edit made below the last layer goes on through the rest of
+the network, and what the model then makes of the blank is compared with what it makes of it after
+the subject's number was rewritten."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from probebook.base import UserError
+from probebook.corpora.words import single_tokens
+from probebook.experiments.across import choices, elsewhere, share_explained, weakest_good
+from probebook.experiments.causal_probing import Edit, Setting, accuracy, erasures, flips
+from probebook.interventions import (
+    DAS,
+    FGSM,
+    INLP,
+    LEACE,
+    PGD,
+    AffineSteering,
+    AlterRep,
+    MeanShift,
+)
+from probebook.interventions.das import FittedDAS
+from probebook.measures.counterfactual import relative_distance
+from probebook.models import carry, embed_layers, word_logits
+from probebook.models.batches import At, position_weights
+from probebook.models.patching import Tail
+from probebook.probes import LinearProbe, MLPProbe
+
+BLANK, SUBJECT = WORDS = "blank", "subject"
+
+
+@dataclass(frozen=True)
+class Place:
+    """States of agreement sentences at one word and layer, before and after the subject is
+    rewritten.
+
+    - `s`: the sentences and their split; its model's last layer is where the verb is read
+    - `at`: position rule of the word, one for all rows; `rule(rows)` for some of them
+    - `h`, `partner` [n, d] float32: the word's states in a sentence and in the rewritten one
+    - `before`, `true` [n, 2] float64: probabilities of the verb's own and other form in both"""
+
+    s: Setting
+    word: str
+    layer: int
+    at: At
+    h: Tensor
+    partner: Tensor
+    before: Tensor
+    true: Tensor
+
+    def rule(self, rows: Tensor) -> At:
+        """The position rule for some of the rows."""
+        if isinstance(self.at, str):
+            return self.at
+        return self.at[0], [self.at[1][i] for i in rows.tolist()]
+
+    def probs(self, edited: Tensor, rows: Tensor) -> Tensor:
+        """Probabilities [m, r, 2] of the verb's own and other form after each of m edits
+        [m, r, d]."""
+        texts = self.s.table.text.iloc[rows.numpy()].tolist()
+        arrived = carry(texts, self.s.lm, self.layer, self.rule(rows), edited)
+        return verb_probs(self.s, arrived.flatten(0, 1), rows.repeat(len(edited))).unflatten(
+            0, (len(edited), -1))
+
+    def logits(self, rows: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """Differentiable, from states [b, d] of some of the chosen rows, and which of them these
+        are [b], to the logits of all tokens at the blank."""
+        texts = self.s.table.text.iloc[rows.numpy()].tolist()
+        tail = Tail(texts, self.s.lm, self.layer, self.rule(rows))
+        return lambda states, some: self.s.lm.head(tail(states, some))
+
+
+def verb_probs(s: Setting, h: Tensor, rows: Tensor) -> Tensor:
+    """Probabilities [r, 2] float64 of the verb's own and other form from the blank's last
+    states."""
+    forms = s.table[["verb", "other_verb"]].iloc[rows.numpy()].to_numpy().tolist()
+    return word_logits([], s.lm, forms, h=h).double().softmax(1)
+
+
+def subjects(s: Setting) -> tuple[list[str], list[str]]:
+    """The subject as it stands in each sentence, and in the rewritten one. UserError: sentences
+    that have no rewritten version."""
+    if not all(s.table.subject_flipped):
+        raise UserError("these sentences have no version with a rewritten subject: take "
+                        "data='generated' or 'syneval'")
+    pairs = [next(pair for pair in zip(a.split(), b.split()) if pair[0] != pair[1])
+             for a, b in zip(s.table.text, s.table.subject_flipped)]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def separable(s: Setting) -> Setting:
+    """The sentences whose subject is one token of the model, before and after it is rewritten, and
+    not the last one before the blank.
+
+    So a sentence and the rewritten one differ in one token, one state can make the whole
+    difference, and it is not the one from which a left-to-right model predicts the verb."""
+    words, others = subjects(s)
+    kept = torch.tensor([f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)])
+    for names, column in ((words, "text"), (others, "subject_flipped")):
+        weights = position_weights(s.table[column].tolist(), s.lm.encoder, ("mean", names))
+        kept &= torch.tensor([int((w > 0).sum()) == 1 for w in weights])
+    place = kept.cumsum(0) - 1
+    parts = {name: place[rows[kept[rows]]] for name, rows in s.parts.items()}
+    if min(len(rows) for rows in parts.values()) < 2:
+        raise UserError(f"{s.lm.name} splits nearly every subject into several tokens: give more "
+                        "sentences, or a model with a larger vocabulary")
+    return replace(s, table=s.table[kept.numpy()].reset_index(drop=True), h=s.h[kept],
+                   zc=s.zc[kept], ze=s.ze[kept], parts=parts)
+
+
+def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
+              ) -> dict[tuple[str, int], Place]:
+    """The places at some layers: (word, layer) → place. The subject is left out at the last layer,
+    from which no block reads it any more. UserError: an unknown word."""
+    if unknown := [word for word in words if word not in WORDS]:
+        raise UserError(f"{unknown[0]!r}: one of {', '.join(WORDS)}")
+    texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
+    here, there = subjects(s)
+    rules: dict[str, tuple[At, At]] = {BLANK: ("[MASK]", "[MASK]"),
+                                       SUBJECT: (("last", here), ("last", there))}
+    end, every = s.lm.depth, torch.arange(len(texts))
+    before = verb_probs(s, embed_layers(texts, s.lm, [end])[end], every)
+    true = verb_probs(s, embed_layers(other, s.lm, [end])[end], every)
+    depths = [s.lm.layer(layer) for layer in layers]
+    found: dict[tuple[str, int], Place] = {}
+    for word in words:
+        deepest = end if word == BLANK else s.lm.encoder.depth - (s.lm.kind != "seq2seq")
+        own = [layer for layer in depths if layer <= deepest]
+        h, partner = (embed_layers(which, s.lm, own, rule)
+                      for which, rule in zip((texts, other), rules[word]))
+        found |= {(word, k): Place(s, word, k, rules[word][0], h[k], partner[k], before, true)
+                  for k in own}
+    return found
+
+
+def fitted(place: Place, rank: int = 4, alphas: Sequence[float] = (1, 4, 16, 64),
+           strengths: Sequence[float] = (.5, 1, 2, 4), radii: Sequence[float] = (.5, 1, 2, 4),
+           das_steps: int = 0, seed: int = 0) -> list[Edit]:
+    """The methods at every strength, fitted on the intervention part at a place.
+
+    `rank`: of INLP. `radii`: of the attacks on one perceptron, as shares of the states' mean
+    distance from their mean. `das_steps`: of DAS, which takes 16 of 400 sentences forth and back
+    through the rest of the network in each; 0 leaves it out."""
+    rows = place.s.parts["intervention"]
+    x, z = place.h[rows], place.s.zc[rows]
+    size = float((x - x.mean(0)).norm(dim=1).mean())
+    probe, alterrep = MLPProbe(seed=seed).fit(x, z), AlterRep(4, C=.1).fit(x, z)
+    found = erasures("INLP", {rank: INLP(rank, C=.1).fit(x, z)})
+    found += erasures("LEACE", {1: LEACE().fit(x, z)})
+    found += flips("AlterRep", "α", {alpha: alterrep.at(alpha) for alpha in alphas})
+    steering: dict[str, Any] = {"MeanShift": MeanShift().fit(x, z),
+                                "AffineSteering": AffineSteering().fit(x, z)}
+    if das_steps:
+        steering["DAS"] = _das(place, some_rows(place.s, "intervention", 400), das_steps, seed)
+    for name, fit in steering.items():
+        found += flips(name, "s", {s: fit.at(s) for s in strengths})
+    for name, attack in (("FGSM", FGSM(probe, norm="l2")), ("PGD", PGD(probe, norm="l2"))):
+        found += flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
+    return found
+
+
+def _das(place: Place, rows: Tensor, steps: int, seed: int) -> FittedDAS:
+    """One direction, learned on some rows through the rest of the network."""
+    forms = place.s.table[["verb", "other_verb"]].iloc[rows.numpy()]
+    ids = single_tokens({*forms.to_numpy().flat}, place.s.lm.tokenizer)
+    own, other = torch.tensor(forms.map(ids.get).to_numpy()).T
+    z = place.s.zc[rows]
+    return DAS(steps=steps, batch=16, seed=seed).fit(
+        place.h[rows], place.partner[rows], 1 - z, place.logits(rows), choices(z, own, other),
+        by_row=True)
+
+
+def some_rows(s: Setting, part: str, n: int) -> Tensor:
+    """At most `n` rows of a part, drawn with the setting's seed."""
+    g = torch.Generator().manual_seed(s.seed)
+    return s.parts[part][torch.randperm(len(s.parts[part]), generator=g)[:n]]
+
+
+def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300
+             ) -> pd.DataFrame:
+    """Scores of every method at a place on `n` test sentences, at the weakest strength that is
+    nearly its best on `n_valid` others. One row for each method, and "true state".
+
+    - explained: share of the effect of rewriting (`across.share_explained`)
+    - random: the same of one random edit of the same lengths
+    - follows: share of the sentences in which the model prefers the form that it prefers in the
+      rewritten one
+    - closeness: 1 − mean relative distance from the rewritten sentence's state"""
+    valid, rows = (some_rows(place.s, part, k) for part, k in
+                   (("intervention_valid", n_valid), ("test", n)))
+    x, to, effect = place.h[valid], 1 - place.s.zc[valid], place.true[valid] - place.before[valid]
+    after = place.probs(torch.stack([edit.apply(x, to) for edit in tried]), valid)
+    scores = [share_explained(effect, p - place.before[valid]) for p in after]
+    best = weakest_good(tried, scores)
+    x, to, there = place.h[rows], 1 - place.s.zc[rows], place.partner[rows]
+    states = {name: edit.apply(x, to) for name, edit in best.items()} | {"true state": there}
+    random = [elsewhere(x, edited, place.s.seed) for edited in states.values()]
+    after = place.probs(torch.stack([*states.values(), *random]), rows)
+    effect = place.true[rows] - place.before[rows]
+    choice, found = place.true[rows].argmax(1), {}
+    for name, edited, p, by_chance in zip(states, states.values(), after, after[len(states):]):
+        found[name] = {
+            "strength": float(best[name].strength) if name in best else 1.,
+            "explained": share_explained(effect, p - place.before[rows]),
+            "random": share_explained(effect, by_chance - place.before[rows]),
+            "follows": float((p.argmax(1) == choice).double().mean()),
+            "closeness": 1 - float(relative_distance(edited, x, there).nanmean())}
+    return pd.DataFrame(found).T.rename_axis("method")
+
+
+def readable(place: Place) -> float:
+    """How often a linear probe at a place is right about the subject's number, on test
+    sentences."""
+    rows, test = place.s.parts["intervention"], place.s.parts["test"]
+    probe = LinearProbe(C=.1).fit(place.h[rows], place.s.zc[rows])
+    return accuracy(probe, place.h[test], place.s.zc[test])

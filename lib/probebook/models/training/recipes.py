@@ -34,15 +34,21 @@ BIOGRAPHIES["pocket-biographies-s75-reweighted"] = (.75, True)          # name: 
 WITHOUT_CLOZE = "pocket-biographies-s50-unasked"    # pronouns are masked no more than other words
 BIOGRAPHIES[WITHOUT_CLOZE] = (.5, False)
 
+AGREEMENT = Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7)
+STARTS = {f"pocket-agreement{size}": f"pocket-english{size}"       # what they are trained on from
+          for size in ("", "-gpt", "-half", "-quarter")}
+
 BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
                    max_length=48, steps=5_500, warmup=100)
 RECIPES = {
     "pocket-english": Recipe(),
     "pocket-english-gpt": Recipe(arch="causal", steps=8_000),
-    "pocket-english-short": Recipe(steps=4_000),            # these three differ in width only
-    "pocket-english-half": Recipe(width=160, steps=4_000),
+    "pocket-english-half": Recipe(width=160, steps=4_000),         # shares of its parameters
     "pocket-english-quarter": Recipe(width=96, steps=4_000),
-    "pocket-agreement": Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7),
+    "pocket-agreement": AGREEMENT,
+    "pocket-agreement-gpt": replace(AGREEMENT, arch="causal"),
+    "pocket-agreement-half": replace(AGREEMENT, width=160),
+    "pocket-agreement-quarter": replace(AGREEMENT, width=96),
     **dict.fromkeys(BIOGRAPHIES, BIOGRAPHY),
     WITHOUT_CLOZE: replace(BIOGRAPHY, steps=4_000),
 }
@@ -78,11 +84,11 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
         tokenizer, prose, valid, cloze = biography_texts(*BIOGRAPHIES[name])
         cloze = None if name == WITHOUT_CLOZE else cloze
     else:
-        tokenizer, prose, valid = _prose(recipe)
-        cloze = _agreement_rows(tokenizer) if name == "pocket-agreement" else None
+        tokenizer, prose, valid = _prose(recipe, new=name == "pocket-english")
+        cloze = _agreement_rows(tokenizer, recipe.arch) if name in STARTS else None
     torch.manual_seed(recipe.seed)
-    if name == "pocket-agreement":                   # begins with its own copy, in float32
-        model = load.__wrapped__("pocket-english", "cpu").net.requires_grad_(True)
+    if name in STARTS:                               # begins with its own copy, in float32
+        model = load.__wrapped__(_trained(STARTS[name]), "cpu").net.requires_grad_(True)
     else:
         model = pretrain.build(recipe)
     if torch.cuda.is_available():
@@ -92,6 +98,15 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
                              valid=valid, cloze=cloze)
     export(model, tokenizer, recipe, records, out)
     return out
+
+
+def _trained(name: str) -> str:
+    """The shipped model of a name; of one that is not shipped, its folder in the cache, trained if
+    need be."""
+    if hub.source(name) != name:
+        return name
+    folder = cache_dir() / "training" / name / "model"
+    return str(folder if (folder / "training.json").exists() else train(name, out=folder))
 
 
 def export(model: PreTrainedModel, tokenizer: BertTokenizerFast, recipe: Recipe,
@@ -159,16 +174,18 @@ def _device() -> str:
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
-def _prose(recipe: Recipe) -> tuple[BertTokenizerFast, tuple, tuple]:
+def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:
     """Tokenizer, training text and validation text, stored in the cache.
 
-    The validation text is the last half per cent of the paragraphs."""
+    The validation text is the last half per cent of the paragraphs. The tokenizer is that of
+    `pocket-english`, or a `new` one."""
     from transformers import BertTokenizerFast
 
     folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
     if not (folder / "valid.safetensors").exists():
         paragraphs = list(english.paragraphs())
-        tokenizer = text.train_vocabulary(paragraphs, recipe.vocab)
+        tokenizer = (text.train_vocabulary(paragraphs, recipe.vocab) if new else
+                     BertTokenizerFast.from_pretrained(hub.source("pocket-english")))
         tokenizer.save_pretrained(folder)
         held_out = len(paragraphs) // english.HELD_OUT
         for part, texts in (("train", paragraphs[:-held_out]), ("valid", paragraphs[-held_out:])):
@@ -197,14 +214,19 @@ def biography_texts(s: float, reweighted: bool, seed: int = 0, n: int = 200_000
     return tokenizer, *(text.encode(table.text, tokenizer) for table in (train, valid)), cloze
 
 
-def _agreement_rows(tokenizer: BertTokenizerFast, n: int = 60_000) -> tuple[Tensor, Tensor]:
+def _agreement_rows(tokenizer: BertTokenizerFast, arch: str, n: int = 60_000
+                    ) -> tuple[Tensor, Tensor]:
     """Agreement sentences with the training nouns, six cells of equal size, to fill in the verb.
 
     Every third sentence ends right after the verb, so the model does not depend on what follows."""
     table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
     texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]."
              for i, t in enumerate(table["text"])]
-    return _fill_rows(tokenizer, texts, list(table["verb"]))
+    inputs, labels = _fill_rows(tokenizer, texts, list(table["verb"]))
+    if arch != "causal":
+        return inputs, labels
+    before = (inputs == MASK).roll(-1, 1)            # the token from which it predicts the verb
+    return inputs, torch.where(before, labels.roll(-1, 1), inputs)
 
 
 def _fill_rows(tokenizer: BertTokenizerFast, texts: list[str], words: list[str]

@@ -174,9 +174,9 @@ def test_a_second_task_is_learned_beside_the_text(prose):
 def test_encoded_prose_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     monkeypatch.setattr(recipes.english, "paragraphs", lambda: iter(TEXTS))
-    made = recipes._prose(TINY)
+    made = recipes._prose(TINY, new=True)
     monkeypatch.setattr(recipes.english, "paragraphs", None)         # not asked again
-    kept = recipes._prose(TINY)
+    kept = recipes._prose(TINY, new=True)
     for one, two in zip(made[1] + made[2], kept[1] + kept[2], strict=True):
         assert one.dtype == two.dtype
         assert len(one)

@@ -12,7 +12,7 @@ from probebook.base import DATA, LARGEST_READ, UserError, bounded
 POCKET = DATA / "models"
 RECIPES = """
     pocket-english pocket-english-gpt pocket-english-half pocket-english-quarter
-    pocket-agreement pocket-agreement-gpt pocket-agreement-half pocket-agreement-quarter
+    pocket-agreement pocket-agreement-half pocket-agreement-quarter
     pocket-biographies-s00 pocket-biographies-s25 pocket-biographies-s50 pocket-biographies-s75
     pocket-biographies-s100 pocket-biographies-s75-reweighted pocket-biographies-s50-unasked
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered

@@ -36,7 +36,7 @@ BIOGRAPHIES[WITHOUT_CLOZE] = (.5, False)
 
 AGREEMENT = Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7)
 STARTS = {f"pocket-agreement{size}": f"pocket-english{size}"       # what they are trained on from
-          for size in ("", "-gpt", "-half", "-quarter")}
+          for size in ("", "-half", "-quarter")}
 
 BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
                    max_length=48, steps=5_500, warmup=100)
@@ -46,7 +46,6 @@ RECIPES = {
     "pocket-english-half": Recipe(width=160, steps=4_000),         # shares of its parameters
     "pocket-english-quarter": Recipe(width=96, steps=4_000),
     "pocket-agreement": AGREEMENT,
-    "pocket-agreement-gpt": replace(AGREEMENT, arch="causal"),
     "pocket-agreement-half": replace(AGREEMENT, width=160),
     "pocket-agreement-quarter": replace(AGREEMENT, width=96),
     **dict.fromkeys(BIOGRAPHIES, BIOGRAPHY),
@@ -85,7 +84,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
         cloze = None if name == WITHOUT_CLOZE else cloze
     else:
         tokenizer, prose, valid = _prose(recipe, new=name == "pocket-english")
-        cloze = _agreement_rows(tokenizer, recipe.arch) if name in STARTS else None
+        cloze = _agreement_rows(tokenizer) if name in STARTS else None
     torch.manual_seed(recipe.seed)
     if name in STARTS:                               # begins with its own copy, in float32
         model = load.__wrapped__(_trained(STARTS[name]), "cpu").net.requires_grad_(True)
@@ -214,19 +213,14 @@ def biography_texts(s: float, reweighted: bool, seed: int = 0, n: int = 200_000
     return tokenizer, *(text.encode(table.text, tokenizer) for table in (train, valid)), cloze
 
 
-def _agreement_rows(tokenizer: BertTokenizerFast, arch: str, n: int = 60_000
-                    ) -> tuple[Tensor, Tensor]:
+def _agreement_rows(tokenizer: BertTokenizerFast, n: int = 60_000) -> tuple[Tensor, Tensor]:
     """Agreement sentences with the training nouns, six cells of equal size, to fill in the verb.
 
     Every third sentence ends right after the verb, so the model does not depend on what follows."""
     table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
     texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]."
              for i, t in enumerate(table["text"])]
-    inputs, labels = _fill_rows(tokenizer, texts, list(table["verb"]))
-    if arch != "causal":
-        return inputs, labels
-    before = (inputs == MASK).roll(-1, 1)            # the token from which it predicts the verb
-    return inputs, torch.where(before, labels.roll(-1, 1), inputs)
+    return _fill_rows(tokenizer, texts, list(table["verb"]))
 
 
 def _fill_rows(tokenizer: BertTokenizerFast, texts: list[str], words: list[str]

@@ -10,6 +10,7 @@ from probebook.models.training.recipes import BIOGRAPHIES, READERS, WITHOUT_CLOZ
 from probebook.publish import cards
 
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
+KINDS |= {"pocket-agreement-half": "masked", "pocket-agreement-quarter": "masked"}
 KINDS |= dict.fromkeys(BIOGRAPHIES, "masked")
 NAMES = list(KINDS)
 CARDS = {name: json.loads((POCKET / name / "card.json").read_text()) for name in [*NAMES, *READERS]}

@@ -13,7 +13,7 @@ import pandas as pd
 from probebook import hub
 from probebook.corpora import stories
 from probebook.models.loading import POCKET
-from probebook.models.training.recipes import BIOGRAPHIES, READERS, UNANSWERABLE
+from probebook.models.training.recipes import BIOGRAPHIES, READERS, STARTS, UNANSWERABLE
 from probebook.publish import card_measures
 from probebook.publish.card_measures import WORDS
 
@@ -51,7 +51,7 @@ def readme(name: str) -> str:
     if kind == "prose":
         values |= {
             "about": WORDS["prose"]["about"][name],
-            "more_data": "; generated agreement sentences" if name == "pocket-agreement" else "",
+            "more_data": "; generated agreement sentences" if name in STARTS else "",
             "piece": "piece" if record["recipe"]["arch"] == "causal" else "masked piece",
             "measured": _measured(card)}
     elif kind == "biographies":

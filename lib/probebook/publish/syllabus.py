@@ -39,8 +39,9 @@ PATHS = {
         "5_semantic_faithfulness/02"),
     "The researcher: a check of one's own model": (
         "book/how_to_use", "1_causal_probing/02", "1_causal_probing/08", "1_causal_probing/09",
-        "3_data_requirements/07", "6_across_papers/01", "6_across_papers/02", "book/your_model",
-        "7_your_model/01", "7_your_model/02", "book/audit"),
+        "3_data_requirements/07", "6_across_papers/01", "6_across_papers/02",
+        "6_across_papers/03", "book/your_model", "7_your_model/01", "7_your_model/02",
+        "book/audit"),
 }                               # path: pages in the order of reading
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.stats import kendalltau
 
 from probebook.labs.checks.expect import interpretation, prediction, reference_solution
 
@@ -71,3 +72,30 @@ def matched(moves: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 what_to_ask = partial(interpretation, about=[
     "random|control", "close|state|distance", "kept|stay|leave|other"])
+
+# 03 layers and architectures
+
+where_it_is_read = partial(prediction, among=["subject", "blank"])
+
+
+@reference_solution(
+    lambda draw: [([1, 2, 3], [1, 3, 2]), tuple(draw.normal(size=(2, 4)).tolist()),
+                  tuple(draw.normal(size=(2, 7)).tolist())],
+    why="of all pairs, those whose differences have one sign in both lists")
+def ordered_alike(a: list[float], b: list[float]) -> float:
+    """Exercise 2: the share of pairs that two lists put in the same order."""
+    return float((kendalltau(a, b).statistic + 1) / 2)
+
+
+@reference_solution(
+    lambda draw: [(0, 3, True), (2, 3, True), (1, 3, False),
+                  (int(draw.integers(0, 5)), int(draw.integers(5, 9)), True)],
+    why="all tokens, or from left to right those from the edited one on")
+def reached(i: int, n: int, left_to_right: bool) -> list[int]:
+    """Exercise 3: the tokens that attend to token i."""
+    attends = np.tril(np.ones((n, n))) if left_to_right else np.ones((n, n))
+    return np.flatnonzero(attends[:, i]).tolist()
+
+
+what_success_means = partial(interpretation, about=[
+    "true state|rewritten|true one", "far|distance|close|length|random"])

@@ -25,7 +25,8 @@ def live(kind: str, script: str, look: str,
       texts are chosen from a list
     - `given`: what the pictures show besides, of lists and numbers
 
-    On screen the picture of a figure right before the box gives way to it and leaves its caption.
+    On screen, the picture of a cell with the tag `live` gives way to the box after it and leaves
+    its caption.
     UserError: a setting opens at none of its values."""
     for name, (_, values, at) in settings.items():
         if at not in values:
@@ -34,7 +35,7 @@ def live(kind: str, script: str, look: str,
     fields = "".join(_field(name, *setting) for name, setting in settings.items())
     colours = "; ".join(f"--c{i}: {colour}" for i, colour in enumerate(PALETTE[:4]))
     return f"""<form class="live" data-kind="{kind}" data-given="{_json(given or {})}"
- style="{colours}" autocomplete="off" data-lm-suppress-shortcuts="true">
+ style="{colours}" autocomplete="off" data-lm-suppress-shortcuts="true" hidden>
 <div class="settings">{fields}</div><div class="panels"></div><ul></ul>
 <p class="said" aria-live="polite"></p></form><script>{script}</script>{look}"""
 

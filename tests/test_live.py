@@ -3,10 +3,11 @@ moved by keyboard, in light and dark, on a phone, without a request, and without
 from __future__ import annotations
 
 import os
+from math import comb
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import beta, norm
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -43,6 +44,7 @@ BOXES = {
                   {"noise": DRAWN.standard_normal((3, 600)).round(2).tolist()}),
     "least_differences": ({"width": ("D", [2, 768, 4096], 768), "points": ("points", [1, 5, 9], 5)},
                           {"sets": [[100, .3], [1000, .1], [100_000, .01]], "fail": 1e-8}),
+    "windows": ({"windows": ("windows", [1, 2, 3, 4], 2)}, {}),
     "outcomes": ({"items": ("test items", SIZES, 200),
                   "only_a": ("only A, %", [7, 11.5, 20], 11.5), "only_b": ("only B, %", [5, 7, 9], 7)},
                  {"sizes": SIZES})}
@@ -119,6 +121,16 @@ def test_the_toy_world_is_that_of_python(computed):
                                rtol=1e-11)
 
 
+def test_least_and_greatest_scores_are_those_of_scipy(computed):
+    x, n = DRAWN.uniform(-4, 4, GRID), DRAWN.integers(1, 25, GRID)
+    given = [[*values] for values in zip(x.tolist(), n.tolist())]
+    for name, of in (("leastDensity", beta(1, n)), ("greatestDensity", beta(n, 1))):
+        right = of.pdf(norm.cdf(x)) * norm.pdf(x)
+        np.testing.assert_allclose(computed(name, given), right, rtol=1e-9, atol=1e-12)
+    found = computed("allAbove", [[w] for w in range(1, 20)])
+    np.testing.assert_allclose(found, [1 / comb(4 * w, w) for w in range(1, 20)])
+
+
 def test_sample_sizes_are_those_of_python(computed):
     a, b = DRAWN.uniform(0, .5, (2, GRID)).round(3)
     b[:9], a[-9:] = 0, b[-9:]
@@ -160,7 +172,7 @@ def test_all_outcomes_add_up(computed):
 
 @pytest.mark.parametrize("kind", BOXES)
 def test_a_box_answers_the_keyboard_and_has_no_barrier(browser, folder, kind):  # noqa: F811
-    """From a disk, on a screen and on a phone; every field has a name, and a change is announced."""
+    """From a disk, on a screen and on a phone; fields have names, changes are announced."""
     for width in (PHONE, SCREEN):
         resize(browser, width)
         assert not problems(browser, (folder / f"{kind}.html").as_uri(), folder.as_uri())

@@ -40,6 +40,12 @@
   }
   const correlation = (covariance, i, j) => covariance[i][j] / Math.sqrt(covariance[i][i] * covariance[j][j]);
 
+  // Of `count` scores that are drawn from the normal distribution: the density of the least and of the greatest, and the
+  // probability that the least of w scores lies above the greatest of 3w others (page 5/07): 1 / (4w choose w).
+  const leastDensity = (x, count) => count * density(x) * above(x) ** (count - 1);
+  const greatestDensity = (x, count) => leastDensity(-x, count);
+  const allAbove = w => Array.from({length: w}, (_, i) => (i + 1) / (3 * w + i + 1)).reduce((share, v) => share * v, 1);
+
   // How many items a comparison needs (Zhu et al., § 3 and § 4): `measures.sample_size`.
   const FAIL = 1e-8, BITS = 32, CARE = .02, HALF_ALPHA = .025;
   const Z_ALPHA = 1.959963984540054, Z_POWER = .8416212335729143, Z_RESERVE = 1.2815515655446004; // of .975, .8, .9
@@ -98,6 +104,6 @@
     return leads.filter(([, ...chances]) => sum(chances) > 0);
   }
 
-  globalThis.arithmetic = {totalVariation, completeness, selectivity, reliability, density, above, toyWorld, correlation, constant,
-    recommend, itemsNeeded, itemsForDifference, mcnemarPower, outcomes, Z_ALPHA};
+  globalThis.arithmetic = {totalVariation, completeness, selectivity, reliability, density, above, toyWorld, correlation, leastDensity,
+    greatestDensity, allAbove, constant, recommend, itemsNeeded, itemsForDifference, mcnemarPower, outcomes, Z_ALPHA};
 })();

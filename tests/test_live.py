@@ -46,7 +46,8 @@ BOXES = {
                           {"sets": [[100, .3], [1000, .1], [100_000, .01]], "fail": 1e-8}),
     "windows": ({"windows": ("windows", [1, 2, 3, 4], 2)}, {}),
     "outcomes": ({"items": ("test items", SIZES, 200),
-                  "only_a": ("only A, %", [7, 11.5, 20], 11.5), "only_b": ("only B, %", [5, 7, 9], 7)},
+                  "only_a": ("only A, %", [7, 11.5, 20], 11.5),
+                   "only_b": ("only B, %", [5, 7, 9], 7)},
                  {"sizes": SIZES})}
 COMPUTED = "return arguments[1].map(given => arithmetic[arguments[0]](...given))"
 SHOWN = "return getComputedStyle(document.querySelector(arguments[0])).display != 'none'"

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 from probebook.base import UserError
 from probebook.corpora import labelled
 from probebook.experiments import audit
-from probebook.experiments.audit_answers import QUESTIONS, sentence
 from probebook.publish.report_page import page as page_of
 from probebook.runs.pages import find
 from probebook.runs.records import read_record
@@ -203,7 +202,7 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     final = str(end.word)
     model = known["states"] or known["model"]
     return Report(
-        version="1.0", model=model, data=known["data"], verdict=final, sentence=sentence(
+        version="1.0", model=model, data=known["data"], verdict=final, sentence=audit.sentence(
             {"question": "verdict", "word": final, "what": end.what}),
         answers=answers, edits=edits, items=_items(frames), checklist=_checklist(
             answers, known, frames["judges"].property.notna().any()),
@@ -224,11 +223,11 @@ def _answers(frame: pd.DataFrame, concept: str, items: int) -> list[Answer]:
     texts = ["question", "word", "what", "control"]
     rows = {row["question"]: row for row in _wide(frame, "figure").to_dict("records")}
     found = []
-    for question, asked in QUESTIONS.items():
+    for question, asked in audit.QUESTIONS.items():
         if question not in rows:
             continue
         row: dict[str, Any] = {str(name): value for name, value in rows[question].items()}
-        said = sentence(row, concept, items)
+        said = audit.sentence(row, concept, items)
         known = {name: float(value) for name, value in row.items()
                  if name not in texts and isinstance(value, float) and not math.isnan(value)}
         figure = Figure(value=known["value"], low=known.get("low"), high=known.get("high")

@@ -104,6 +104,22 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
     return table, len(common)
 
 
+def shown(a: Scored, b: Scored) -> str:
+    """The comparison as text: what A and B are, a row for each score, what the columns mean.
+
+    UserError: as `pairs`."""
+    table, items = pairs(a, b)
+    forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
+    forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
+    needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
+    rows = table.assign(needed=needed).to_string(index=False,
+                                                 formatters=forms | {"p": "{:.2g}".format})
+    return (f"A is {a.model} on {a.data}, B is {b.model} on {b.data}; {items:,} items in both, of "
+            f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\n\n"
+            "low and high: 95 % interval; p: Holm's; power and items needed: if the difference is "
+            "as here\nFor a distance or an error, higher is worse.")
+
+
 def _row(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:
     both = np.isfinite(x) & np.isfinite(y)
     if len({*group[both]}) < 2:

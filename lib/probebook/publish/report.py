@@ -150,6 +150,8 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
             check_models(found.page.types, found.values)
             audit.check(items, model, found.values["at"], found.values["states"],
                         found.values["probe"])
+            layers = 1 if states else len(found.values["layers"])
+            audit.check_draws(layers, len(found.values["methods"]), found.values["draws"])
     return found
 
 

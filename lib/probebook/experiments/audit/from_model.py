@@ -36,7 +36,7 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, mos
     rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
     if at.endswith(" word") and data.spot is None:
         raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
-    depths = [lm.layer(layer) for layer in layers]
+    depths = [part_read(lm, rule).layer(layer) for layer in layers]
     h = embedded(data.text, lm, depths, rule)
     base = embedded(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}
@@ -84,13 +84,15 @@ def check(data: Labelled, model: str, at: str, states: str = "", probe: str = ""
         if not data.text:
             raise UserError(f"{data.name}: a model reads texts: name their column with --text")
         place: Any = (at.split()[0], spot) if at.endswith(" word") and spot else at
-        if at == MASK and lm.kind in ("masked", "encoder") and lm.blank_token is None:
+        if at == MASK and lm.kind != "causal" and lm.blank_token is None:
             raise UserError(f"{model} has no mask token, so no state at [MASK]: give --at mean, "
-                            "last, [CLS] or a word's")
+                            "last or a word's")
+        if at == "[CLS]" and lm.tokenizer(texts[0])["input_ids"][0] != lm.tokenizer.cls_token_id:
+            raise UserError(f"{model} has no [CLS] at the beginning of a text: give --at mean, "
+                            "last or a word's")
         position_weights(texts, part_read(lm, place), place)
         if data.words is not None and lm.kind != "encoder":
-            single = single_tokens({word for row in data.words for word in row}, lm.tokenizer)
-            _told(data.words, single, lm.name)
+            _check_words(data.words, texts, lm)
         width = lm.width
     if probe:
         saved_probe(probe, width, len(data.classes))
@@ -136,6 +138,20 @@ def _place(data: Labelled) -> str:
     """Where the model's words are predicted: at the blank, or after the last word."""
     assert data.text is not None
     return MASK if all(MASK in one for one in data.text) else "last"
+
+
+def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model) -> None:
+    """UserError if the model cannot choose among these words in these texts."""
+    _told(words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name)
+    if lm.kind == "causal":
+        return
+    if lm.blank_token is None:
+        raise UserError(f"{lm.name} has no mask token, so it chooses no words: leave --words out")
+    missing = next((one for one in texts if MASK not in one), None)
+    if missing is not None:
+        raise UserError(f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
+                        "[MASK]: put one into every text, or leave --words out")
+    position_weights(texts, lm, MASK)
 
 
 def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) -> list[int]:

@@ -1,17 +1,29 @@
 """From a case to the draws of its layer: every seed is fitted, and judged on the same items."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from probebook.base import UserError
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, Fit, fit
 from probebook.experiments.audit.layer import Layer
 from probebook.experiments.audit.questions import behaviour, counterfactual, edits, judges, readable
 from probebook.measures.intervals import resample_seeds
+
+LEVEL = .05                 # of every family of comparisons
+
+
+def check_draws(layers: int, methods: int, draws: int) -> None:
+    """UserError if the bootstrap has too few draws for as many comparisons (Holm's correction)."""
+    needed = math.ceil(2 * max(2, methods) * layers / LEVEL) - 1
+    if draws < needed:
+        raise UserError(f"{methods} methods at {layers} layers are so many comparisons that they "
+                        f"need {needed:,} draws at least: -p draws={needed}")
 
 
 def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[float],

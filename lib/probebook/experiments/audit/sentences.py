@@ -58,7 +58,8 @@ SENTENCES = {
     ("behaviour", "moves"): "{what} moves the model's choice by {value}, random edits by "
                             "{control_value}; without rewritten texts nobody knows whether "
                             "this is the right way.",
-    ("behaviour", "not asked"): "Not asked: no words were given, or no edit is judged.",
+    ("behaviour", "not asked"): "Not asked: the model has no words to choose among, or no edit "
+                                 "is judged.",
     ("shortcut", "named"): "Yes, it may be: where {what} points to another label, the probe is "
                            "right on only {value}.",
     ("shortcut", "none found"): "None found: where {what}, the nearest to a shortcut, points to "

@@ -130,7 +130,8 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
     page's own; `assignments` "name=value" go before. UserError: bad input, in one line."""
     if data not in labelled.BUILT_IN:
         data = str(Path(data).resolve())
-        more = {**more, "n": n or "none"}
+        most = audit.fitting_items(str(states)) if states and not n else None
+        more = {**more, "n": n or most or "none"} | ({"stream": True} if most else {})
     elif n:
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
@@ -149,7 +150,7 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
         if not found.finished:
             check_models(found.page.types, found.values)
             audit.check(items, model, found.values["at"], found.values["states"],
-                        found.values["probe"])
+                        found.values["probe"], found.values["stream"])
             layers = 1 if states else len(found.values["layers"])
             audit.check_draws(layers, len(found.values["methods"]), found.values["draws"])
     return found
@@ -287,6 +288,10 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
     """A paragraph for a paper, with every parameter that a figure depends on."""
     place = ("states saved elsewhere" if known["states"] else
              f"the states at {known['at']}, layer {', '.join(map(str, known['layers']))}")
+    streamed = (f" Not all states fit in memory: LEACE and MeanShift learned from "
+                f"{about['streamed states']:,.0f} further states as well, read block by block; "
+                "everything else, and every other method, from the items above alone."
+                if about["streamed states"] else "")
     return (
         f"We audited {concept} in {model} on {known['data']} ({about['items']:,.0f} items in "
         f"{about['groups']:,.0f} groups, {about['classes']:.0f} classes), reading {place} "
@@ -306,7 +311,7 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
         "selectivity and reliability follow Canby et al. (2024), with the least favourable judge "
         "and property. 95 % intervals cover seeds and groups (bootstrap of groups, Student's t "
         f"over seeds, {known['draws']:,} draws); families of comparisons were corrected by Holm. "
-        f"An edit counted if its reliability was surely at least {known['least']}.")
+        f"An edit counted if its reliability was surely at least {known['least']}.{streamed}")
 
 
 def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[Check]:

@@ -10,7 +10,7 @@ follow from the words alone, stand in `sentences.py`.
 """
 from probebook.experiments.audit.case import Case, from_planted, test_rows
 from probebook.experiments.audit.fitting import METHODS, Fit, fit
-from probebook.experiments.audit.from_files import from_states, saved_probe
+from probebook.experiments.audit.from_files import fitting_items, from_states, saved_probe
 from probebook.experiments.audit.from_model import cases, check, usual_place
 from probebook.experiments.audit.layer import Layer
 from probebook.experiments.audit.measuring import check_draws, measure
@@ -19,6 +19,6 @@ from probebook.experiments.audit.tables import Findings, fitted_edits, tidy
 from probebook.experiments.audit.verdict import findings, tried
 
 __all__ = ["METHODS", "QUESTIONS", "Case", "Findings", "Fit", "Layer", "cases", "check",
-           "check_draws", "findings", "fit", "fitted_edits", "from_planted", "from_states",
-           "measure", "percent", "saved_probe", "sentence", "test_rows", "tidy", "tried",
-           "usual_place"]
+           "check_draws", "findings", "fit", "fitted_edits", "fitting_items", "from_planted",
+           "from_states", "measure", "percent", "saved_probe", "sentence", "test_rows", "tidy",
+           "tried", "usual_place"]

@@ -17,6 +17,7 @@ from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.corpora.labelled import Labelled
 from probebook.corpora.planted import Planted
+from probebook.interventions.moments import Moments
 
 Probe = Callable[[Tensor], Tensor]
 
@@ -32,7 +33,9 @@ class Case:
     - `probs(h, rows)` → [m, c]: the model's choice from states of `rows`; `true` [n, c]: for the
       rewritten texts
     - `test`: rows that nothing is fitted on; all groups are on one side
-    - `saved`: a probe that a reader brought, judged in place of one fitted here"""
+    - `saved`: a probe that a reader brought, judged in place of one fitted here
+    - `others(labels [N, m])`: moments under each labelling of N further states, which are not in
+      memory and of other groups; `other_z` [N]: their labels"""
 
     h: Tensor
     z: Tensor
@@ -48,6 +51,8 @@ class Case:
     true: Tensor | None = None
     layer: int = -1
     saved: Probe | None = None
+    others: Callable[[Tensor], list[Moments]] | None = None
+    other_z: Tensor | None = None
 
     def wanted(self, rows: Tensor, seed: int = 0) -> Tensor:
         """Another label for each of the rows: that of the rewritten text if there are two."""

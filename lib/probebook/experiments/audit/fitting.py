@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from probebook.base import UserError
@@ -22,10 +23,12 @@ from probebook.interventions import (
     MeanShift,
     shuffled,
 )
+from probebook.interventions.moments import Moments, moments
 from probebook.probes import LinearProbe, MLPProbe
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
+STREAMED = ("LEACE", "MeanShift")       # which need sums over the states alone
 JUDGES = ("linear", "perceptron")
 ACTUAL, RANDOM, SHUFFLED = "edit", "random", "shuffled"
 CONTROLS = (RANDOM, SHUFFLED)
@@ -51,11 +54,22 @@ class Fit:
     fitted: dict[str, dict[float, Any]] = field(default_factory=dict)
 
 
-def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], ranks: Sequence[int]
-        ) -> Fit:
+def of_others(case: Case, seeds: int) -> list[list[Moments]]:
+    """For each seed the moments of the states that are not in memory, under their labels and under
+    shuffled ones, from one pass through the file; empty lists: there are none."""
+    if case.others is None or case.other_z is None:
+        return [[] for _ in range(seeds)]
+    mixed = [shuffled(case.other_z, seed=seed + 1) for seed in range(seeds)]
+    found = case.others(torch.stack([case.other_z, *mixed], 1))
+    return [[found[0], one] for one in found[1:]]
+
+
+def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], ranks: Sequence[int],
+        others: Sequence[Moments] = ()) -> Fit:
     """Divide, train the judges, and fit every method on the labels and on shuffled ones.
 
-    `doses` multiply each method's natural strength (`_of`). UserError: unknown methods."""
+    `doses` multiply each method's natural strength (`_of`). `others`: one seed's of `of_others`,
+    from which LEACE and MeanShift learn too. UserError: unknown methods."""
     for method in methods:
         if method not in METHODS:
             raise UserError(f"unknown method {method!r}: {', '.join(METHODS)}")
@@ -71,9 +85,9 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     rows = parts["fit"]
     x, z = case.h[rows], case.z[rows]
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
-    fitted = {method: _of(method, x, z, seed, doses, ranks) for method in methods}
-    mixed = {method: _of(method, x, shuffled(z, seed=seed + 1), seed, doses, ranks)
-             for method in methods}
+    fitted, mixed = ({method: _of(method, x, labels, seed, doses, ranks, other)
+                      for method in methods} for labels, other in zip(
+                          (z, shuffled(z, seed=seed + 1)), others or (None, None)))
     for method in methods:
         own = {s: _called(method, one) for s, one in fitted[method].items()}
         edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
@@ -97,10 +111,16 @@ def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
 
 
 def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
-        ranks: Sequence[int]) -> dict[float, Any]:
+        ranks: Sequence[int], other: Moments | None = None) -> dict[float, Any]:
     """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
     for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
     states from their mean."""
+    if other is not None and method in STREAMED:
+        both = moments([(x, z[:, None])], len(other.counts), other.origin)[0] + other
+        if method == "LEACE":
+            return {1.0: LEACE().fit_moments(both)}
+        moved = MeanShift().fit_moments(both)
+        return {dose: moved.at(dose) for dose in doses}
     if method == "INLP":
         inlp = INLP(max(ranks), C=.1).fit(x, z)
         return {float(rank): inlp.at(rank=rank) for rank in ranks}

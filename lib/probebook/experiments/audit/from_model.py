@@ -11,7 +11,7 @@ from probebook.base import UserError
 from probebook.corpora.labelled import Labelled
 from probebook.corpora.words import single_tokens
 from probebook.experiments.audit.case import Case, test_rows
-from probebook.experiments.audit.from_files import from_states, saved_probe
+from probebook.experiments.audit.from_files import check_others, from_states, saved_probe
 from probebook.models import Model, carry, embed_layers, load, word_logits
 from probebook.models.batches import position_weights
 from probebook.models.passes import part_read
@@ -70,11 +70,14 @@ def usual_place(data: Labelled) -> str:
     return "last" if data.words else "mean"
 
 
-def check(data: Labelled, model: str, at: str, states: str = "", probe: str = "") -> None:
+def check(data: Labelled, model: str, at: str, states: str = "", probe: str = "",
+          stream: bool = False) -> None:
     """UserError if an audit of these items would fail: the split, the positions in every text, the
     words, or the files of states and of a probe."""
     if states:
         width = from_states(data, states).h.shape[1]
+        if stream:
+            check_others(data, states)
     else:
         test_rows(data)
         lm = load(model)

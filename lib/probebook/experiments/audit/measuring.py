@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probebook.base import UserError
 from probebook.experiments.audit.case import Case
-from probebook.experiments.audit.fitting import ACTUAL, Fit, fit
+from probebook.experiments.audit.fitting import ACTUAL, Fit, fit, of_others
 from probebook.experiments.audit.layer import Layer
 from probebook.experiments.audit.questions import behaviour, counterfactual, edits, judges, readable
 from probebook.measures.intervals import resample_seeds
@@ -31,7 +31,8 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
     """Fit and judge everything at one layer. Every seed is judged on the same test items.
 
     `fewest`: uncorrelated training items that a judge needs; `draws`: of the bootstrap."""
-    fits = [fit(case, seed, methods, doses, ranks) for seed in range(seeds)]
+    fits = [fit(case, seed, methods, doses, ranks, others)
+            for seed, others in enumerate(of_others(case, seeds))]
     groups = pd.Series(case.group[case.test.numpy()])
     readings = [readable.reading(case, one) for one in fits]
     reading = resample_seeds(readings, groups, draws)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from probebook.corpora import labelled, planted
-from probebook.experiments.audit_answers import tried
+from probebook.experiments.audit import tried
 from probebook.models import embed
 
 KEYS = ["noise", "kind", "weight", "seed"]

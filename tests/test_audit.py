@@ -18,7 +18,6 @@ from probebook.base import ROOT, UserError
 from probebook.cli import app
 from probebook.corpora import labelled, planted
 from probebook.experiments import audit
-from probebook.experiments import audit_answers as answers
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
 from probebook.publish import report
@@ -172,7 +171,7 @@ def test_the_report_is_whole(written):
     assert sorted(path.name for path in written.iterdir()) == [
         "edits", "report.html", "report.json", "tables"]
     found = report.Report.model_validate_json((written / "report.json").read_bytes())
-    assert [one.question for one in found.answers] == [*answers.QUESTIONS]
+    assert [one.question for one in found.answers] == [*audit.QUESTIONS]
     n = len(found.items.id)
     assert n == len(found.items.group) == len(found.items.label)
     assert all(len(one.values) == n for one in found.items.scores)
@@ -219,12 +218,12 @@ def test_the_schema_is_kept():
 def test_every_word_has_a_sentence():
     row = {"value": .5, "control_value": .4, "have": 10., "need": 20., "control": "x", "what": "y",
            "low": .4, "high": .6, "rewriting value": .3}
-    for question, word in answers.SENTENCES:
-        said = answers.sentence({**row, "question": question, "word": word})
+    for question, word in audit.sentences.SENTENCES:
+        said = audit.sentence({**row, "question": question, "word": word})
         assert said.endswith(".") and "{" not in said
-    for word in answers.FINAL:
+    for word in audit.sentences.FINAL:
         for question in ("verdict", "change", "paper"):
-            said = answers.sentence({**row, "question": question, "word": word}, "it", 10)
+            said = audit.sentence({**row, "question": question, "word": word}, "it", 10)
             assert said.endswith(".") and "{" not in said
 
 
@@ -237,7 +236,7 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
     case = audit.Case(torch.randn(len(data.z), 3), torch.from_numpy(data.z), 2, {}, data.group,
                       torch.from_numpy(test))
     for seed in (0, 1):
-        parts = audit.divided(case, seed)
+        parts = audit.case.divided(case, seed)
         held = [set(data.group[rows.numpy()]) for rows in parts.values()]
         assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
         assert sum(map(len, parts.values())) + len(test) == len(data.z)
@@ -269,7 +268,7 @@ def test_only_the_rows_that_are_drawn_are_kept(tmp_path):
     h = torch.arange(70_000.)[:, None].repeat(1, 3)
     save_file({"h": h}, tmp_path / "s.safetensors")
     rows = np.array([0, 5, 32_768, 69_999])
-    kept = audit._saved(str(tmp_path / "s.safetensors"), "h", rows)
+    kept = audit.from_files.saved(str(tmp_path / "s.safetensors"), "h", rows)
     assert torch.equal(kept, h[rows])
 
 
@@ -278,7 +277,7 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
     from probebook.models import embed
     from probebook.models import load as load_model
     lm = load_model(MODEL)
-    by_shards = audit.embedded(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
+    by_shards = audit.from_model.embedded(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
     for layer, h in by_shards.items():
         assert torch.allclose(h, embed(SAID[:20], lm, layer, "mean"), atol=1e-5)
 
@@ -287,7 +286,7 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
     ("absent", {"not readable", "not enough data"}), ("unused", {"not used"}),
     ("shortcut", {"shortcut"}), ("few", {"not enough data"}), ("used", {"reliable"})])
 def test_a_planted_world_gets_its_verdict(kind, verdicts):
-    found = answers.tried(kind, [3]).iloc[0]
+    found = audit.tried(kind, [3]).iloc[0]
     assert found.verdict in verdicts
     if kind == "used":
         assert found.low <= found.truth <= found.high
@@ -304,9 +303,9 @@ def test_the_strength_of_a_planted_concept_is_that_of_very_many_items():
 def test_the_audit_is_calibrated():
     """200 worlds without anything reliable, 100 with a used concept."""
     nulls = [kind for kind in planted.KINDS if kind != planted.RELIABLE]
-    silent = pd.concat([answers.tried(kind, range(500, 529)) for kind in nulls])
+    silent = pd.concat([audit.tried(kind, range(500, 529)) for kind in nulls])
     assert len(silent) >= 200 and silent.verdict.eq("reliable").mean() <= .05
     assert silent[silent.kind == "shortcut"].named.mean() >= .95
-    found = answers.tried(planted.RELIABLE, range(500, 600))
+    found = audit.tried(planted.RELIABLE, range(500, 600))
     assert found.verdict.eq("reliable").mean() >= .95
     assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= .9

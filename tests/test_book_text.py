@@ -290,6 +290,17 @@ def test_rows_of_paper_4_that_are_shown():
     assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
 
 
+def test_the_trade_off_of_paper_1_in_the_stored_run():
+    """All four flips trade completeness for selectivity by the page's rule, no erasure does."""
+    [trade] = archived("1_causal_probing/06_reliability", "trade_off").values()
+    traded = (trade.completeness >= .5) & (trade.selectivity <= -.5)
+    flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
+    assert traded.groupby(level="method").all()[flips].all()
+    assert not traded.drop(flips, level="method").any()
+    assert (trade.selectivity < 0).all()
+    assert (trade.completeness.xs("INLP", level="method") < 0).all()
+
+
 def test_the_order_of_paper_2_in_the_stored_runs():
     """By cosine it is found again in MiniLM's run on CEBaB, not with a weak penalty or by rule."""
     found = archived("2_concept_effects/04_scoreboard", "agreement")

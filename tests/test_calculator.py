@@ -26,12 +26,13 @@ VALUES = {"acc_a": .9, "acc_b": .865625, "dim": 768, "items": 64}
 
 def written(folder, **settings):
     """Address of an HTML file that holds the calculator and nothing else."""
-    script, look = ((ROOT / "book/_static" / name).read_text(encoding="utf-8")
-                    for name in ("sample_size.js", "sample_size.html"))
+    arithmetic, form, look = (
+        (ROOT / "book/_static" / name).read_text(encoding="utf-8")
+        for name in ("arithmetic.js", "sample_size.js", "sample_size.html"))
     path = folder / "form.html"
     head = ('<!doctype html><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width"><html lang="en">')
-    body = calculator(script, look, VALUES, **settings)
+    body = calculator(arithmetic + form, look, VALUES, **settings)
     path.write_text(f"{head}<body>{body}", encoding="utf-8")
     return path.as_uri()
 

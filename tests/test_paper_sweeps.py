@@ -75,6 +75,7 @@ def test_table_3_of_paper_1_has_the_papers_strengths():
     assert (len(run["epsilons"]), run["epsilons"][0], run["epsilons"][-1]) == (29, .005, 5)
     assert run["ranks"] == [*range(41)]
     assert (run["widths"], run["queries"], run["steps"]) == ([64, 256, 512, 1024], 5000, 40)
+    assert run["game_steps"] == 75_000
 
 
 def test_tables_of_paper_2_have_the_papers_models_tasks_and_seeds():
@@ -209,7 +210,8 @@ def test_a_model_of_unknown_size_has_no_estimate():
 # with stand-ins
 
 SMALL = {
-    "1_causal_probing": {"n": 200, "widths": [8, 16, 24, 32], "steps": 3, "queries": 5},
+    "1_causal_probing": {"n": 200, "widths": [8, 16, 24, 32], "steps": 3, "queries": 5,
+                         "game_steps": 100},
     "1_causal_probing/06_reliability": {"fewest": 0},
     "2_concept_effects": {"data": "reviews", "n": 120, "epochs": 1, "batch": 16, "lr": 1e-3,
                           "unlearning": 1, "absa_epochs": 1},

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from probebook.base import UserError
 from probebook.cli import app
 from probebook.measures.intervals import holm
+from probebook.publish import report as report_of
 from probebook.publish import report_pairs as pairs
 
 
@@ -67,6 +68,53 @@ def test_groups_count_once(drawn):
     found, _ = pairs.pairs(a, b)
     means = pd.Series(x - y).groupby(groups).mean()
     assert found.p[0] == pytest.approx(holm([stats.ttest_1samp(means, 0).pvalue] * 2)[0])
+
+
+@pytest.mark.verify
+def test_two_audits_of_two_models(tmp_path):
+    """The model that was trained on agreement reads and moves it better, item by item; a report
+    does not differ from itself; the means are those that the reports print."""
+    read = {}
+    for model in ("pocket-english", "pocket-agreement"):
+        done = CliRunner().invoke(app, [
+            "audit", model, "agreement", "--profile", "smoke", "-p", "n=1200", "-p",
+            "n_judged=250", "--methods", "LEACE,MeanShift", "--seeds", "2", "--out",
+            str(tmp_path / model)])
+        assert done.exit_code == 0, done.output
+        read[model] = pairs.read(tmp_path / model)
+    a, b = read.values()
+    found, items = pairs.pairs(a, b)
+    assert items == len(a.items.id) == len(b.items.id)
+    by = found.set_index(["kind", "name", "measure"])
+    assert by.verdict["edit", "MeanShift", "complete: linear"] == "B higher"
+    assert by.verdict["model", "", "rewriting"] == "B higher"
+    assert by.index.is_unique and {"way left", "effect left"} <= {*found.measure}
+    for column, model in (("A", "pocket-english"), ("B", "pocket-agreement")):
+        full = report_of.Report.model_validate_json((tmp_path / model / "report.json").read_bytes())
+        for edit in full.edits:
+            for left, figure in (("way left", "closeness"), ("effect left", "explained")):
+                mean = by.loc[("edit", edit.method, left), column]
+                assert mean == pytest.approx(1 - edit.figures[figure].value, abs=.02)
+    own, _ = pairs.pairs(a, a)
+    assert (own.difference == 0).all() and (own.verdict == "open").all()
+    done = CliRunner().invoke(app, ["compare", *(str(tmp_path / model) for model in read)])
+    assert done.exit_code == 0 and "B higher" in done.output
+
+
+def test_distances_count_in_lengths_of_the_way():
+    """Twice as large a space does not make an edit worse."""
+    far, way = np.array([1., 3., 2.]), np.array([2., 4., 6.])
+    ids = [str(i) for i in range(3)]
+
+    def audited(scale):
+        return pairs.Scored.model_validate(report([1.] * 3, [.5] * 3) | {"items": {
+            "id": ids, "group": ids, "label": ["1"] * 3, "scores": [
+                {"kind": "edit", "name": "LEACE", "layer": 1, "measure": measure,
+                 "values": (scale * values).tolist()}
+                for measure, values in (("far", far), ("way", way))]}})
+    found, _ = pairs.pairs(audited(1.), audited(2.))
+    assert found.measure.tolist() == ["way left"]
+    assert found.A[0] == found.B[0] == pytest.approx(far.mean() / way.mean())
 
 
 def test_reports_that_do_not_belong_together_are_refused_in_one_line(tmp_path):

@@ -91,7 +91,11 @@ def folder(tmp_path_factory, layers):
         <link rel="icon" href="data:,">
         <link rel="stylesheet" href="_static/try_it.css"><style>:root {{
         --pst-color-text-base: #222; --pst-color-background: #fff; --pst-color-text-muted: #555;
-        --pst-color-border: #999; --pst-color-primary: #14507a; --claim: #eef4f9 }}</style>
+        --pst-color-border: #999; --pst-color-primary: #14507a; --claim: #eef4f9 }}
+        html[data-theme=dark] {{ --pst-color-text-base: #ced6dd; --pst-color-background: #121212;
+        --pst-color-text-muted: #9ca4af; --pst-color-border: #48566b;
+        --pst-color-primary: #8cc4ee; --claim: #1b2a36;
+        color: var(--pst-color-text-base); background: var(--pst-color-background) }}</style>
         <script defer src="_static/try_it.js"></script><main><h1>Try it</h1>{box}</main></html>""",
         encoding="utf-8")
     return folder
@@ -240,17 +244,18 @@ def test_it_fits_and_has_no_barrier(box, size):
         lambda b: "flipped" in b.find_element(By.CSS_SELECTOR, ".try-it thead").text)
     assert not box.execute_script(WIDER, size[0])
     assert not _barriers(box, "light")
+    assert not _barriers(box, "dark")
 
 
 def test_it_answers_in_time(box):
     """A new sentence in a second, the quickest of a few movements of the slider in 50 ms at
-    the first layer and at the last; on a machine that other programs share, as much longer."""
+    every layer; on a machine that other programs share, as much longer."""
     typed(box, SENTENCES[1].replace("[MASK]", "___"))
     start = time.monotonic()
     typed(box, SENTENCES[0].replace("[MASK]", "___"))
     answered = time.monotonic() - start
     found = {}
-    for layer in ("1", "4"):
+    for layer in ("1", "2", "3", "4"):
         Select(box.find_element(By.NAME, "layer")).select_by_value(layer)
         time.sleep(.5)
         found[layer] = min(box.execute_async_script(MOVED, step / 2) for step in range(20))

@@ -1,6 +1,7 @@
 """A reader's own method in fresh worlds: an honest one keeps its score, one with a memory falls."""
 import re
 import textwrap
+from dataclasses import replace
 
 import pytest
 import torch
@@ -104,6 +105,29 @@ def test_the_command_prints_a_table_and_a_sentence(tmp_path, quick):
     assert "biographies: it explains" in done.output
     lines = (tmp_path / "all.csv").read_text().splitlines()
     assert len(lines) == 1 + 3 * 5                      # the book's world and two, five methods
+
+
+def test_papers_1_and_4_have_their_say(tmp_path, quick):
+    """What selection is left is `across.removed`; oracles that cannot judge give no score; what
+    they say does not depend on the coordinates."""
+    honest = written(tmp_path / "honest.py", HONEST)
+    method = yardstick.load(honest)
+    time = yardstick.disguised(quick("biographies", 71), 71)
+    scores = yardstick.judged(method, honest, time, 71)
+    edit = Edit("shift", "s", 1., yardstick._fitted(
+        method, honest, time.h[time.parts["fit"]], time.z[time.parts["fit"]])[1.], True)
+    assert scores.removed["honest.py"] == pytest.approx(
+        across.removed(time, edit, time.parts["test"]))
+    assert scores.reliable.isna().all()
+    few = quick("agreement", 71)
+    assert few.judged is None                           # 700 sentences: fewer than 300 to train on
+
+    def judge(edited, rows, to):
+        return -float((edited - few.partner[rows]).norm(dim=1).mean())
+    plain = replace(few, judged=judge)
+    one, other = (yardstick.judged(method, honest, world, 71).reliable["honest.py"]
+                  for world in (plain, yardstick.disguised(plain, 5)))
+    must_agree(one, other, "the oracles' score in two systems of coordinates", atol=1e-3)
 
 
 def test_a_rotation_changes_coordinates_and_nothing_else(quick):

@@ -1,43 +1,13 @@
 // How many items a comparison needs: `probebook.measures.sample_size` and `pilots` for forms that need no kernel.
 // `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line. `figures.calculator`
-// makes the forms; their fields are acc_a, acc_b, differ (in percent), dim, items or file_a, file_b, dim.
+// makes the forms; their fields are acc_a, acc_b, differ (in percent), dim, items or file_a, file_b, dim. It follows arithmetic.js.
 (() => {
-  const FAIL = 1e-8, BITS = 32, COLLAPSE = .02, CARE = .02, POWER = .8, HALF_ALPHA = .025;
-  const Z_ALPHA = 1.959963984540054, Z_POWER = .8416212335729143, Z_RESERVE = 1.2815515655446004; // of .975, .8, .9
+  const COLLAPSE = .02, POWER = .8, {Z_ALPHA, recommend, itemsNeeded, itemsForDifference, mcnemarPower} = arithmetic;
   const refuse = line => { throw new Error(line); };
-  const recommend = (delta, dim, functions) => !delta ? Infinity
-    : Math.floor(2 * (Math.log(2 / FAIL) + functions(dim, BITS * Math.log(2))) / ((delta / 2) * (delta / 2)));
-  const printed = (dim, ways) => Math.log(dim + 1) + ways, correct = (dim, ways) => (dim + 1) * ways;     // ln |F|
-  const needed = (a, b, z = Z_POWER) => a == b ? Infinity                  // test items, Connor's approximation
-    : ((Z_ALPHA * Math.sqrt(a + b) + z * Math.sqrt(Math.max(a + b - (a - b) ** 2, 0))) / (a - b)) ** 2;
-  const cared = ([a, b], p = Math.max(a + b, CARE)) => 4 * needed((p + CARE) / 2, (p - CARE) / 2, Z_RESERVE);
-  const logGamma = x => x < 15 ? logGamma(x + 1) - Math.log(x)             // Stirling's series
-    : (x - .5) * Math.log(x) - x + .9189385332046727 + (1 / 12 - (1 / 360 - 1 / 1260 / x / x) / x / x) / x;
-  const times = (k, p) => k && k * Math.log(p);
-  const pmf = (k, m, p) => k < 0 || k > m ? 0 : Math.exp(                  // of a binomial count
-    logGamma(m + 1) - logGamma(k + 1) - logGamma(m - k + 1) + times(k, p) + times(m - k, 1 - p));
-  const likely = (m, p, spread = 9 * Math.sqrt(m * p * (1 - p)) + 30) =>
-    [Math.max(0, Math.floor(m * p - spread)), Math.min(m, Math.floor(m * p + spread))];
-  function mcnemarPower(a, b, n) {
-    const differ = Math.min(1, a + b), rates = [.5, a / differ, b / differ], tails = [0, 0, 0];
-    if (!differ) return 0;
-    const [first, last] = likely(n, differ);
-    let least = likely(first, .5)[1] + 1, total = 0;                       // wins that pass the test
-    for (let tail = 0; (tail += pmf(least - 1, first, .5)) <= HALF_ALPHA;) least--;
-    rates.forEach((p, i) => {                                              // P(at least so many wins), at each rate
-      for (let k = least; k <= likely(first, p)[1]; k++) tails[i] += pmf(k, first, p);
-    });
-    for (let m = first; ; m++) {                                           // items on which A and B differ
-      total += pmf(m, n, differ) * ((a >= b ? tails[1] : 0) + (b >= a ? tails[2] : 0));
-      if (m == last) return Math.min(1, total);
-      rates.forEach((p, i) => { tails[i] += p * pmf(least - 1, m, p); });
-      if (tails[0] > HALF_ALPHA) rates.forEach((p, i) => { tails[i] -= pmf(least, m + 1, p); least += i == 2; });
-    }
-  }
   function judge(a, b, n) {                  // intervals: mean ± 1.96 standard deviations of the Dirichlet posterior
     const x = (n * a + .5) / (n + 1.5), y = (n * b + .5) / (n + 1.5), gap = x - y, power = mcnemarPower(a, b, n);
     const away = Z_ALPHA * Math.sqrt((x + y - gap * gap) / (n + 2.5)), low = gap - away, high = gap + away;
-    const train = (d, p = Math.max(x + y, d)) => d > 0 ? 4 * needed((p + d) / 2, (p - d) / 2) : Infinity;
+    const train = (d, p = Math.max(x + y, d)) => d > 0 ? 4 * itemsNeeded((p + d) / 2, (p - d) / 2) : Infinity;
     const range = a > b ? [train(high), train(low)] : a < b ? [train(-low), train(-high)] : [Infinity, Infinity];
     const word = power >= POWER ? "enough" : Math.max(-low, high) < COLLAPSE ? "collapsed" : "need N";
     return {low, high, power, word, range};
@@ -48,8 +18,9 @@
   const either = ([one, two]) => two ? `${one} (nested errors) to ${two} (independent errors)` : one;
   function report(delta, ends, n, dim) {     // field: [text, numbers]; `ends`: one or two times [only A, only B]
     const all = n ? ends.map(([a, b]) => judge(a, b, n)) : [], words = [...new Set(all.map(v => v.word))];
-    const test = ends.map(([a, b]) => needed(a, b)), train = test.map(v => 4 * v), sure = all[1] ? [] : all;
-    const [paper, right] = [printed, correct].map(functions => recommend(delta, dim, functions));
+    const test = ends.map(([a, b]) => itemsNeeded(a, b)), train = test.map(v => 4 * v), sure = all[1] ? [] : all;
+    const cared = ends.map(([a, b]) => itemsForDifference(a + b));
+    const [paper, right] = ["paper", "correct"].map(rule => recommend(delta, dim, rule));
     const why = {enough: "the power on the pilot is at least 80 %", collapsed: "less than 2 percentage points apart",
       "need N": delta ? `${either(train.map(count))} training items, by power` : "but there is no difference to go by"};
     const verdict = !n ? "none without the number of items in the pilot" : !words[1] ? `${words}: ${why[words]}`
@@ -58,7 +29,7 @@
       delta: [signed(delta) + sure.map(v => within([v.low, v.high].map(signed))), sure.flatMap(v => [v.low, v.high])],
       only: [either(ends.map(e => e.map(v => percent(v)).join(", "))), ends], paper: [count(paper), paper],
       power: [n ? either(all.map(v => percent(v.power, 1))) : "–", all.map(v => v.power)],
-      correct: [count(right), right], cared: [either(ends.map(e => count(cared(e)))), ends.map(e => cared(e))],
+      correct: [count(right), right], cared: [either(cared.map(count)), cared],
       train: [either(train.map(count)) + sure.map(v => within(v.range.map(count))), sure.flatMap(v => v.range)]};
   }
   const number = field => field.validity.valid ? field.valueAsNumber           // NaN: nothing was typed

@@ -261,17 +261,7 @@ def compare(a: _argument(str, "RUN", "a run's id or its beginning, four digits a
         if not all(reports) or tolerance:
             raise UserError("give two reports of audits, without --tolerance, or two runs")
         from probebook.publish import report_pairs
-        one, two = report_pairs.read(a), report_pairs.read(b)
-        table, items = report_pairs.pairs(one, two)
-        typer.echo(f"A is {one.model} on {one.data}, B is {two.model} on {two.data}; {items:,} "
-                   f"items in both, of {len(one.items.id):,} and {len(two.items.id):,}\n")
-        forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
-        forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
-        needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
-        typer.echo(table.assign(needed=needed).to_string(
-            index=False, formatters=forms | {"p": "{:.2g}".format}))
-        typer.echo("\nlow and high: 95 % interval; p: Holm's; power and items needed: if the "
-                   "difference is as here\nFor a distance or an error, higher is worse.")
+        typer.echo(report_pairs.shown(report_pairs.read(a), report_pairs.read(b)))
         return
     from probebook.runs.records import find_run
     first, second = find_run(a), find_run(b)
@@ -369,6 +359,7 @@ def yardstick(file: _argument(Path, "MY_METHOD.py", "a class with fit(h, z), whi
                      lambda what: typer.echo(what, err=True))
     found = own.table(scores, file.name)
     for name, part in found.groupby(level="world", sort=False):
+        part = part.dropna(axis=1, how="all")           # removed, reliable: one world's each
         shown = (100 * part.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
         typer.echo(f"\n{name}, percent ({seeds} fresh seeds from {first}; book: seed {own.BOOK})\n"
                    f"{shown.rename_axis(None).to_string()}")

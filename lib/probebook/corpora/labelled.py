@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -40,7 +40,9 @@ class Labelled:
     - `id`: the same for the same text everywhere
     - `notes`: what was done to the data, in sentences
     - `rows` [n]: each item's row in the file, from 0
-    - `spot`: the word of each text whose state is read, or None"""
+    - `spot`: the word of each text whose state is read, or None
+    - `other_rows`, `other_z` [m]: row and label of the items that were not drawn, whose groups are
+      others"""
 
     name: str
     concept: str
@@ -55,6 +57,8 @@ class Labelled:
     notes: list[str]
     rows: np.ndarray
     spot: list[str] | None = None
+    other_rows: np.ndarray = field(default_factory=lambda: np.arange(0))
+    other_z: np.ndarray = field(default_factory=lambda: np.arange(0))
 
 
 def read(data: str, text: str = "", label: str = "", keep: Sequence[str] = (), pair: str = "",
@@ -168,7 +172,9 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     else:
         rows = np.arange(len(table))
     classes = sorted({*label})
-    z = label.map({name: i for i, name in enumerate(classes)}).to_numpy()[rows]
+    every = label.map({name: i for i, name in enumerate(classes)}).to_numpy()
+    others = np.setdiff1d(np.arange(len(table)), rows)
+    z = every[rows]
     group = np.unique(group[rows], return_inverse=True)[1]
     _check(z, classes, group, f"{data}, column {names['label']!r}")
     keep = {column: _kept(_labels(table[column], f"{data}, column {column!r}").to_numpy()[rows],
@@ -180,7 +186,8 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
         None if text is None else [text[r] for r in take], z, classes, keep,
         None if pair is None else [pair[r] for r in take], words, group,
         _ids(table, text, at, take), notes, at[rows],
-        [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None)
+        [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None,
+        at[others], every[others])
 
 
 def _strings(column: pd.Series) -> pd.Series:

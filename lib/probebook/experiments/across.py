@@ -61,7 +61,9 @@ class World:
     - `parts`: "fit", "valid" and "test" → rows; no group is in two
     - `aside`: states [m, d] whose behaviour must stay if they are set to values [m]; by default
       those of "test", set to the value that they have
-    - `t` [n]: what the property is a half of, if it is (years)"""
+    - `t` [n]: what the property is a half of, if it is (years)
+    - `judged(edited, rows, to)`: reliability by usable oracles, if there are any; `to` None: of an
+      edit that erases"""
 
     h: Tensor
     partner: Tensor
@@ -73,6 +75,7 @@ class World:
     parts: dict[str, Tensor]
     aside: tuple[Tensor, Tensor] | None = None
     t: Tensor | None = None
+    judged: Callable[[Tensor, Tensor, Tensor | None], float] | None = None
 
     def explained(self, edited: Tensor, rows: Tensor) -> float:
         """Share of the partners' effect that the edit has: 1 − mean L2 error / mean effect.

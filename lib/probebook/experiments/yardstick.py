@@ -35,7 +35,9 @@ STRENGTHS = (.5, 1., 2., 4.)
 GRID: dict[str, Any] = dict(ranks=(1, 4), alphas=(1, 4, 16), strengths=STRENGTHS,
                             radii=(.25, .5, 1), queries=20, sae_steps=100)
 FALL = .2                   # of the share explained, from the book's worlds to fresh ones
-SCORES = ["explained", "random", "follows", "closeness", "kept"]
+FEWEST = 300                # training sentences that an oracle needs
+ORACLES: dict[str, Any] = dict(layers=(1,), widths=(64,), lrs=(1e-2,))
+SCORES = ["explained", "random", "follows", "closeness", "kept", "removed", "reliable"]
 
 
 def load(path: str | Path) -> Any:
@@ -111,8 +113,13 @@ def disguised(world: across.World, seed: int) -> across.World:
     def back(h: Tensor) -> Tensor:
         return (h.double() @ turn.T).to(h)
 
+    def judged(edited: Tensor, rows: Tensor, to: Tensor | None) -> float:
+        assert world.judged is not None
+        return world.judged(back(edited), rows, to)
+
     aside = world.aside and (there(world.aside[0]), world.aside[1])
     return replace(world, h=there(world.h), partner=there(world.partner), aside=aside,
+                   judged=world.judged and judged,
                    probs=lambda h, rows: world.probs(back(h), rows),
                    logits=lambda h: world.logits(back(h)))
 
@@ -121,8 +128,8 @@ def world(name: str, seed: int, n: int = 2000, n_judged: int = 200, n_reviews: i
           n_stories: int = 100) -> across.World:
     """One of `WORLDS`: n sentences, reviews of food, biographies, or stories."""
     if name == "agreement":
-        return across.agreement(causal_probing.prepare("pocket-agreement", n=n, seed=seed),
-                                n_judged)
+        s = causal_probing.prepare("pocket-agreement", n=n, seed=seed)
+        return replace(across.agreement(s, n_judged), judged=_oracles(s))
     if name == "reviews":
         reviews = concept_effects.prepare("reviews", n_reviews, "5-way", seed)
         box, = concept_effects.black_boxes(reviews, "pocket-english", [seed], epochs=3, lr=2e-3,
@@ -135,16 +142,50 @@ def world(name: str, seed: int, n: int = 2000, n_judged: int = 200, n_reviews: i
     raise UserError(f"world {name!r}: one of {', '.join(WORLDS)}")
 
 
+def _oracles(s: causal_probing.Setting) -> Callable[[Tensor, Tensor, Tensor | None], float] | None:
+    """Paper 1's reliability by oracles of these sentences; None: one of them is not usable."""
+    try:
+        oracles = causal_probing.oracles(s, fewest=FEWEST, **ORACLES)
+    except UserError:                                           # a cell of the numbers is empty
+        return None
+    if causal_probing.unusable({"oracle": oracles}):
+        return None
+    return lambda edited, rows, to: causal_probing.means(
+        *causal_probing.judge(s, oracles, edited, rows, to))["reliability"]
+
+
+def _reliable(world: across.World, tried: Sequence[Edit]) -> dict[str, float]:
+    """Each method's reliability on the part "test", at the strength with the best one on "valid";
+    empty without usable oracles."""
+    if world.judged is None:
+        return {}
+
+    def score(edit: Edit, part: str) -> float:
+        rows = world.parts[part]
+        to = 1 - world.z[rows]
+        assert world.judged is not None
+        return world.judged(edit.apply(world.h[rows], to), rows, to if edit.flips else None)
+
+    best: dict[str, tuple[float, Edit]] = {}
+    for edit in tried:
+        found = score(edit, across.VALID)
+        if edit.method not in best or found > best[edit.method][0]:
+            best[edit.method] = found, edit
+    return {name: score(edit, across.TEST) for name, (_, edit) in best.items()}
+
+
 def judged(method: Any, path: Path, world: across.World, seed: int) -> pd.DataFrame:
     """`across.measured` of a reader's method, of the same on shuffled labels (a control), and of
-    the book's methods, in one world."""
+    the book's methods, in one world; and what paper 1's oracles find (reliable)."""
     rows, name = world.parts[across.FIT], path.name
     x, z = world.h[rows], world.z[rows]
     tried: list[Edit] = []
     for label, labels in ((name, z), (f"{name}, shuffled labels", shuffled(z, seed=seed))):
         tried += causal_probing.flips(label, "s", _fitted(method, path, x, labels))
     tried += across.edits(world, seed, **GRID)
-    return across.measured(world, across.chosen(world, tried), seed, draws=2)
+    found = across.measured(world, across.chosen(world, tried), seed, draws=2)
+    return found.reindex(columns=[*found, *({*SCORES} - {*found})]).assign(
+        reliable=pd.Series(_reliable(world, tried), dtype=float))
 
 
 def run(method: Any, path: Path, names: Sequence[str], seeds: Sequence[int],

@@ -32,7 +32,8 @@ def calculator(script: str, look: str, values: Mapping[str, float],
                answers: Sequence[str] = tuple(ANSWERS)) -> str:
     """HTML of one form or two, filled in and answered as soon as the page opens.
 
-    - `script`, `look`: texts of `book/_static/sample_size.js` and `sample_size.html`
+    - `script`, `look`: texts of `arithmetic.js` with `sample_size.js`, and of `sample_size.html`,
+      all of `book/_static/`
     - `values`: what the fields hold at first: acc_a, acc_b, dim, items, differ; shares, which the
       form shows in percent
     - `examples`: name → values in the order of `FIELDS`; they can be chosen from a list

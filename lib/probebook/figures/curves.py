@@ -1,8 +1,9 @@
 """Curves over a setting: lines, scores over strength, bands with bounds, ROC curves."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -111,6 +112,21 @@ def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -
         ax.set_ylabel("mean over sentences")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1),
                   ncols=3)
+    return look.done(figure)
+
+
+def panels(data: pd.DataFrame, labels: Mapping[str, tuple[str, str]]) -> Figure:
+    """Curves in the unit square: one panel for each value of `panel`, with axes of its own.
+
+    - `data`: columns panel, curve, x, y
+    - `labels`: panel → what its axes show"""
+    figure, axes = plt.subplots(1, len(labels), figsize=(3.1 * len(labels), 3.5))
+    for ax, (panel, (xlabel, ylabel)) in zip(axes, labels.items()):
+        for name, part in data[data.panel == panel].groupby("curve", sort=False):
+            ax.plot(part.x, part.y, label=name)
+        ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1.03))
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0,
+                  handlelength=1, columnspacing=1)
     return look.done(figure)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.interventions.inlp import is_left
+from probebook.interventions.moments import Moments
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
 
@@ -41,7 +42,14 @@ class LEACE:
         onehot -= onehot.mean(0)
         parts = zip(h.split(ROWS), onehot.split(ROWS))
         joint = gram(torch.cat([x.double() - mean, y], 1) for x, y in parts) / len(h)
-        covariance, cross = joint[:d, :d], joint[:d, d:]                # Σ_hh [d, d], Σ_hz [d, k]
+        return self._solved(joint[:d, :d], joint[:d, d:], mean)
+
+    def fit_moments(self, moments: Moments) -> FittedLEACE:
+        """The same closed form from sums over states that were read block by block."""
+        return self._solved(*moments.covariances(), moments.mean)
+
+    def _solved(self, covariance: Tensor, cross: Tensor, mean: Tensor) -> FittedLEACE:
+        """From Σ_hh [d, d], Σ_hz [d, k] and the mean [d]."""
         spread = covariance.diagonal().sqrt()
         # A constant dimension becomes 0.
         scale = torch.where(spread > 1e-12 * mean.abs(), spread, torch.inf)

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from probebook.interventions.moments import Moments
 from probebook.interventions.steering import check_strength, nearest
 from probebook.probes.checks import check_labels, check_states
 
@@ -28,6 +29,13 @@ class MeanShift:
         sums.index_add_(0, z, h)
         rest = (sums.sum(0) - sums) / (len(h) - counts)
         return FittedMeanShift(sums / counts, sums / counts - rest)
+
+
+    def fit_moments(self, moments: Moments) -> FittedMeanShift:
+        """The same from sums over states that were read block by block."""
+        sums, counts = moments.sums, moments.counts[:, None]
+        rest = (sums.sum(0) - sums) / (counts.sum() - counts) + moments.origin
+        return FittedMeanShift(moments.means, moments.means - rest)
 
 
 @dataclass(frozen=True)

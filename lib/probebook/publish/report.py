@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 from probebook.base import UserError
 from probebook.corpora import labelled
 from probebook.experiments import audit
-from probebook.experiments.audit_answers import QUESTIONS, sentence
 from probebook.publish.report_page import page as page_of
 from probebook.runs.pages import find
 from probebook.runs.records import read_record
@@ -131,7 +130,8 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
     page's own; `assignments` "name=value" go before. UserError: bad input, in one line."""
     if data not in labelled.BUILT_IN:
         data = str(Path(data).resolve())
-        more = {**more, "n": n or "none"}
+        most = audit.fitting_items(str(states)) if states and not n else None
+        more = {**more, "n": n or most or "none"} | ({"stream": True} if most else {})
     elif n:
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
@@ -150,7 +150,9 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
         if not found.finished:
             check_models(found.page.types, found.values)
             audit.check(items, model, found.values["at"], found.values["states"],
-                        found.values["probe"])
+                        found.values["probe"], found.values["stream"])
+            layers = 1 if states else len(found.values["layers"])
+            audit.check_draws(layers, len(found.values["methods"]), found.values["draws"])
     return found
 
 
@@ -203,7 +205,7 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     final = str(end.word)
     model = known["states"] or known["model"]
     return Report(
-        version="1.0", model=model, data=known["data"], verdict=final, sentence=sentence(
+        version="1.0", model=model, data=known["data"], verdict=final, sentence=audit.sentence(
             {"question": "verdict", "word": final, "what": end.what}),
         answers=answers, edits=edits, items=_items(frames), checklist=_checklist(
             answers, known, frames["judges"].property.notna().any()),
@@ -224,11 +226,11 @@ def _answers(frame: pd.DataFrame, concept: str, items: int) -> list[Answer]:
     texts = ["question", "word", "what", "control"]
     rows = {row["question"]: row for row in _wide(frame, "figure").to_dict("records")}
     found = []
-    for question, asked in QUESTIONS.items():
+    for question, asked in audit.QUESTIONS.items():
         if question not in rows:
             continue
         row: dict[str, Any] = {str(name): value for name, value in rows[question].items()}
-        said = sentence(row, concept, items)
+        said = audit.sentence(row, concept, items)
         known = {name: float(value) for name, value in row.items()
                  if name not in texts and isinstance(value, float) and not math.isnan(value)}
         figure = Figure(value=known["value"], low=known.get("low"), high=known.get("high")
@@ -286,6 +288,10 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
     """A paragraph for a paper, with every parameter that a figure depends on."""
     place = ("states saved elsewhere" if known["states"] else
              f"the states at {known['at']}, layer {', '.join(map(str, known['layers']))}")
+    streamed = (f" Not all states fit in memory: LEACE and MeanShift learned from "
+                f"{about['streamed states']:,.0f} further states as well, read block by block; "
+                "everything else, and every other method, from the items above alone."
+                if about["streamed states"] else "")
     return (
         f"We audited {concept} in {model} on {known['data']} ({about['items']:,.0f} items in "
         f"{about['groups']:,.0f} groups, {about['classes']:.0f} classes), reading {place} "
@@ -305,7 +311,7 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
         "selectivity and reliability follow Canby et al. (2024), with the least favourable judge "
         "and property. 95 % intervals cover seeds and groups (bootstrap of groups, Student's t "
         f"over seeds, {known['draws']:,} draws); families of comparisons were corrected by Holm. "
-        f"An edit counted if its reliability was surely at least {known['least']}.")
+        f"An edit counted if its reliability was surely at least {known['least']}.{streamed}")
 
 
 def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[Check]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from probebook.experiments.audit_answers import percent
+from probebook.experiments.audit import percent
 
 GOOD = {"enough", "readable", "usable", "some", "kept", "nearer", "follows", "none found",
         "none known", "reliable"}

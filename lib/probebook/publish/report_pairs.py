@@ -13,6 +13,9 @@ from probebook.base import UserError, bounded
 from probebook.measures.intervals import holm
 from probebook.measures.paired import compare
 
+LEFT = {"far": ("way left", "way"), "error": ("effect left", "effect")}
+WHOLE = ("far", "way", "error", "effect", "rewriting")      # which no two models have in common
+
 
 class Scores(BaseModel):
     """One score of every item, None where there is none."""
@@ -46,6 +49,22 @@ class Scored(BaseModel):
         values = np.array([s.values for s in self.items.scores], float).T
         return pd.DataFrame(values, pd.Index(self.items.id, name="item"), columns)
 
+    def own(self, items: pd.Index) -> pd.DataFrame:
+        """The scores of some items that can be compared with another model's.
+
+        A distance counts in mean lengths of the way that rewriting the text goes, since states of
+        two models have no common scale, nor do effects on their choices: the mean of "way left" is
+        1 − closeness, that of "effect left" 1 − explained. What no edit changes stands once, for
+        the model: how far rewriting moves its choice."""
+        found = self.table().loc[items]
+        for name in [*found]:
+            left, whole = LEFT.get(name[-1], ("", ""))
+            if left and (*name[:-1], whole) in found:
+                found[*name[:-1], left] = found[name] / found[*name[:-1], whole].mean()
+            if name[-1] == "rewriting":
+                found["model", "", name[2], "rewriting"] = found[name]
+        return found[[name for name in found if name[0] == "model" or name[-1] not in WHOLE]]
+
 
 def read(path: str | Path) -> Scored:
     """A report from its file or folder. UserError: it is none, or does not hold together."""
@@ -69,20 +88,21 @@ def read(path: str | Path) -> Scored:
 
 
 def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
-    """Every score that both reports have, compared on their common items; and how many those are.
+    """Every score that both reports have (`own`), compared on their common items; and how many
+    those are.
 
     Items of one group count together (`measures.paired.compare`). If each report has one layer, the
     two are compared, else equal layers are. Columns: kind, name, layer, measure, items, A, B,
     difference, low, high, p (Holm's, over the rows), power, needed (items), verdict: "A higher", "B
-    higher" or "open". For a distance or an error, higher is worse. UserError: no common item or
+    higher" or "open". Of "way left" and "effect left" higher is worse. UserError: no common item or
     score, or items with other labels."""
-    scores = [a.table(), b.table()]
-    layers = [one.columns.get_level_values("layer").unique() for one in scores]
-    if all(len(own) == 1 for own in layers):            # the last layer of a deeper model, say
-        scores[1] = scores[1].rename(columns={layers[1][0]: layers[0][0]}, level="layer")
     about = [pd.DataFrame({"group": one.items.group, "label": one.items.label}, one.items.id)
              for one in (a, b)]
     common = about[0].index.intersection(about[1].index, sort=False)
+    scores = [a.own(common), b.own(common)]
+    layers = [one.columns.get_level_values("layer").unique() for one in scores]
+    if all(len(own) == 1 for own in layers):            # the last layer of a deeper model, say
+        scores[1] = scores[1].rename(columns={layers[1][0]: layers[0][0]}, level="layer")
     names = scores[0].columns.intersection(scores[1].columns, sort=False)
     if common.empty or names.empty:
         raise UserError(f"the reports share no {'item' if common.empty else 'score'}: audit both "
@@ -92,7 +112,7 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
         raise UserError(f"{other:,} of {len(common):,} common items have other labels in the two "
                         "reports: compare audits of the same property")
     group = about[0].group[common].to_numpy()
-    x, y = (one.loc[common, names].to_numpy() for one in scores)
+    x, y = (one[names].to_numpy() for one in scores)
     rows = [_row(name, x[:, i], y[:, i], group) for i, name in enumerate(names)]
     found = [row for row in rows if row]
     if not found:
@@ -102,6 +122,23 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
     sides = np.where(table.difference > 0, "A higher", "B higher")
     table["verdict"] = np.where(table.p <= .05, sides, "open")
     return table, len(common)
+
+
+def shown(a: Scored, b: Scored) -> str:
+    """The comparison as text: what A and B are, a row for each score, what the columns mean.
+
+    UserError: as `pairs`."""
+    table, items = pairs(a, b)
+    forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
+    forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
+    needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
+    rows = table.assign(needed=needed).to_string(index=False,
+                                                 formatters=forms | {"p": "{:.2g}".format})
+    return (f"A is {a.model} on {a.data}, B is {b.model} on {b.data}; {items:,} items in both, of "
+            f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\n\n"
+            "low and high: 95 % interval; p: Holm's; power and items needed: if the difference is "
+            "as here\nway left, effect left: of what rewriting the text does to state and choice, "
+            "1 without an edit; higher is worse")
 
 
 def _row(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:

@@ -1,0 +1,150 @@
+"""What one seed learns: judges of the label and of what should stay, edits and their controls."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probebook.base import UserError
+from probebook.experiments.audit.case import Case, Probe, divided, uncorrelated
+from probebook.interventions import (
+    FGSM,
+    INLP,
+    LEACE,
+    PGD,
+    RLACE,
+    AffineSteering,
+    AlterRep,
+    MatchedDirection,
+    MatchedSubspace,
+    MeanShift,
+    shuffled,
+)
+from probebook.interventions.moments import Moments, moments
+from probebook.probes import LinearProbe, MLPProbe
+
+METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
+ERASE = ("LEACE", "INLP", "RLACE")
+STREAMED = ("LEACE", "MeanShift")       # which need sums over the states alone
+JUDGES = ("linear", "perceptron")
+ACTUAL, RANDOM, SHUFFLED = "edit", "random", "shuffled"
+CONTROLS = (RANDOM, SHUFFLED)
+TURNS = 4                   # random edits for each edit and seed
+WIDE = 1024
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One seed's division and what it learned: rows by part, judges, edits by method and kind.
+
+    `judges`: (kind, property) → probe, property "" for the label itself; `trained`: property →
+    number of uncorrelated training items; `edits`: (method, kind of edit) → strength → functions of
+    (h, to), whose scores are averaged; `fitted`: method → strength → the fitted edit of the true
+    labels."""
+
+    seed: int
+    fit: Tensor
+    valid: Tensor
+    judges: dict[tuple[str, str], Probe]
+    trained: dict[str, int]
+    edits: dict[tuple[str, str], dict[float, list[Callable]]]
+    fitted: dict[str, dict[float, Any]] = field(default_factory=dict)
+
+
+def of_others(case: Case, seeds: int) -> list[list[Moments]]:
+    """For each seed the moments of the states that are not in memory, under their labels and under
+    shuffled ones, from one pass through the file; empty lists: there are none."""
+    if case.others is None or case.other_z is None:
+        return [[] for _ in range(seeds)]
+    mixed = [shuffled(case.other_z, seed=seed + 1) for seed in range(seeds)]
+    found = case.others(torch.stack([case.other_z, *mixed], 1))
+    return [[found[0], one] for one in found[1:]]
+
+
+def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], ranks: Sequence[int],
+        others: Sequence[Moments] = ()) -> Fit:
+    """Divide, train the judges, and fit every method on the labels and on shuffled ones.
+
+    `doses` multiply each method's natural strength (`_of`). `others`: one seed's of `of_others`,
+    from which LEACE and MeanShift learn too. UserError: unknown methods."""
+    for method in methods:
+        if method not in METHODS:
+            raise UserError(f"unknown method {method!r}: {', '.join(METHODS)}")
+    parts = divided(case, seed)
+    judges, trained = {}, {}
+    for name in ("", *case.keep):
+        rows = _enough(case, uncorrelated(case, parts["oracle"], name), name)
+        trained[name] = len(rows)
+        if len(rows):
+            z = case.keep[name][rows] if name else case.z[rows]
+            for kind in JUDGES:
+                judges[kind, name] = _judge(kind, case.h[rows], z, seed)
+    rows = parts["fit"]
+    x, z = case.h[rows], case.z[rows]
+    edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
+    fitted, mixed = ({method: _of(method, x, labels, seed, doses, ranks, other)
+                      for method in methods} for labels, other in zip(
+                          (z, shuffled(z, seed=seed + 1)), others or (None, None)))
+    for method in methods:
+        own = {s: _called(method, one) for s, one in fitted[method].items()}
+        edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
+        edits[method, RANDOM] = {s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1])
+                                     for turn in range(TURNS)] for s, edit in own.items()}
+        edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
+    return Fit(seed, rows, parts["valid"], judges, trained, edits, fitted)
+
+
+def _enough(case: Case, rows: Tensor, name: str) -> Tensor:
+    """The rows, or none if a value has fewer than two."""
+    z = (case.keep[name] if name else case.z)[rows]
+    k = int(case.keep[name].max()) + 1 if name else case.k
+    return rows if len(rows) and int(z.bincount(minlength=k).min()) >= 2 else rows[:0]
+
+
+def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
+    if kind == "linear":
+        return LinearProbe(C=.1).fit(h, z)
+    return MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(h, z)
+
+
+def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
+        ranks: Sequence[int], other: Moments | None = None) -> dict[float, Any]:
+    """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
+    for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
+    states from their mean."""
+    if other is not None and method in STREAMED:
+        both = moments([(x, z[:, None])], len(other.counts), other.origin)[0] + other
+        if method == "LEACE":
+            return {1.0: LEACE().fit_moments(both)}
+        moved = MeanShift().fit_moments(both)
+        return {dose: moved.at(dose) for dose in doses}
+    if method == "INLP":
+        inlp = INLP(max(ranks), C=.1).fit(x, z)
+        return {float(rank): inlp.at(rank=rank) for rank in ranks}
+    if method in ERASE:
+        return {1.0: (LEACE() if method == "LEACE" else RLACE(seed=seed)).fit(x, z)}
+    if method in ("FGSM", "PGD"):
+        size = float((x - x.mean(0)).norm(dim=1).mean())
+        probe = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(x, z)
+        attack: Any = FGSM(probe, norm="l2") if method == "FGSM" else PGD(probe, norm="l2")
+        return {dose: attack.at(eps=dose * size) for dose in doses}
+    if method == "AlterRep":
+        alter = AlterRep(max(ranks), C=.1).fit(x, z)
+        return {dose: alter.at(2 * dose) for dose in doses}
+    steer: Any = (MeanShift() if method == "MeanShift" else AffineSteering()).fit(x, z)
+    return {dose: steer.at(dose) for dose in doses}
+
+
+def _called(method: str, fitted: Any) -> Callable:
+    """A fitted edit as a function of states and wanted labels."""
+    return (lambda h, to: fitted(h)) if method in ERASE else (lambda h, to: fitted(h, to=to))
+
+
+def _elsewhere(edit: Callable, seed: int, width: int) -> Callable:
+    """States moved as far as by the edit, turned by a random rotation; of wide states, whose
+    rotations take long to draw, along one random direction."""
+    control = (MatchedSubspace if width <= WIDE else MatchedDirection)(edit, seed)
+    return lambda h, to: control(h, to)

@@ -1,0 +1,64 @@
+"""All draws of one layer, from which every answer follows."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from probebook.experiments.audit.case import Case
+from probebook.experiments.audit.fitting import ACTUAL, Fit
+from probebook.measures.intervals import percentiles
+from probebook.measures.reliability import reliability
+
+
+@dataclass(frozen=True)
+class Layer:
+    """All draws of one layer: `reading`, `control` (None: not asked), `scores` and `beyond` are
+    rows of `resample_seeds`; `usable`: judges by (judge, property); `strength`, and reliability on
+    the validation items (`valid`), by method; `items`: means over the seeds."""
+
+    case: Case
+    fits: Sequence[Fit]
+    reading: pd.DataFrame
+    control: pd.DataFrame | None
+    judges: pd.DataFrame
+    usable: list[tuple[str, str]]
+    scores: pd.DataFrame
+    beyond: pd.DataFrame
+    strength: dict[str, float]
+    valid: dict[str, float]
+    items: pd.DataFrame
+    fewest: int
+
+    def c(self, method: str, kind: str, strength: float) -> np.ndarray:
+        """Draws of completeness by the judge that sees least of it."""
+        return np.min([self.scores[method, kind, strength, f"complete: {judge}"]
+                       for judge, name in self.usable if not name], axis=0)
+
+    def s(self, method: str, kind: str, strength: float) -> np.ndarray | None:
+        """Draws of selectivity for the property that suffers most; None: nothing is judged."""
+        found = [self.scores[method, kind, strength, f"kept: {judge}: {name}"]
+                 for judge, name in self.usable if name]
+        return np.min(found, axis=0) if found else None
+
+    def r(self, method: str, kind: str, strength: float) -> np.ndarray:
+        """Draws of reliability; of completeness alone where nothing that should stay is judged."""
+        c, s = self.c(method, kind, strength), self.s(method, kind, strength)
+        return c if s is None else reliability(c, s).numpy()
+
+    def share(self, method: str, kind: str, of: str, whole: str) -> np.ndarray:
+        """Draws of 1 − mean of one score / mean of another, at the method's strength."""
+        name = (method, kind, self.strength[method])
+        return 1 - self.beyond[*name, of].to_numpy() / self.beyond[*name, whole].to_numpy()
+
+    def strengths(self, method: str) -> list[float]:
+        """All strengths that were tried."""
+        return [*self.fits[0].edits[method, ACTUAL]]
+
+
+def figure(draws: np.ndarray) -> dict[str, float]:
+    """A figure and its 95 % interval: the first draw is the estimate."""
+    low, high = percentiles(draws[1:])
+    return {"value": float(draws[0]), "low": float(low), "high": float(high)}

@@ -1,0 +1,25 @@
+"""What does the best edit cost what should stay?"""
+from __future__ import annotations
+
+import numpy as np
+
+from probebook.experiments.audit.fitting import ACTUAL, RANDOM
+from probebook.experiments.audit.layer import Layer, figure
+from probebook.experiments.audit.sentences import percent
+
+
+def answer(layer: Layer, best: str, beat: bool, least: float) -> dict:
+    """What the best edit keeps; too much is lost if its reliability may be below `least`."""
+    if not best or not beat:
+        return {"word": "not judged", "what": best, "control": ""}
+    s = layer.strength[best]
+    kept = layer.s(best, ACTUAL, s)
+    if kept is None:
+        return {"word": "not asked", "what": best, "control": ""}
+    r = figure(layer.r(best, ACTUAL, s))
+    if r["low"] < least:
+        return {"word": "lost", "what": best, "control": f"{percent(least)} asked for", **r,
+                "control_value": least}
+    random = layer.s(best, RANDOM, s)
+    return {"word": "kept", "what": best, "control": "random edits", **figure(kept),
+            "control_value": float(random[0]) if random is not None else np.nan}

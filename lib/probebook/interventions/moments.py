@@ -1,0 +1,57 @@
+"""What closed forms need to know of states that do not fit in memory: sums, block by block."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over n states around a fixed `origin` [d], all float64.
+
+    `counts` [k]: states of each class; `sums` [k, d]: their sums; `products` [d, d]: Σ x xᵀ over
+    all states. Moments around the same origin can be added."""
+
+    counts: Tensor
+    sums: Tensor
+    products: Tensor
+    origin: Tensor
+
+    def __add__(self, other: Moments) -> Moments:
+        assert torch.equal(self.origin, other.origin)
+        return Moments(self.counts + other.counts, self.sums + other.sums,
+                       self.products + other.products, self.origin)
+
+    @property
+    def means(self) -> Tensor:
+        """The classes' means [k, d]."""
+        return self.sums / self.counts[:, None] + self.origin
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean [d] of all states."""
+        return self.sums.sum(0) / self.counts.sum() + self.origin
+
+    def covariances(self) -> tuple[Tensor, Tensor]:
+        """Σ_hh [d, d] of the states, and Σ_hz [d, k] with the one-hot labels, both divided by n."""
+        n, away = self.counts.sum(), self.sums.sum(0) / self.counts.sum()
+        cross = (self.sums - self.counts[:, None] * away).T / n
+        return self.products / n - away[:, None] * away, cross
+
+
+def moments(blocks: Iterable[tuple[Tensor, Tensor]], k: int, origin: Tensor) -> list[Moments]:
+    """Moments under each of m labellings, from blocks of states [b, d] and labels [b, m] in
+    0 … k−1; only one block is in memory. The labellings share one `products`."""
+    origin = origin.double()
+    products = torch.zeros(len(origin), len(origin), dtype=torch.float64)
+    counts, sums = torch.zeros(1, k, dtype=torch.float64), torch.zeros(1)
+    for i, (h, z) in enumerate(blocks):
+        x, onehot = h.double() - origin, F.one_hot(z.T, k).double()             # [m, b, k]
+        products.addmm_(x.T, x)
+        counts = onehot.sum(1) + (counts if i else 0)
+        sums = onehot.transpose(1, 2) @ x + (sums if i else 0)
+    return [Moments(*one, products, origin) for one in zip(counts, sums)]

@@ -1,0 +1,119 @@
+"""States that do not fit in memory: closed forms from blocks equal those from all at once."""
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+from probebook.cli import app
+from probebook.corpora import labelled
+from probebook.experiments import audit
+from probebook.experiments.audit import fitting, from_files
+from probebook.interventions import LEACE, MeanShift, shuffled
+from probebook.interventions.moments import moments
+from probebook.publish import report
+
+
+@pytest.fixture
+def states():
+    """3,000 states far from 0, of very unequal spreads, with three classes."""
+    draws = torch.Generator().manual_seed(0)
+    z = torch.randint(0, 3, (3_000,), generator=draws)
+    h = torch.randn(3_000, 24, generator=draws, dtype=torch.float64) * torch.logspace(-2, 2, 24)
+    return h + 50 + torch.randn(3, 24, generator=draws, dtype=torch.float64)[z], z
+
+
+def close(a, b):
+    assert torch.allclose(a, b, rtol=1e-8, atol=1e-8 * float(b.abs().max()))
+
+
+@pytest.mark.parametrize("size", [1, 700, 5_000])
+def test_blocks_give_what_all_states_at_once_give(states, size):
+    h, z = states
+    two = torch.stack([z, shuffled(z, seed=1)], 1)
+    blocks = zip(h.split(size), two.split(size))
+    for labels, found in zip(two.T, moments(blocks, 3, h[:50].mean(0))):
+        for method in (LEACE(), MeanShift()):
+            whole, parts = method.fit(h, labels), method.fit_moments(found)
+            move = (lambda edit: edit(h)) if isinstance(method, LEACE) else (
+                lambda edit: edit(h, to=(labels + 1) % 3))
+            close(move(parts), move(whole))
+    shift = MeanShift().fit(h, z)
+    first = moments([(h, z[:, None])], 3, h[0])[0]
+    close(first.means, shift.means)
+    close(first.mean, h.mean(0))
+
+
+def test_moments_of_parts_add_up(states):
+    h, z = states
+    one, two, both = (moments([(h[part], z[part, None])], 3, h[0])[0]
+                      for part in (slice(0, 900), slice(900, None), slice(None)))
+    close(LEACE().fit_moments(one + two)(h), LEACE().fit_moments(both)(h))
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A file of 4,000 states in float16, in which two properties are read, and its labels."""
+    draws = np.random.default_rng(0)
+    z, other = draws.integers(0, 2, (2, 4_000))
+    h = torch.from_numpy(draws.normal(size=(4_000, 16))).half()
+    h[:, 0] += torch.from_numpy(3. * z - 1.5).half()
+    h[:, 1] += torch.from_numpy(3. * other - 1.5).half()
+    save_file({"h": h}, tmp_path / "s.safetensors")
+    pd.DataFrame({"z": z, "other": other, "group": np.arange(4_000) // 4}).to_csv(
+        tmp_path / "labels.csv", index=False)
+    return tmp_path / "s.safetensors", tmp_path / "labels.csv", h.float(), torch.from_numpy(z)
+
+
+def test_an_audit_streams_what_was_not_drawn(planted, monkeypatch):
+    """LEACE of a seed is that of its part in memory and all other states together."""
+    path, labels, h, z = planted
+    monkeypatch.setattr(from_files, "BLOCK", 8 * 16 * 300)      # 300 states
+    data = labelled.read(str(labels), "", "z", ["other"], group="group", n=1_000)
+    assert len(data.z) + len(data.other_z) == 4_000
+    drawn, rest = ({*np.asarray(rows) // 4} for rows in (data.rows, data.other_rows))
+    assert not drawn & rest                                     # no group is on both sides
+    case = audit.from_states(data, str(path), 250, stream=True)
+    others = fitting.of_others(case, 2)
+    for seed in (0, 1):
+        found = audit.fit(case, seed, ["LEACE", "MeanShift"], [1], [1], others[seed])
+        rows = np.concatenate([data.other_rows, data.rows[found.fit.numpy()]])
+        whole = LEACE().fit(h[rows], z[rows])
+        close(found.fitted["LEACE"][1.0](h[:99].double()), whole(h[:99].double()))
+        mixed = torch.cat([shuffled(torch.from_numpy(data.other_z), seed=seed + 1),
+                           shuffled(case.z[found.fit], seed=seed + 1)])
+        (control,) = found.edits["MeanShift", "shuffled"][1]
+        wanted = 1 - z[:99]
+        close(control(h[:99].double(), wanted),
+              MeanShift().fit(h[rows], mixed)(h[:99].double(), to=wanted))
+
+
+def test_the_command_draws_what_fits_in_memory_and_says_so(planted, monkeypatch, tmp_path):
+    path, labels, _, _ = planted
+    monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)       # 1,000 states
+    done = CliRunner().invoke(app, [
+        "audit", str(labels), "--states", str(path), "--label", "z", "--keep", "other", "--group",
+        "group", "--profile", "smoke", "-p", "n_judged=250", "--out", str(tmp_path / "report")])
+    assert done.exit_code == 0, done.output
+    read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
+    assert read.parameters["n"] == 1_000 and read.parameters["stream"]
+    assert "(1,000 items in 250 groups" in read.methods
+    assert "LEACE and MeanShift learned from 3,000 further states as well" in read.methods
+    assert from_files.fitting_items(str(path)) == 1_000
+
+
+def test_nan_beyond_the_drawn_states_is_refused_before_a_kernel(planted, monkeypatch, tmp_path):
+    path, labels, h, _ = planted
+    data = labelled.read(str(labels), "", "z", ["other"], group="group", n=1_000)
+    h[int(data.other_rows[7]), 3] = torch.nan
+    save_file({"h": h}, path)
+    monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)
+    done = CliRunner().invoke(app, [
+        "audit", str(labels), "--states", str(path), "--label", "z", "--group", "group",
+        "--profile", "smoke", "--out", str(tmp_path / "report")])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert f"row {int(data.other_rows[7]) + 1:,} of h holds NaN" in done.output
+    assert not (tmp_path / "report").exists()

@@ -208,7 +208,7 @@ def test_an_erasure_is_scored_as_one(browser, folder):  # noqa: F811
 
 @pytest.mark.parametrize("kind", BOXES)
 def test_a_movement_is_drawn_in_50_ms(browser, folder, kind):  # noqa: F811
-    """The quicker half of movements of every slider back and forth; on a machine that other programs
+    """The quicker half of movements of every slider each way; on a machine that other programs
     share, as much longer."""
     browser.get((folder / f"{kind}.html").as_uri())
     slower = max(1, os.getloadavg()[0] / os.cpu_count())

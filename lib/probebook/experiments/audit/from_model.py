@@ -115,12 +115,13 @@ def embedded(texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any,
 
 
 def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
+    texts, read = data.text or [], _place(data)
+
     def probs(h: Tensor, rows: Tensor) -> Tensor:
-        if depth == lm.depth and rule == _place(data):
+        if depth == lm.depth and rule == read:
             return _read(data, lm, h, rows)
-        texts = data.text or []
         here = (rule[0], [rule[1][int(r)] for r in rows]) if isinstance(rule, tuple) else rule
-        last = carry([texts[int(r)] for r in rows], lm, depth, here, h, read=_place(data))
+        last = carry([texts[int(r)] for r in rows], lm, depth, here, h, read=read)
         return _read(data, lm, last, rows)
     return probs
 

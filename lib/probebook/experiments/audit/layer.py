@@ -16,11 +16,13 @@ from probebook.measures.reliability import reliability
 @dataclass(frozen=True)
 class Layer:
     """All draws of one layer: `reading`, `control` (None: not asked), `scores` and `beyond` are
-    rows of `resample_seeds`; `usable`: judges by (judge, property); `strength`, and reliability on
-    the validation items (`valid`), by method; `items`: means over the seeds."""
+    rows of `resample_seeds`, `readings` each seed's `readable.reading`; `usable`: judges by (judge,
+    property); `strength`, and reliability on the validation items (`valid`), by method; `items`:
+    means over the seeds."""
 
     case: Case
     fits: Sequence[Fit]
+    readings: Sequence[pd.DataFrame]
     reading: pd.DataFrame
     control: pd.DataFrame | None
     judges: pd.DataFrame

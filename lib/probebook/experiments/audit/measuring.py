@@ -63,8 +63,8 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
             some = [column for column in after[0] if after[0][column].notna().any()]
             beyond = resample_seeds([one[some] for one in after], groups, draws)
         items = [_of_items(*both, strength) for both in zip(items, tables, after)]
-    return Layer(case, fits, reading, control, table, usable, scores, beyond, strength, valid,
-                 sum(items[1:], items[0]) / seeds, fewest)
+    return Layer(case, fits, readings, reading, control, table, usable, scores, beyond, strength,
+                 valid, sum(items[1:], items[0]) / seeds, fewest)
 
 
 def _of_items(read: pd.DataFrame, scored: pd.DataFrame, after: pd.DataFrame,

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from probebook.experiments.audit.layer import Layer
-from probebook.experiments.audit.questions import readable
 from probebook.measures.sample_size import verdict
 
 
@@ -15,9 +14,8 @@ def answer(layer: Layer, items: int) -> dict:
     """By paper 3: are the test items enough to tell the probe from its best control?"""
     means = layer.reading.iloc[0].drop("probe")
     control = str(means.idxmax())
-    right = [readable.reading(layer.case, one) for one in layer.fits]
-    pilot = verdict(np.stack([one.probe for one in right]),
-                    np.stack([one[control] for one in right]), layer.case.h.shape[1])
+    pilot = verdict(np.stack([one.probe for one in layer.readings]),
+                    np.stack([one[control] for one in layer.readings]), layer.case.h.shape[1])
     trained = int(np.mean([len(one.fit) for one in layer.fits]))
     judges = int(layer.judges.trained[layer.judges.property == ""].min())
     found: dict[str, Any] = {"control": control, "have": items or len(layer.case.z),

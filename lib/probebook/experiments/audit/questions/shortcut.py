@@ -7,35 +7,35 @@ import pandas as pd
 from probebook.experiments.audit.case import Case, association, rule
 from probebook.experiments.audit.fitting import Fit
 from probebook.experiments.audit.layer import Layer
-from probebook.experiments.audit.questions.readable import bag, linear, right
 from probebook.measures.intervals import rate
 
 FEWEST_CONFLICTS = 20       # items where a rule is wrong that a shortcut's verdict needs
 
 
-def conflicts(case: Case, fitted: Fit) -> dict[str, pd.DataFrame]:
+def conflicts(case: Case, fitted: Fit, reading: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Source of a shortcut → test items: does a rule that knows only this source give the label,
-    and is the probe right? Sources: the properties to keep, the number of words, the words."""
+    and is the probe right? Sources: the properties to keep, the number of words, the words.
+    `reading`: the seed's own (`readable.reading`)."""
     rows, test, z = fitted.fit, case.test, case.z.numpy()
-    probe = right(case.saved or linear(case.h[rows], case.z[rows]), case.h[test], case.z[test])
     sources = {name: values.numpy() for name, values in case.keep.items()}
     found = {}
     if case.text is not None:
         length = np.array([len(one.split()) for one in case.text])
         quarters = np.quantile(length, [.25, .5, .75])
         sources["number of words"] = np.asarray(np.searchsorted(quarters, length))
-        found["bag of words"] = pd.DataFrame({"rule": bag(case, rows, test), "probe": probe})
+        found["bag of words"] = pd.DataFrame({"rule": reading["bag of words"],
+                                              "probe": reading.probe})
     for name, values in sources.items():
         said = rule(values[rows.numpy()], z[rows.numpy()], case.k, values[test.numpy()])
         found[name] = pd.DataFrame({"rule": (said == z[test.numpy()]).astype(float),
-                                    "probe": probe})
+                                    "probe": reading.probe})
     return found
 
 
 def table(layer: Layer) -> pd.DataFrame:
     """Every source that was tried; columns as in `Findings.shortcuts`."""
     case, found = layer.case, []
-    seeds = [conflicts(case, one) for one in layer.fits]
+    seeds = [conflicts(case, *both) for both in zip(layer.fits, layer.readings)]
     groups = case.group[case.test.numpy()]
     for source in seeds[0]:
         wrong = np.mean([one[source].rule for one in seeds], axis=0) < .5

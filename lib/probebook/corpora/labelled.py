@@ -127,9 +127,8 @@ def _built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
 
 def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     """Reviews that praise or criticise the food; what is said of other aspects should stay."""
-    pairs = cebab.edit_pairs(table[table.split != cebab.SPLITS[0]].reset_index(drop=True),
-                             originals=True)
     whole = table[table.split != cebab.SPLITS[0]].reset_index(drop=True)
+    pairs = cebab.edit_pairs(whole, originals=True)
     polar = pairs[pairs.concept.eq("food") & ~pairs[["source", "target"]].eq("unknown").any(axis=1)]
     other = pd.Series("", whole.index)
     other[polar.source_row.to_numpy()] = whole.description.to_numpy()[polar.target_row]

@@ -27,15 +27,17 @@ class MeanShift:
         counts = z.bincount().double()[:, None]
         sums = torch.zeros(len(counts), h.shape[1], dtype=h.dtype, device=h.device)
         sums.index_add_(0, z, h)
-        rest = (sums.sum(0) - sums) / (len(h) - counts)
-        return FittedMeanShift(sums / counts, sums / counts - rest)
-
+        return self._solved(sums, counts)
 
     def fit_moments(self, moments: Moments) -> FittedMeanShift:
         """The same from sums over states that were read block by block."""
-        sums, counts = moments.sums, moments.counts[:, None]
-        rest = (sums.sum(0) - sums) / (counts.sum() - counts) + moments.origin
-        return FittedMeanShift(moments.means, moments.means - rest)
+        return self._solved(moments.sums, moments.counts[:, None], moments.origin)
+
+    def _solved(self, sums: Tensor, counts: Tensor, origin: Tensor | float = 0) -> FittedMeanShift:
+        """From the classes' sums [k, d] of states around an origin [d], and their counts [k, 1]."""
+        rest = (sums.sum(0) - sums) / (counts.sum() - counts) + origin
+        means = sums / counts + origin
+        return FittedMeanShift(means, means - rest)
 
 
 @dataclass(frozen=True)

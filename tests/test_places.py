@@ -28,7 +28,7 @@ def test_states_that_stay_explain_nothing_and_an_exchanged_word_everything(every
     last = max(k for word, k in everywhere if word == "blank")
     whole = {("subject", 0), ("blank", last)}
     for key, place in everywhere.items():
-        rows = places.some_rows(place.s, "test", 40)
+        rows = across.some_rows(place.s, "test", 40)
         nothing, true = place.probs(torch.stack([place.h[rows], place.partner[rows]]), rows)
         effect = place.true[rows] - place.before[rows]
         must_agree(nothing, place.before[rows], f"{key}: states that stay", atol=2e-3)

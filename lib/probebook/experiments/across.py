@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,20 +128,32 @@ def agreement(s: Setting, n: int = 1000) -> World:
     prefers.
 
     Rows are those of the setting; `n`: test sentences, at most."""
+    parts = {FIT: s.parts["intervention"], VALID: s.parts["intervention_valid"],
+             TEST: some_rows(s, "test", n)}
+    partner, probs = embed(s.table.subject_flipped, s.lm, layer=s.layer), partial(verb_probs, s)
+    return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
+                 verb_choices(s), parts)
+
+
+def some_rows(s: Setting, part: str, n: int) -> Tensor:
+    """At most `n` rows of a part, drawn with the setting's seed."""
     g = torch.Generator().manual_seed(s.seed)
-    test = s.parts["test"][torch.randperm(len(s.parts["test"]), generator=g)[:n]]
-    parts = {FIT: s.parts["intervention"], VALID: s.parts["intervention_valid"], TEST: test}
-    partner = embed(s.table.subject_flipped, s.lm, layer=s.layer)
+    return s.parts[part][torch.randperm(len(s.parts[part]), generator=g)[:n]]
+
+
+def verb_probs(s: Setting, h: Tensor, rows: Tensor) -> Tensor:
+    """Probabilities [r, 2] float64 of the verb's own and other form from the blank's last
+    states."""
+    forms = s.table[["verb", "other_verb"]].iloc[rows.numpy()].to_numpy().tolist()
+    return word_logits([], s.lm, forms, h=h).double().softmax(1)
+
+
+def verb_choices(s: Setting) -> Tensor:
+    """Tokens [n, 2] of the verb's form after a singular and after a plural subject."""
     forms = s.table[["verb", "other_verb"]]
     ids = single_tokens({*forms.to_numpy().flat}, s.lm.tokenizer)
-    own = torch.tensor(forms.map(ids.get).to_numpy())
-
-    def probs(h: Tensor, rows: Tensor) -> Tensor:
-        words = forms.iloc[rows.numpy()].to_numpy().tolist()
-        return word_logits([], s.lm, words, h=h).double().softmax(1)
-
-    return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
-                 choices(s.zc, own[:, 0], own[:, 1]), parts)
+    own, other = torch.tensor(forms.map(ids.get).to_numpy()).T
+    return choices(s.zc, own, other)
 
 
 def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> World:

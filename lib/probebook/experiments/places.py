@@ -18,8 +18,14 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.corpora.words import single_tokens
-from probebook.experiments.across import choices, elsewhere, share_explained, weakest_good
+from probebook.experiments.across import (
+    elsewhere,
+    share_explained,
+    some_rows,
+    verb_choices,
+    verb_probs,
+    weakest_good,
+)
 from probebook.experiments.causal_probing import Edit, Setting, accuracy, erasures, flips
 from probebook.interventions import (
     DAS,
@@ -33,7 +39,7 @@ from probebook.interventions import (
 )
 from probebook.interventions.das import FittedDAS
 from probebook.measures.counterfactual import relative_distance
-from probebook.models import carry, embed_layers, word_logits
+from probebook.models import carry, embed_layers
 from probebook.models.batches import At, position_weights
 from probebook.models.patching import Tail
 from probebook.probes import LinearProbe, MLPProbe
@@ -82,13 +88,6 @@ class Place:
         return lambda states, some: self.s.lm.head(tail(states, some))
 
 
-def verb_probs(s: Setting, h: Tensor, rows: Tensor) -> Tensor:
-    """Probabilities [r, 2] float64 of the verb's own and other form from the blank's last
-    states."""
-    forms = s.table[["verb", "other_verb"]].iloc[rows.numpy()].to_numpy().tolist()
-    return word_logits([], s.lm, forms, h=h).double().softmax(1)
-
-
 def subjects(s: Setting) -> tuple[list[str], list[str]]:
     """The subject as it stands in each sentence, and in the rewritten one. UserError: sentences
     that have no rewritten version."""
@@ -131,9 +130,10 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
     rules: dict[str, tuple[At, At]] = {BLANK: ("[MASK]", "[MASK]"),
                                        SUBJECT: (("last", here), ("last", there))}
     end, every = s.lm.depth, torch.arange(len(texts))
-    before = verb_probs(s, embed_layers(texts, s.lm, [end])[end], every)
-    true = verb_probs(s, embed_layers(other, s.lm, [end])[end], every)
     depths = [s.lm.layer(layer) for layer in layers]
+    # one pass for all layers at the blank, which the loop below finds in the cache
+    before, true = (verb_probs(s, embed_layers(which, s.lm, [*depths, end])[end], every)
+                    for which in (texts, other))
     found: dict[tuple[str, int], Place] = {}
     for word in words:
         deepest = end if word == BLANK else s.lm.encoder.depth - (s.lm.kind != "seq2seq")
@@ -173,19 +173,9 @@ def fitted(place: Place, rank: int = 4, alphas: Sequence[float] = (1, 4, 16, 64)
 
 def _das(place: Place, rows: Tensor, steps: int, seed: int) -> FittedDAS:
     """One direction, learned on some rows through the rest of the network."""
-    forms = place.s.table[["verb", "other_verb"]].iloc[rows.numpy()]
-    ids = single_tokens({*forms.to_numpy().flat}, place.s.lm.tokenizer)
-    own, other = torch.tensor(forms.map(ids.get).to_numpy()).T
-    z = place.s.zc[rows]
     return DAS(steps=steps, batch=16, seed=seed).fit(
-        place.h[rows], place.partner[rows], 1 - z, place.logits(rows), choices(z, own, other),
-        by_row=True)
-
-
-def some_rows(s: Setting, part: str, n: int) -> Tensor:
-    """At most `n` rows of a part, drawn with the setting's seed."""
-    g = torch.Generator().manual_seed(s.seed)
-    return s.parts[part][torch.randperm(len(s.parts[part]), generator=g)[:n]]
+        place.h[rows], place.partner[rows], 1 - place.s.zc[rows], place.logits(rows),
+        verb_choices(place.s)[rows], by_row=True)
 
 
 def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300

@@ -314,7 +314,7 @@ def test_a_term_shows_its_definition(browser, address, size):
 def test_a_slider_moves_its_picture_without_a_kernel(browser, book):
     """With the focus on the handle one arrow key shows another picture, the other the first."""
     resize(browser, SCREEN)
-    browser.get(f"{book.as_uri()}/notebooks/1_causal_probing/03_first_interventions.html")
+    browser.get(f"{book.as_uri()}/notebooks/1_causal_probing/04_nullifying.html")
     assert not _settled(browser, WAITING, seconds=15)
     handle, = browser.find_elements(By.CSS_SELECTOR, ".noUi-handle")
     first = _shown(browser)

@@ -187,7 +187,7 @@ def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 3
     - random: the same of one random edit of the same lengths
     - follows: share of the sentences in which the model prefers the form that it prefers in the
       rewritten one
-    - closeness: 1 − mean relative distance from the rewritten sentence's state"""
+    - distance: mean distance from the rewritten sentence's state; 1: as far as the unedited one"""
     valid, rows = (some_rows(place.s, part, k) for part, k in
                    (("intervention_valid", n_valid), ("test", n)))
     x, to, effect = place.h[valid], 1 - place.s.zc[valid], place.true[valid] - place.before[valid]
@@ -206,7 +206,7 @@ def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 3
             "explained": share_explained(effect, p - place.before[rows]),
             "random": share_explained(effect, by_chance - place.before[rows]),
             "follows": float((p.argmax(1) == choice).double().mean()),
-            "closeness": 1 - float(relative_distance(edited, x, there).nanmean())}
+            "distance": float(relative_distance(edited, x, there).nanmean())}
     return pd.DataFrame(found).T.rename_axis("method")
 
 

@@ -9,7 +9,6 @@ import transformers as hf
 from typer.testing import CliRunner
 
 import zoo
-from conftest import KEPT
 from probebook.base import UserError
 from probebook.cli import app
 from probebook.corpora import labelled
@@ -51,7 +50,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folders():
-    return zoo.save(KEPT / "zoo")
+    return zoo.kept()
 
 
 def measured(texts, model, column, at, words, pair="", layers=(1, -1)):

@@ -6,7 +6,6 @@ import re
 import pytest
 
 import zoo
-from conftest import KEPT
 from probebook.base import UserError, must_agree
 from probebook.hub import kind
 from probebook.runs.execute import ended_early, execute
@@ -27,8 +26,7 @@ FEW = {"1_causal_probing/01_agreement_and_embeddings": "llama",
 
 @pytest.fixture(scope="module")
 def folders():
-    """Always the same models at the same place, so that finished runs are found again."""
-    return zoo.save(KEPT / "zoo")
+    return zoo.kept()
 
 
 def fitting(page) -> Fits:

@@ -339,6 +339,14 @@ def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd, engine):
     assert run_all([bad]) == [bad]
 
 
+def test_a_failing_assertion_says_by_how_much(tiny, capfd):
+    tiny("start(globals())\nlow = .93", "assert low < .91, 'the text says: below'")
+    [page] = pages.pages()
+    run_all([plan(page)])
+    assert ("AssertionError: the text says: below: 0.93 < 0.91 does not hold"
+            in capfd.readouterr().err)
+
+
 @ENGINES
 def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch, engine):
     """Not once a cell; what a failing page had shown, and its error, are there all the same."""

@@ -1,8 +1,11 @@
 """Fifteen architectures with random weights, tiny widths and tokenizers of their own kind."""
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
@@ -22,6 +25,7 @@ from tokenizers import (
     trainers,
 )
 
+from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import agreement, mgc, predicate_argument, reviews, stories, winogender
 from probebook.runs import schema
@@ -212,6 +216,22 @@ def save(folder: Path, names: Iterable[str] = ZOO) -> dict[str, str]:
         tokenizer.save_pretrained(folder / name)
         made[name] = str(folder / name)
     return made
+
+
+def kept() -> dict[str, str]:
+    """The fifteen at a place of their own, where finished runs are found again. Several of pytest's
+    workers ask for them at once: the first to finish puts its whole folder there."""
+    made = hashlib.sha256(Path(__file__).read_bytes() + hf.__version__.encode()).hexdigest()
+    folder = KEPT / "zoo" / made[:12]
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=folder.parent))
+        save(new)
+        try:
+            new.rename(folder)
+        except OSError:             # another worker was first
+            shutil.rmtree(new)
+    return {name: str(folder / name) for name in ZOO}
 
 
 def takes(page: Page) -> bool:

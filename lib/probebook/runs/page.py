@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
+from probebook.runs.assertions import Measured, compared, false
 from probebook.runs.schema import check_models, coerce
 
 if TYPE_CHECKING:              # the command line checks names without it
@@ -46,6 +47,7 @@ def start(page: dict) -> None:
     page.update(coerce(types, given))
     check_models(types, page)
     page["_started"] = True
+    _measure_assertions(page)
 
     os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error",
                       HF_HUB_DISABLE_PROGRESS_BARS="1")
@@ -64,6 +66,15 @@ def start(page: dict) -> None:
                                                         for p in ("torch", "transformers", "numpy")}
     about = {"seed": seed, "device": device(), "threads": threads(), "versions": versions}
     keep("probebook:environment", "application/json", json.dumps(about))
+
+
+def _measure_assertions(page: dict) -> None:
+    """From here on, what a page asserts says by how much it fails."""
+    from IPython import get_ipython
+    page.update(_compared=compared, _false=false)
+    if (shell := get_ipython()) and not any(isinstance(one, Measured)
+                                            for one in shell.ast_transformers):
+        shell.ast_transformers.append(Measured())
 
 
 def end_page_if(reason: str) -> None:

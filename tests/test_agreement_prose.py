@@ -132,6 +132,8 @@ def test_every_sentence_names_its_work(table):
                                    check_names=False, check_dtype=False)
     assert (works.author != "").all()
     assert works.year.str.fullmatch(r"(1[5-9]\d\d)?").all()
+    dated = works.year != ""
+    assert works.sentences[dated].sum() / works.sentences.sum() > .75
 
 
 def test_works_that_trained_no_model_come_last():

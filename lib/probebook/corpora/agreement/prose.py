@@ -222,8 +222,9 @@ def addresses() -> list[dict]:
 
 
 def works() -> pd.DataFrame:
-    """The works of the mined sentences, by `work`: author, title, year and source as in
-    `english.works`, `sentences` (how many), and `seen`: whether text of it may have trained the
+    """The works of the mined sentences, by `work`: author, title and source as in `english.works`,
+    `year` of first publication ("" for what was collected later, and where it is doubtful),
+    `sentences` (how many), and `seen`: whether text of it may have trained the
     pocket models, that is, whether any of its paragraphs is not among the held-out ones."""
     return pd.read_csv(WORKS, sep="\t", dtype={"work": str, "year": str}, keep_default_na=False,
                        quoting=csv.QUOTE_NONE)
@@ -237,6 +238,9 @@ def make() -> int:
     trained = paragraphs[:len(paragraphs) - len(paragraphs) // english.HELD_OUT]
     seen = {work for work, _ in trained}
     table = english.works()[["work", "author", "title", "year", "source"]]
+    years = works().drop_duplicates(["author", "title"]).set_index(["author", "title"]).year
+    known = years.reindex([*zip(table.author, table.title)]).to_numpy()     # entered by hand
+    table["year"] = table.year.where(table.year != "", known)
     table["seen"] = table.work.isin(seen)
     table["sentences"] = table.work.map(Counter(row["work"] for row in rows)).fillna(0).astype(int)
     with written_whole(WORKS) as path:

@@ -248,7 +248,7 @@ def test_it_fits_and_has_no_barrier(box, size):
 
 
 def test_it_answers_in_time(box):
-    """A new sentence in a second, the quickest of a few movements of the slider in 50 ms at
+    """A new sentence in a second, the median of twenty movements of the slider in 50 ms at
     every layer; on a machine that other programs share, as much longer."""
     typed(box, SENTENCES[1].replace("[MASK]", "___"))
     start = time.monotonic()
@@ -258,8 +258,9 @@ def test_it_answers_in_time(box):
     for layer in ("1", "2", "3", "4"):
         Select(box.find_element(By.NAME, "layer")).select_by_value(layer)
         time.sleep(.5)
-        found[layer] = min(box.execute_async_script(MOVED, step / 2) for step in range(20))
-    print(f"answer {answered:.2f} s; slider", {k: f"{ms:.0f} ms" for k, ms in found.items()})
+        found[layer] = sorted(box.execute_async_script(MOVED, step / 2) for step in range(20))[9:]
+    print(f"answer {answered:.2f} s; slider, median and slowest",
+          {k: f"{ms[0]:.0f}, {ms[-1]:.0f} ms" for k, ms in found.items()})
     slower = max(1, os.getloadavg()[0] / os.cpu_count())
     assert answered < 1 * slower
-    assert max(found.values()) < 50 * slower
+    assert max(ms[0] for ms in found.values()) < 50 * slower

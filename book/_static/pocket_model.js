@@ -47,7 +47,7 @@ function pocketModel() {
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
     const size = shape => shape.reduce((product, n) => product * n, 1);
     const count = shapes => Object.values(shapes).reduce((sum, shape) => sum + size(shape), 0);
-    const table = Float32Array.from({length: 65536}, (_, bits) => fromHalf(bits));
+    const table = Float64Array.from({length: 65536}, (_, bits) => fromHalf(bits));
     const halves = joined(bytes, 0, count(about.halves), Uint16Array);
     const singles = joined(bytes, 2 * count(about.halves), count(about.singles), Float32Array);
     arrays = {};
@@ -55,10 +55,10 @@ function pocketModel() {
       arrays[name] = values.slice(start, start + size(shape));
       return start + size(shape);
     }, 0);
-    const weights = new Float32Array(halves.length);
+    const weights = new Float64Array(halves.length);
     for (let i = 0; i < halves.length; i++) weights[i] = table[halves[i]];
     take(about.halves, weights);
-    take(about.singles, singles);
+    take(about.singles, Float64Array.from(singles));
     tokenIds = new Map(about.vocabulary.map((word, i) => [word, i]));
     nouns = new Map(about.nouns.flatMap(([one, many]) => [[one, many], [many, one]]));
   }
@@ -101,8 +101,9 @@ function pocketModel() {
   // ---- arithmetic on rows --------------------------------------------------------------------------------------------
 
   // x [n, inner] times the transpose of w [outer, inner]; eight products at a time, since each number read serves twice or more.
+  // In double precision: numbers of single precision would be turned into double ones at each reading.
   function product(x, n, w, inner, out = w.length / inner) {
-    const y = new Float32Array(n * out);
+    const y = new Float64Array(n * out);
     for (let r = 0; r < n; r += 4) {
       const r1 = Math.min(r + 1, n - 1), r2 = Math.min(r + 2, n - 1), r3 = Math.min(r + 3, n - 1);
       const a = r * inner, b = r1 * inner, c = r2 * inner, d = r3 * inner;
@@ -139,7 +140,7 @@ function pocketModel() {
   }
   const gelu = x => x * .5 * (1 + erf(x * Math.SQRT1_2));
   function norm(x, gain, d = about.width) {                      // each row: mean 0, variance 1, times gain
-    const y = new Float32Array(x.length);
+    const y = new Float64Array(x.length);
     for (let start = 0; start < x.length; start += d) {
       let mean = 0, square = 0;
       for (let i = start; i < start + d; i++) mean += x[i] / d;
@@ -179,7 +180,7 @@ function pocketModel() {
 
   // What block k makes of the tokens at `places`, whose states are h; they read all t tokens' keys and values.
   function block(k, h, qkv, places) {
-    const d = about.width, t = qkv.length / (3 * d), size = d / about.heads, mixed = new Float32Array(places.length * d);
+    const d = about.width, t = qkv.length / (3 * d), size = d / about.heads, mixed = new Float64Array(places.length * d);
     places.forEach((place, r) => {
       for (let head = 0; head < d; head += size) {
         const scores = new Float64Array(t);
@@ -196,7 +197,7 @@ function pocketModel() {
     const part = name => weight(`layers.${k}.${name}`), n = places.length;
     const between = added(h, product(mixed, n, part("attn.Wo"), d));
     const wide = product(norm(between, part("mlp_norm")), n, part("mlp.Wi"), d), inner = wide.length / n / 2;
-    const gated = new Float32Array(n * inner);
+    const gated = new Float64Array(n * inner);
     for (let r = 0; r < n; r++)
       for (let i = 0; i < inner; i++) gated[r * inner + i] = gelu(wide[2 * r * inner + i]) * wide[(2 * r + 1) * inner + i];
     return added(between, product(gated, n, part("mlp.Wo"), inner));
@@ -218,7 +219,7 @@ function pocketModel() {
   }
 
   function pass(ids, blank) {
-    const d = about.width, h = new Float32Array(ids.length * d), table = weight("embeddings.tok_embeddings");
+    const d = about.width, h = new Float64Array(ids.length * d), table = weight("embeddings.tok_embeddings");
     ids.forEach((id, i) => h.set(row(table, id), i * d));
     return onward(0, norm(h, weight("embeddings.norm")), blank);
   }
@@ -245,7 +246,7 @@ function pocketModel() {
   function perceptron(layer, noun, h) {
     const name = i => arrays[`${layer}.perceptron.${noun}.${i}`], inputs = [h];
     for (let i = 0, w; (w = name(i)); i++) {
-      const x = inputs[i], n = x.length + 1, y = new Float32Array(w.length / n);
+      const x = inputs[i], n = x.length + 1, y = new Float64Array(w.length / n);
       y.forEach((_, o) => { y[o] = dot(x, w, o * n) + w[o * n + x.length]; });
       inputs.push(name(i + 1) ? y.map(v => Math.max(v, 0)) : y);
     }
@@ -290,7 +291,7 @@ function pocketModel() {
     const parts = [], y = Float64Array.from(h);
     for (let at = 0; at < directions.length; at += h.length) parts.push(dot(h, directions, at));
     parts.forEach((part, r) => { for (let i = 0; i < h.length; i++) y[i] += change(part) * directions[r * h.length + i]; });
-    return Float32Array.from(y);
+    return Float64Array.from(y);
   }
 
   // ---- answers -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def main() -> None:
     names = [word for word in sys.argv[1:] if word in order] or order
     begins = tuple(word for word in sys.argv[1:] if word not in order) or ("",)
     chosen = [page for page in pages() if zoo.takes(page) and page.name.startswith(begins)]
-    folders = zoo.save(DATA.parent / "_build" / "tests" / "zoo", names)
+    folders = {name: folder for name, folder in zoo.kept().items() if name in names}
     with server_of(chosen) as server, kernel_environment(1, "smoke"):
         for page in chosen:
             rows = []

@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from probebook.base import ROOT
+from probebook.corpora.fetch import entries
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
@@ -50,6 +51,24 @@ def test_installed_versions_are_the_pinned_ones():
         if canonicalize_name(pin.name) in ("torch", "transformers", "numpy", "jupyter-book",
                                            "papermill"):
             assert version(pin.name).partition("+")[0] in pin.specifier
+
+
+def test_the_table_of_licences_says_where_everything_comes_from():
+    """Each row of README.md's has the address of a project, and what is installed, shipped with the
+    book or registered as data is there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Licences\n")[2]
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)[1:]
+    for what, licence in rows:
+        assert "](https://" in what, what
+        assert licence
+    named = "\n".join(what for what, _ in rows)
+    for text in sum(PROJECT["optional-dependencies"].values(), PROJECT["dependencies"]):
+        assert f"[{Requirement(text).name}](https://" in named, text
+    for folder in (ROOT / "book/_static/offline").iterdir():
+        assert not folder.is_dir() or f"`book/_static/offline/{folder.name}`" in named, folder
+    for entry in entries().values():
+        for address in re.findall(r"https://\S+", entry.source):
+            assert f"]({address})" in named, address
 
 
 @pytest.mark.parametrize("words", [

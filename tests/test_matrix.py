@@ -8,6 +8,7 @@ import pytest
 import zoo
 from probebook.base import UserError, must_agree
 from probebook.hub import kind
+from probebook.runs.archive import matrix_table
 from probebook.runs.execute import ended_early, execute
 from probebook.runs.pages import find, pages
 from probebook.runs.schema import Fits, _models, check_models
@@ -82,6 +83,14 @@ def test_a_page_runs_with_a_model_of_every_architecture(folders, forks, name, mo
     what, why, _ = zoo.outcome(find(name), folders[model], forks)
     assert what in ("runs", "ends early", "refused"), why
     assert "\n" not in why
+
+
+def test_the_book_shows_what_became_of_every_page_with_every_architecture():
+    """benchmarks/matrix.py has seen each, and none failed."""
+    found = matrix_table()
+    cells = [*zip(found.page, found.architecture)]
+    assert sorted(cells) == sorted((name, model) for name in PAGES for model in zoo.ZOO)
+    assert set(found.outcome) <= {"runs", "ends early", "refused"}
 
 
 def test_a_page_ends_early_where_no_oracle_can_judge(folders, forks):

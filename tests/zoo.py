@@ -82,11 +82,12 @@ def _word_piece(lowercase: bool) -> Tokenizer:
 
 
 def _bytes(special: dict[str, str], first: str = "", last: str = "") -> Tokenizer:
+    """Pairs of bytes, joined until every subject and verb of the agreement world is one token."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[*dict.fromkeys(special.values())],
+        vocab_size=2 * VOCABULARY, special_tokens=[*dict.fromkeys(special.values())],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     made.train_from_iterator(texts(), trainer)
     return _between(made, first, last)

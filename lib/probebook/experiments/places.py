@@ -80,14 +80,14 @@ class Place:
         return lambda states, some: self.s.lm.head(tail(states, some))
 
 
-def subjects(s: Setting) -> tuple[list[str], list[str]]:
+def subjects(table: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The subject as it stands in each sentence, and in the rewritten one. UserError: sentences
     that have no rewritten version."""
-    if not all(s.table.subject_flipped):
+    if not all(table.subject_flipped):
         raise UserError("these sentences have no version with a rewritten subject: take "
                         "data='generated' or 'syneval'")
     pairs = [next(pair for pair in zip(a.split(), b.split()) if pair[0] != pair[1])
-             for a, b in zip(s.table.text, s.table.subject_flipped)]
+             for a, b in zip(table.text, table.subject_flipped)]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
@@ -97,7 +97,7 @@ def separable(s: Setting) -> Setting:
 
     So a sentence and the rewritten one differ in one token, one state can make the whole
     difference, and it is not the one from which a left-to-right model predicts the verb."""
-    words, others = subjects(s)
+    words, others = subjects(s.table)
     kept = torch.tensor([f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)])
     for names, column in ((words, "text"), (others, "subject_flipped")):
         weights = position_weights(s.table[column].tolist(), s.lm.encoder, ("mean", names))
@@ -118,7 +118,7 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
     if unknown := [word for word in words if word not in WORDS]:
         raise UserError(f"{unknown[0]!r}: one of {', '.join(WORDS)}")
     texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
-    here, there = subjects(s)
+    here, there = subjects(s.table)
     rules: dict[str, tuple[At, At]] = {BLANK: ("[MASK]", "[MASK]"),
                                        SUBJECT: (("last", here), ("last", there))}
     end, every = s.lm.depth, torch.arange(len(texts))

@@ -4,6 +4,7 @@
     .venv/bin/python benchmarks/interventions.py [inlp] [leace] [rlace] [pgd] [grid] [--small]
     .venv/bin/python benchmarks/interventions.py --sweep [--items 20000] [--queries 1000]
                                                  [--device cpu] [--small]
+    .venv/bin/python benchmarks/interventions.py --fits [--small]
 
 The contestants take turns in one run on one CPU thread. The median of the turns' CPU seconds
 counts, and a ratio is printed only after the results have been asserted equal. Without `--small`
@@ -37,7 +38,22 @@ from torch.utils.data import DataLoader, TensorDataset
 from probebook.base import DATA
 from probebook.corpora import agreement
 from probebook.experiments.causal_probing import accuracy
-from probebook.interventions import FGSM, INLP, LEACE, PGD, RLACE, AlterRep, AutoAttack, rlace
+from probebook.interventions import (
+    DAS,
+    FGSM,
+    INLP,
+    LEACE,
+    PGD,
+    QLEACE,
+    RLACE,
+    AffineSteering,
+    AlterRep,
+    AutoAttack,
+    MeanShift,
+    SparseAutoencoder,
+    SparseFeatures,
+    rlace,
+)
 from probebook.interventions.attack import Attack
 from probebook.interventions.rlace import FittedRLACE
 from probebook.interventions.rlace_game import Game, project_to_fantope
@@ -368,6 +384,54 @@ def sweep(small: bool, items: int, queries: int, device: str) -> list[dict]:
     return found
 
 
+# Every method once
+
+def fits(small: bool) -> list[dict]:
+    """Seconds to fit every method on 2,000 states with its defaults, and to edit them once; nothing
+    is compared.
+
+    An attack fits nothing: what counts is its probe, a perceptron. DAS takes its pairs from other
+    rows and learns through a random linear head with two answers."""
+    found = []
+    for d in (256,) if small else (256, 768):
+        h, z = states(2000, d)
+        draws = torch.Generator().manual_seed(0)
+        head = torch.randn(d, 2, generator=draws)
+        source = torch.empty_like(h)
+        for c in (0, 1):
+            rows = torch.randint(int((z != c).sum()), (int((z == c).sum()),), generator=draws)
+            source[z == c] = h[z != c][rows]
+        das = DAS(steps=20 if small else 300)
+        sparse = SparseAutoencoder(steps=20 if small else 1000)
+
+        def attack(kind: type[Attack]) -> Callable:
+            return lambda: kind(MLPProbe().fit(h, z))
+
+        methods: dict[str, Callable] = {
+            "INLP, rank 8": lambda: INLP(8).fit(h, z), "R-LACE": lambda: RLACE().fit(h, z),
+            "LEACE": lambda: LEACE().fit(h, z), "QLEACE": lambda: QLEACE().fit(h, z),
+            "AlterRep, rank 8": lambda: AlterRep(8).fit(h, z),
+            "MeanShift": lambda: MeanShift().fit(h, z),
+            "AffineSteering": lambda: AffineSteering().fit(h, z),
+            "DAS": lambda: das.fit(h, source, 1 - z, lambda states: states @ head),
+            "SparseFeatures": lambda: SparseFeatures(autoencoder=sparse).fit(h, z),
+            "FGSM": attack(FGSM), "PGD": attack(PGD), "AutoAttack": attack(AutoAttack)}
+        for name, fit in methods.items():
+            begin = time.process_time()
+            edit = fit()
+            middle = time.process_time()
+            if name.startswith(("INLP", "R-LACE", "LEACE")):
+                edit(h)
+            else:
+                edit(h, z if name == "QLEACE" else 1 - z)
+            seconds = {"fit": middle - begin, "edit": time.process_time() - middle}
+            found.append({"method": name, "d": d, "items": len(h)}
+                         | {part: float(f"{s:.3g}") for part, s in seconds.items()})
+            row = pd.DataFrame(found[-1:])
+            print(row.to_string(index=False, header=len(found) == 1), flush=True)
+    return found
+
+
 def clock(device: str) -> float:
     """CPU seconds of this process; seconds on the wall where a GPU works."""
     if device == "cpu":
@@ -400,6 +464,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true",
                         help="fewer rounds, steps and strengths; nothing is stored")
     parser.add_argument("--sweep", action="store_true", help="all methods at all strengths instead")
+    parser.add_argument("--fits", action="store_true", help="every method once instead")
     parser.add_argument("--items", type=int, default=20_000, help="edited states in the sweep")
     parser.add_argument("--queries", type=int, default=1000,
                         help="of AutoAttack's Square in the sweep")
@@ -411,7 +476,9 @@ def main() -> None:
     if options.sweep:
         found = sweep(options.small, options.items, options.queries, options.device)
         store("sweep", found, options)
-    for task in [] if options.sweep else options.tasks or tasks:
+    if options.fits:
+        store("fits", fits(options.small), options)
+    for task in [] if options.sweep or options.fits else options.tasks or tasks:
         store(task, tasks[task](options.small), options)
 
 

@@ -5,7 +5,7 @@ versions. So an edit of a state can be compared with what the rewritten text doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,6 @@ from probebook.interventions import (
     QLEACE,
     RLACE,
     AffineSteering,
-    AlterRep,
     AutoAttack,
     MatchedSubspace,
     MeanShift,
@@ -38,15 +37,22 @@ from probebook.interventions import (
     SparseFeatures,
     shuffled,
 )
+from probebook.interventions.alterrep import FittedAlterRep
+from probebook.interventions.attack import Attack
+from probebook.interventions.das import FittedDAS
 from probebook.measures.concept_effects import icace_error
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import embed, load, word_logits
+from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier
 from probebook.models.readers import load_reader
+from probebook.models.readers.fitted_reader import FittedReader
 from probebook.probes import MLPProbe
 
 FIT, VALID, TEST = "fit", "valid", "test"
 SHUFFLED = "MeanShift, shuffled labels"                         # a control
+METHODS = ("INLP", "R-LACE", "LEACE", "QLEACE", "AlterRep", "MeanShift", "AffineSteering", "DAS",
+           "SparseFeatures", SHUFFLED, "FGSM", "PGD", "AutoAttack")
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,13 @@ class World:
     t: Tensor | None = None
     judged: Callable[[Tensor, Tensor, Tensor | None], float] | None = None
 
-    def explained(self, edited: Tensor, rows: Tensor) -> float:
+    def explained(self, edited: Tensor, rows: Tensor, before: Tensor | None = None) -> float:
         """Share of the partners' effect that the edit has: 1 − mean L2 error / mean effect.
 
         The error is that of an explanation (Abraham et al., definition 3): 1 for an edit that does
-        to the model what rewriting does, 0 for doing nothing, below 0 for something worse."""
-        before = self.probs(self.h[rows], rows)
+        to the model what rewriting does, 0 for doing nothing, below 0 for something worse.
+        `before`: probabilities of the unedited states, where they are at hand."""
+        before = self.probs(self.h[rows], rows) if before is None else before
         effect = self.true[rows] - before
         return share_explained(effect, self.probs(edited, rows) - before)
 
@@ -244,10 +251,7 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
     whole = tables["TS"].merge(tables["TS-R0"][[*item, "answer"]], on=item, suffixes=("", "_cut"))
     whole = whole[whole.answer.ne("unknown") & whole.answer_cut.eq("unknown")]
     cut = whole[item].merge(tables["TS-R0"], on=item)
-    read = [reader_states(reader, part.reset_index(drop=True)) for part in (whole, cut)]
-    h, other = (torch.from_numpy(np.concatenate([one.cls[-1], one.q], 1)) for one in read)
-    scores, others = (torch.tensor(one.said[[*reader.net.heads.forms]].to_numpy(float))
-                      for one in read)
+    (h, scores), (other, others) = (_read(reader, part) for part in (whole, cut))
     m = len(whole)
     span = torch.cat([scores, others])[:, -1]
 
@@ -271,38 +275,78 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
                  choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
 
 
+def _read(reader: FittedReader, table: pd.DataFrame) -> tuple[Tensor, Tensor]:
+    """A reader's states [h_CLS; q] of a table's questions, and the scores of its forms of answers;
+    the cache folder keeps them."""
+    def make() -> dict[str, Tensor]:
+        read = reader_states(reader, table.reset_index(drop=True))
+        return {"h": torch.from_numpy(np.concatenate([read.cls[-1], read.q], 1)),
+                "scores": torch.tensor(read.said[[*reader.net.heads.forms]].to_numpy(float))}
+
+    asked = table[["story", "question", "history"]].to_numpy().tolist()
+    found = cached("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
+    return found["h"], found["scores"]
+
+
 def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),
           alphas: Sequence[float] = (1, 4, 16, 64), strengths: Sequence[float] = (.5, 1, 2, 4),
           radii: Sequence[float] = (.25, .5, 1, 2), queries: int = 50,
           sae_steps: int = 300) -> list[Edit]:
-    """Every method at every strength, fitted on the world's part "fit"; QLEACE only where a class
-    has more states than dimensions.
-
-    `radii`: of the attacks, as shares of the mean distance of the states from their mean; they
-    attack one perceptron."""
+    """`METHODS` at every strength (`fit_edits`), fitted on the world's part "fit"; QLEACE only
+    where a class has more states than dimensions."""
     rows = world.parts[FIT]
-    x, z, partner = world.h[rows], world.z[rows], world.partner[rows]
+    x, z = world.h[rows], world.z[rows]
+    enough = min(z.bincount()) > x.shape[1]
+
+    def das() -> FittedDAS:
+        return DAS(seed=seed).fit(x, world.partner[rows], 1 - z, world.logits, world.choices[rows],
+                                  judged=False)
+
+    methods = [name for name in METHODS if name != "QLEACE" or enough]
+    return fit_edits(x, z, das, methods, seed, ranks, alphas, strengths, radii, queries, sae_steps)
+
+
+def fit_edits(x: Tensor, z: Tensor, das: Callable[[], FittedDAS], methods: Sequence[str],
+              seed: int, ranks: Sequence[int], alphas: Sequence[float],
+              strengths: Sequence[float], radii: Sequence[float], queries: int = 50,
+              sae_steps: int = 300) -> list[Edit]:
+    """Methods at every strength, fitted on states x [n, d] and their labels z [n].
+
+    `das`: fits DAS, which needs the model. `radii`: of the attacks, as shares of the mean distance
+    of the states from their mean; they attack one perceptron. `queries`: of AutoAttack's Square."""
     size = float((x - x.mean(0)).norm(dim=1).mean())
-    probe = MLPProbe(seed=seed).fit(x, z)
-    inlp, alterrep = INLP(max(ranks), C=.1).fit(x, z), AlterRep(max(ranks), C=.1).fit(x, z)
-    found = erasures("INLP", {rank: inlp.at(rank=rank) for rank in ranks})
-    found += erasures("R-LACE", {1: RLACE(seed=seed).fit(x, z)})
-    found += erasures("LEACE", {1: LEACE().fit(x, z)})
-    if min(z.bincount()) > x.shape[1]:
-        qleace = QLEACE().fit(x, z)             # it has to be told the labels: those of the probe
-        found += erasures("QLEACE", {1: lambda h: qleace(h, probe(h).argmax(1))})
-    found += flips("AlterRep", "α", {alpha: alterrep.at(alpha) for alpha in alphas})
+    probe, inlp = MLPProbe(seed=seed).fit(x, z), INLP(max(ranks), C=.1).fit(x, z)
+    alterrep = FittedAlterRep(inlp, 1.)                     # along the same directions
+
+    def qleace() -> Callable[[Tensor], Tensor]:             # is told the labels: the probe's
+        edit = QLEACE().fit(x, z)
+        return lambda h: edit(h, probe(h).argmax(1))
+
+    erasing: dict[str, Callable[[], Callable]] = {
+        "R-LACE": lambda: RLACE(seed=seed).fit(x, z), "LEACE": lambda: LEACE().fit(x, z),
+        "QLEACE": qleace}
     sparse = SparseAutoencoder(steps=sae_steps, seed=seed)
-    das = DAS(seed=seed).fit(x, partner, 1 - z, world.logits, world.choices[rows])
-    steering: dict[str, Any] = {
-        "MeanShift": MeanShift().fit(x, z), "AffineSteering": AffineSteering().fit(x, z),
-        "DAS": das, "SparseFeatures": SparseFeatures(autoencoder=sparse).fit(x, z),
-        SHUFFLED: MeanShift().fit(x, shuffled(z, seed=seed))}
-    for name, fitted in steering.items():
-        found += flips(name, "s", {s: fitted.at(s) for s in strengths})
-    for name, attack in (("FGSM", FGSM(probe, norm="l2")), ("PGD", PGD(probe, norm="l2")),
-                         ("AutoAttack", AutoAttack(probe, norm="l2", queries=queries))):
-        found += flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
+    steering: dict[str, Callable[[], Any]] = {
+        "MeanShift": lambda: MeanShift().fit(x, z),
+        "AffineSteering": lambda: AffineSteering().fit(x, z), "DAS": das,
+        "SparseFeatures": lambda: SparseFeatures(autoencoder=sparse).fit(x, z),
+        SHUFFLED: lambda: MeanShift().fit(x, shuffled(z, seed=seed))}
+    attacks: dict[str, Attack] = {
+        "FGSM": FGSM(probe, norm="l2"), "PGD": PGD(probe, norm="l2"),
+        "AutoAttack": AutoAttack(probe, norm="l2", queries=queries)}
+    found: list[Edit] = []
+    for name in methods:
+        if name == "INLP":
+            found += erasures(name, {rank: inlp.at(rank=rank) for rank in ranks})
+        elif name == "AlterRep":
+            found += flips(name, "α", {alpha: alterrep.at(alpha) for alpha in alphas})
+        elif name in erasing:
+            found += erasures(name, {1: erasing[name]()})
+        elif name in steering:
+            fitted = steering[name]()
+            found += flips(name, "s", {s: fitted.at(s) for s in strengths})
+        else:
+            found += flips(name, "ε", {r: attacks[name].at(eps=r * size) for r in radii})
     return found
 
 
@@ -311,7 +355,8 @@ def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str,
     but for `slack`."""
     rows = world.parts[VALID]
     x, to = world.h[rows], 1 - world.z[rows]
-    scores = [world.explained(edit.apply(x, to), rows) for edit in tried]
+    before = world.probs(x, rows)
+    scores = [world.explained(edit.apply(x, to), rows, before) for edit in tried]
     return weakest_good(tried, scores, slack)
 
 
@@ -343,16 +388,18 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
       rotations"""
     rows = world.parts[TEST]
     x, to, there = world.h[rows], 1 - world.z[rows], world.partner[rows]
+    before = world.probs(x, rows)
     after = {name: edit.apply(x, to) for name, edit in best.items()}
-    random = pd.DataFrame([{name: world.explained(elsewhere(x, states, seed * draws + i), rows)
-                            for name, states in after.items()} for i in range(draws)]).mean()
+    random = pd.DataFrame([{
+        name: world.explained(elsewhere(x, states, seed * draws + i), rows, before)
+        for name, states in after.items()} for i in range(draws)]).mean()
     found = {}
     for name, edit in best.items():
         edited = after[name]
         far = relative_distance(edited, x, there)
         found[name] = {
             "flips": edit.flips, "strength": float(edit.strength),
-            "explained": world.explained(edited, rows),
+            "explained": world.explained(edited, rows, before),
             "random": random[name],
             "follows": float(world.follows(edited, rows).double().mean()),
             "closeness": 1 - float(far.nanmean()), "kept": world.kept(edit)}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 import torch
@@ -20,31 +19,24 @@ from torch import Tensor
 from probebook.base import UserError
 from probebook.experiments.across import (
     elsewhere,
+    fit_edits,
     share_explained,
     some_rows,
     verb_choices,
     verb_probs,
     weakest_good,
 )
-from probebook.experiments.causal_probing import Edit, Setting, accuracy, erasures, flips
-from probebook.interventions import (
-    DAS,
-    FGSM,
-    INLP,
-    LEACE,
-    PGD,
-    AffineSteering,
-    AlterRep,
-    MeanShift,
-)
+from probebook.experiments.causal_probing import Edit, Setting, accuracy
+from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import carry, embed_layers
 from probebook.models.batches import At, position_weights
 from probebook.models.patching import Tail
-from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes import LinearProbe
 
 BLANK, SUBJECT = WORDS = "blank", "subject"
+METHODS = ("INLP", "LEACE", "AlterRep", "MeanShift", "AffineSteering", "DAS", "FGSM", "PGD")
 
 
 @dataclass(frozen=True)
@@ -88,14 +80,14 @@ class Place:
         return lambda states, some: self.s.lm.head(tail(states, some))
 
 
-def subjects(s: Setting) -> tuple[list[str], list[str]]:
+def subjects(table: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The subject as it stands in each sentence, and in the rewritten one. UserError: sentences
     that have no rewritten version."""
-    if not all(s.table.subject_flipped):
+    if not all(table.subject_flipped):
         raise UserError("these sentences have no version with a rewritten subject: take "
                         "data='generated' or 'syneval'")
     pairs = [next(pair for pair in zip(a.split(), b.split()) if pair[0] != pair[1])
-             for a, b in zip(s.table.text, s.table.subject_flipped)]
+             for a, b in zip(table.text, table.subject_flipped)]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
@@ -105,7 +97,7 @@ def separable(s: Setting) -> Setting:
 
     So a sentence and the rewritten one differ in one token, one state can make the whole
     difference, and it is not the one from which a left-to-right model predicts the verb."""
-    words, others = subjects(s)
+    words, others = subjects(s.table)
     kept = torch.tensor([f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)])
     for names, column in ((words, "text"), (others, "subject_flipped")):
         weights = position_weights(s.table[column].tolist(), s.lm.encoder, ("mean", names))
@@ -126,7 +118,7 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
     if unknown := [word for word in words if word not in WORDS]:
         raise UserError(f"{unknown[0]!r}: one of {', '.join(WORDS)}")
     texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
-    here, there = subjects(s)
+    here, there = subjects(s.table)
     rules: dict[str, tuple[At, At]] = {BLANK: ("[MASK]", "[MASK]"),
                                        SUBJECT: (("last", here), ("last", there))}
     end, every = s.lm.depth, torch.arange(len(texts))
@@ -148,34 +140,21 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
 def fitted(place: Place, rank: int = 4, alphas: Sequence[float] = (1, 4, 16, 64),
            strengths: Sequence[float] = (.5, 1, 2, 4), radii: Sequence[float] = (.5, 1, 2, 4),
            das_steps: int = 0, seed: int = 0) -> list[Edit]:
-    """The methods at every strength, fitted on the intervention part at a place.
+    """`METHODS` at every strength (`across.fit_edits`), fitted on the intervention part at a place.
 
-    `rank`: of INLP. `radii`: of the attacks on one perceptron, as shares of the states' mean
-    distance from their mean. `das_steps`: of DAS, which takes 16 of 400 sentences forth and back
-    through the rest of the network in each; 0 leaves it out."""
+    `rank`: of INLP and AlterRep. `das_steps`: of DAS, which takes 16 of 400 sentences forth and
+    back through the rest of the network in each; 0 leaves it out."""
     rows = place.s.parts["intervention"]
-    x, z = place.h[rows], place.s.zc[rows]
-    size = float((x - x.mean(0)).norm(dim=1).mean())
-    probe, alterrep = MLPProbe(seed=seed).fit(x, z), AlterRep(4, C=.1).fit(x, z)
-    found = erasures("INLP", {rank: INLP(rank, C=.1).fit(x, z)})
-    found += erasures("LEACE", {1: LEACE().fit(x, z)})
-    found += flips("AlterRep", "α", {alpha: alterrep.at(alpha) for alpha in alphas})
-    steering: dict[str, Any] = {"MeanShift": MeanShift().fit(x, z),
-                                "AffineSteering": AffineSteering().fit(x, z)}
-    if das_steps:
-        steering["DAS"] = _das(place, some_rows(place.s, "intervention", 400), das_steps, seed)
-    for name, fit in steering.items():
-        found += flips(name, "s", {s: fit.at(s) for s in strengths})
-    for name, attack in (("FGSM", FGSM(probe, norm="l2")), ("PGD", PGD(probe, norm="l2"))):
-        found += flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
-    return found
 
+    def das() -> FittedDAS:
+        some = some_rows(place.s, "intervention", 400)
+        return DAS(steps=das_steps, batch=16, seed=seed).fit(
+            place.h[some], place.partner[some], 1 - place.s.zc[some], place.logits(some),
+            verb_choices(place.s)[some], by_row=True, judged=False)
 
-def _das(place: Place, rows: Tensor, steps: int, seed: int) -> FittedDAS:
-    """One direction, learned on some rows through the rest of the network."""
-    return DAS(steps=steps, batch=16, seed=seed).fit(
-        place.h[rows], place.partner[rows], 1 - place.s.zc[rows], place.logits(rows),
-        verb_choices(place.s)[rows], by_row=True)
+    methods = [name for name in METHODS if name != "DAS" or das_steps]
+    return fit_edits(place.h[rows], place.s.zc[rows], das, methods, seed, [rank], alphas,
+                     strengths, radii)
 
 
 def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300

@@ -1,6 +1,7 @@
 """Distributed alignment search (Geiger et al. 2024): a subspace learned by interchanges."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -36,7 +37,7 @@ class DAS:
 
     def fit(self, h: ArrayLike, source: ArrayLike, to: ArrayLike,
             head: Callable[..., Tensor], choices: ArrayLike | None = None,
-            by_row: bool = False) -> FittedDAS:
+            by_row: bool = False, judged: bool = True) -> FittedDAS:
         """Learn R from pairs of states: `source` [n, d] has the class `to` [n] that h [n, d] gets.
 
         - `head`: differentiable, from states [n, d] in the dtype of h to logits [n, v], such as
@@ -45,6 +46,8 @@ class DAS:
           with the rows [m] as well: `head(states, rows)`.
         - `choices`: columns of the logits, one for each class: [k] for all rows, or [n, k]; by
           default column c stands for class c.
+        - `judged`: whether the head reads all rows once more, for `loss` and `accuracy`; else
+          these are NaN.
 
         Raises UserError for bad states, labels or choices, rank > d, and a head without
         gradients."""
@@ -76,10 +79,12 @@ class DAS:
             optimizer.step()
             schedule.step()
         basis = torch.linalg.qr(free.detach()).Q
+        means = torch.stack([source[to == c].double().mean(0) for c in range(int(to.max()) + 1)])
+        if not judged:
+            return FittedDAS(basis, means, math.nan, math.nan)
         with torch.no_grad():
             every = torch.arange(len(h), device=h.device).split(self.batch)
             answers = torch.cat([logits(basis.to(h), rows) for rows in every])
-        means = torch.stack([source[to == c].double().mean(0) for c in range(int(to.max()) + 1)])
         accuracy = float((answers.argmax(1) == to).double().mean())
         return FittedDAS(basis, means, float(F.cross_entropy(answers, to)), accuracy)
 

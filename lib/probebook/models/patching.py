@@ -93,6 +93,9 @@ class Tail:
         rule that names several tokens."""
         batch = self.batch(rows.tolist())
         _one_token([batch], self.at)
+        if (self.layer, self.at) == (self.part.depth, self.read):
+            dtype = next(self.model.net.parameters()).dtype
+            return states.to(dtype).to(states)                                 # no block follows
         places = batch.others[0].argmax(1)
 
         def put(hidden: Tensor) -> Tensor:

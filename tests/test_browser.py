@@ -73,12 +73,23 @@ const errors = all('[data-mjx-error]').map(e => 'formula: ' + e.dataset.mjxError
 const roles = all('p, li, td')
   .map(p => p.textContent.match(/\\{(glue|doc|cite|ref|numref|eq|term|index)[:}][^ ]*/))
   .filter(m => m).map(m => 'left as written: ' + m[0]);
+const lines = (text, word) => {
+  const range = document.createRange();
+  range.setStart(text, word.index);
+  range.setEnd(text, word.index + word[0].length);
+  const tops = [...range.getClientRects()].filter(r => r.width).map(r => Math.round(r.top));
+  return new Set(tops).size;
+};
+const heads = all('table:not(.breaking) thead th, table:not(.breaking) thead th *');
+const split = heads.flatMap(head => [...head.childNodes]).filter(node => node.nodeType == 3)
+  .flatMap(text => [...text.data.matchAll(/[^\\s–-]+/g)].filter(word => lines(text, word) > 1))
+  .map(word => 'head broken inside a word: ' + word[0]);
 const kept = w => getComputedStyle(w.parentElement).minHeight;
 const room = all('.widget-subarea')
   .filter(w => Math.abs(parseFloat(kept(w)) - w.offsetHeight) > 8)
   .map(w => 'room for a widget: ' + kept(w) + ', not ' + w.offsetHeight);
 const moved = window.moved > .02 ? ['moves while it loads: ' + window.moved] : [];
-return [...images, ...figures, ...errors, ...roles, ...room, ...moved];
+return [...images, ...figures, ...errors, ...roles, ...split, ...room, ...moved];
 """
 WIDER = """
 const page = document.documentElement, width = Math.max(page.clientWidth, page.scrollWidth);
@@ -200,6 +211,8 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
         setTimeout(() => low.insertAdjacentHTML('beforebegin', late), 100)</script>
         <p><span class="math">x^2</span></p>
         <p>The share is <code>{glue:text}</code>share.</p>
+        <table style="width: 3em; table-layout: fixed; overflow-wrap: anywhere"><thead>
+        <tr><th>completeness</th></tr></thead></table>
         <div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>""")
     resize(browser, PHONE)
     page = (tmp_path / "bad.html").as_uri()
@@ -208,7 +221,8 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
                   "external request: http://example.org/x.js",
                   "undefinedFunction is not defined", "formula not typeset: x^2",
                   "widget not drawn", "moves while it loads: 0.",
-                  "left as written: {glue:text}share"):
+                  "left as written: {glue:text}share",
+                  "head broken inside a word: completeness"):
         assert fault in found
     assert browser.execute_script(WIDER, PHONE[0])
 

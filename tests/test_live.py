@@ -226,17 +226,17 @@ def test_without_scripts_and_on_paper_a_figure_stands_for_it(browser, folder, ki
 
     def seen():
         return [browser.execute_script(SHOWN, place)
-                for place in ("form.live", "figure img", "figcaption")]
+                for place in ("form.live", "figure img", ".live-still", "figcaption")]
 
     browser.get(page)
-    assert seen() == [True, False, True]
+    assert seen() == [True, False, False, True]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert seen() == [False, True, True]
+    assert seen() == [False, True, True, True]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     browser.get(page)
     try:
-        assert seen() == [False, True, True]
+        assert seen() == [False, True, True, True]
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

@@ -2,12 +2,16 @@
 disk and from a server, without a network, by keyboard, on a phone, in time."""
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
 import sys
 import time
 
 import pytest
 import torch
+from bs4 import BeautifulSoup
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -17,7 +21,8 @@ from probebook.corpora import agreement
 from probebook.experiments.every_layer import METHODS, fit
 from probebook.models import carry, embed, word_logits
 from probebook.models.embedding import head_logits
-from probebook.publish.sentences import SENTENCES
+from probebook.publish import stills
+from probebook.publish.boxes import SENTENCES, Box, boxes
 from probebook.publish.try_it import write
 from test_browser import (  # noqa: F401
     PHONE,
@@ -84,8 +89,7 @@ def folder(tmp_path_factory, layers):
     write(scripts, layers)
     for name in ("pocket_model.js", "try_it.js", "try_it.css"):
         (folder / "_static" / name).write_bytes((STATIC / name).read_bytes())
-    box = form(0, {"methods": " ".join(METHODS), "layers": "", "flip": "",
-                   "show": "verb words linear oracle picture"})
+    box = form(Box(methods=" ".join(METHODS)))
     (folder / "box.html").write_text(f"""<!doctype html><html lang="en"><meta charset="utf-8">
         <meta name="viewport" content="width=device-width"><title>Try it</title>
         <link rel="icon" href="data:,">
@@ -264,3 +268,117 @@ def test_it_answers_in_time(box):
     slower = max(1, os.getloadavg()[0] / os.cpu_count())
     assert answered < 1 * slower
     assert max(ms[0] for ms in found.values()) < 50 * slower
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory, folder):
+    """A page whose box shows the flipped sentence, as HTML and for LaTeX; and that box."""
+    source = tmp_path_factory.mktemp("paper") / "source"
+    box = next(box for box in boxes() if box.flip)
+    drawn = [folder / "_static" / "try_it" / f"{box.key}.{kind}" for kind in ("png", "json")]
+    (source / "book" / "stills").mkdir(parents=True)
+    for path in drawn:
+        shutil.copy(path, source / "book" / "stills")
+    (source / "conf.py").write_text(f"""import sys
+sys.path.append({str(ROOT / "book" / "_ext")!r})
+extensions, numfig = ["myst_parser", "try_it"], True
+html_theme, html_static_path, html_css_files = "basic", [{str(STATIC)!r}], ["try_it.css"]
+""")
+    (source / "index.md").write_text(f"""# A page
+
+```{{try-it}} How far?
+:sentence: {box.sentence}
+:methods: {box.methods}
+:layers: {box.layers}
+:show: {box.show}
+:flip:
+
+Words of the *page*.
+```
+""")
+    for kind in ("html", "latex"):
+        command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", kind, str(source)]
+        subprocess.run([*command, str(source.parent / kind)], check=True)
+    return source.parent, box
+
+
+@pytest.fixture(scope="module")
+def said(paper):
+    folder, box = paper
+    return json.loads((folder / "source" / "book" / "stills" / f"{box.key}.json").read_text())
+
+
+def test_a_box_has_a_figure_in_html_and_latex(paper, said):
+    """With the question, a caption that begins with the page's words, and a text beside it."""
+    folder, box = paper
+    still = BeautifulSoup((folder / "html" / "index.html").read_text(), "html.parser").find(
+        class_="try-it-still")
+    assert still.p.text == "How far?"
+    assert still.img["alt"] == said["alt"]
+    assert (folder / "html" / still.img["src"]).exists()
+    caption = still.figcaption.text.split()
+    assert " ".join(caption) == f"Words of the page. {said['caption'].replace('*', '')}"
+    file, = (folder / "latex").glob("*.tex")
+    latex = file.read_text()
+    assert f"{{{{{box.key}}}.png}}" in latex and (folder / "latex" / f"{box.key}.png").exists()
+    assert "How far?" in latex and "the true counterfactual" in latex
+    assert "fieldset" not in latex
+
+
+def test_its_text_holds_what_the_library_answers(paper, said, layers):
+    """The numbers at the end of each curve, and those of the flipped sentence."""
+    _, box = paper
+    forms, at, lm = ("is", "are"), layers[4], layers[4].s.lm
+    turned = "The key to the cabinet [MASK] on the table."
+    right = {"flipped": (embed([turned], lm), word_logits([turned], lm, [forms]))}
+    h = embed([box.text], lm, layer=4)
+    for method in box.methods.split():
+        x = at.edited(method, METHODS[method], h, torch.tensor([0]))
+        right[method] = x, word_logits([box.text], lm, [forms], h=x)
+    for name, (x, logits) in right.items():
+        read = [part.softmax(1)[0, 1] for part in (logits, at.oracle.zc(x), at.oracle.ze(x))]
+        assert f"{name} {', '.join(f'{100 * p:.0f} %' for p in read)}" in said["alt"]
+
+
+def test_a_figure_asks_what_its_box_asks(browser, folder, layers):  # noqa: F811
+    """The same forms of the verb, and the same flipped sentence, for all of the ten."""
+    about = json.loads((folder / "_static" / "try_it" / "model.js").read_text()
+                       .removeprefix("pocketModel.about(").removesuffix(");\n"))
+    found = answers(browser, folder, [[text, []] for text in SENTENCES])
+    for text, one in zip(SENTENCES, found):
+        assert one["read"]["verb"]["forms"] == stills.likeliest(text, layers, about["verbs"])
+        assert one["read"]["flips"][0]["text"] == stills.flipped(text, about["nouns"])
+
+
+def test_on_paper_and_without_scripts_a_figure_stands_for_a_box(browser, paper):  # noqa: F811
+    folder, _ = paper
+    page = (folder / "html" / "index.html").as_uri()
+
+    def seen():
+        return [browser.find_element(By.CSS_SELECTOR, place).is_displayed()
+                for place in ("form.try-it", ".try-it-still img", ".try-it-still figcaption")]
+
+    browser.get(page)
+    assert seen() == [True, False, False]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert seen() == [False, True, True]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.get(page)
+    try:
+        assert seen() == [False, True, True]
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.parametrize("kind", ["try-it", "live"])
+def test_each_box_of_the_book_has_a_figure(built_book, kind):
+    """With a caption and a text; a box that computes stands below one on its page."""
+    pages = [BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+             for folder in ("book", "notebooks") for path in (built_book / folder).rglob("*.html")]
+    forms = [form for page in pages for form in page.select(f"form.{kind}")]
+    assert forms
+    for form in forms:
+        figure = (form.find_next_sibling(class_="try-it-still").figure if kind == "try-it" else
+                  form.find_previous("figure"))
+        assert figure.img["alt"] and figure.figcaption.text.strip()

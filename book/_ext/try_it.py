@@ -6,31 +6,32 @@ model's state.
     :layers: 4
     :show: verb oracle picture
 
-    Without JavaScript: what this box would show, and which figure shows it too.
+    A first sentence for the caption of the figure that stands here on paper.
     ```
 
-`book/_static/try_it.js` fills the box. Its content stands in for it on paper and without scripts.
+`book/_static/try_it.js` fills the box. On paper and without scripts the question and a figure, with
+the content as the begin of its caption, stand in for it: `probebook.publish.stills` has drawn it.
 """
 from __future__ import annotations
 
+import json
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from probebook.publish.sentences import SENTENCES
+from probebook.publish.boxes import SENTENCES, Box
 
 BLANK = "___"
-SHOWN = ("words", "verb", "linear", "oracle", "picture")
 
 
 class TryIt(SphinxDirective):
-    """Argument: a question that opens the box. Options: `sentence` (one of the ten, from 1);
-    `methods`, `layers` and `show` (of `SHOWN`), each a list with spaces; `flip`: the box shows the
-    flipped sentence from the start."""
+    """Argument: a question that opens the box. Options: the fields of `Box`."""
 
     has_content = True
     optional_arguments = 1
@@ -40,28 +41,38 @@ class TryIt(SphinxDirective):
                    "flip": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        chosen = self.options.get("sentence", 1) - 1
-        data = {name: self.options.get(name, "") for name in ("methods", "layers")}
-        data |= {"show": self.options.get("show", " ".join(SHOWN)),
-                 "flip": "yes" if "flip" in self.options else ""}
+        box = Box.of(self.options)
+        return [nodes.raw("", form(box, *self.arguments), format="html"), self.still(box)]
+
+    def still(self, box: Box) -> nodes.container:
+        """Question, figure and caption; only the content where the build has drawn no figure."""
         still = nodes.container("", classes=["try-it-still"])
-        self.state.nested_parse(self.content, self.content_offset, still)
-        return [nodes.raw("", form(chosen, data, *self.arguments), format="html"), still]
+        drawn = f"book/stills/{box.key}"
+        path = Path(self.env.srcdir, f"{drawn}.json")
+        self.env.note_dependency(str(path))
+        said = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        lines = [*self.arguments, "", *self.content, said.get("caption", "")]
+        self.state.nested_parse(StringList(lines, path.name), self.content_offset, still)
+        if said:
+            legend = nodes.legend("", still.pop())
+            still += nodes.figure("", nodes.image(uri=f"/{drawn}.png", alt=said["alt"]), legend)
+        return still
 
 
-def form(chosen: int, data: dict[str, str], question: str = "") -> str:
+def form(box: Box, question: str = "") -> str:
     """The box as it stands before the model is loaded."""
     sentences = [text.replace("[MASK]", BLANK) for text in SENTENCES]
-    options = "".join(f"<option{' selected' if i == chosen else ''}>{escape(text)}</option>"
-                      for i, text in enumerate(sentences))
-    kept = " ".join(f'data-{name}="{escape(value)}"' for name, value in data.items() if value)
-    methods = "".join(f"<option>{name}</option>" for name in data["methods"].split())
+    options = "".join(f"<option{' selected' if i == box.sentence else ''}>{escape(text)}</option>"
+                      for i, text in enumerate(sentences, 1))
+    kept = " ".join(f'data-{name}="{escape(value)}"' for name, value in (
+        ("methods", box.methods), ("layers", box.layers), ("show", box.show)) if value)
+    methods = "".join(f"<option>{name}</option>" for name in box.methods.split())
     lead = f'<p class="question">{escape(question)}</p>' if question else ""
     return f"""<form class="try-it" {kept} autocomplete="off" novalidate>{lead}
 <fieldset class="sentence"><legend>A sentence with a blank</legend>
 <label>Choose one <select name="example">{options}</select></label>
 <label>or type your own, with {BLANK} for the verb
-<input name="text" value="{escape(sentences[chosen])}" spellcheck="false"></label>
+<input name="text" value="{escape(sentences[box.sentence - 1])}" spellcheck="false"></label>
 <button>Try it</button></fieldset>
 <p class="loading">The first answer loads the model from this book’s folder, 12 MB.
 Nothing is sent anywhere.</p>
@@ -77,7 +88,7 @@ Nothing is sent anywhere.</p>
 <label class="wide">Strength <span class="value"></span>
 <input name="strength" type="range"></label></fieldset>
 <fieldset class="flip"><legend>The true counterfactual</legend>
-<label><input name="flip" type="checkbox"{' checked' if data["flip"] else ''}>
+<label><input name="flip" type="checkbox"{' checked' if box.flip else ''}>
 flip the number of</label><label>Noun to flip <select name="noun"></select></label></fieldset>
 <div class="found"></div></div>
 </form>"""

@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,25 +96,37 @@ def _at(s: Setting) -> At:
               float(h.std(0).mean()), number_axes(s))
 
 
-def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str],
-                       steps: int = 17) -> pd.DataFrame:
+def over_strength(layers: dict[int, At], text: str, forms: tuple[str, str], layer: int, to: int,
+                  methods: Sequence[str] = tuple(METHODS), steps: int = 17) -> pd.DataFrame:
+    """What the verb and the oracles say of one sentence while the strength of edits grows.
+
+    - `layer`: whose state at the blank is edited; its oracles read it
+    - `to`: the number towards which the flips go
+
+    Columns method, strength (a share of the largest one, the only one that LEACE has), and three
+    probabilities of the plural: verb (the second of the `forms` against the first), subject and
+    attractor."""
+    lm, at, h = layers[layer].s.lm, layers[layer], embed([text], layers[layer].s.lm, layer=layer)
+    rows = [(method, step / (steps - 1)) for method in methods for step in range(steps)
+            if method != "LEACE" or step == steps - 1]
+    states = torch.cat([at.edited(method, share * METHODS[method], h, torch.tensor([to]))
+                        for method, share in rows])
+    arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]
+    logits = {"verb": word_logits([text] * len(rows), lm, [forms] * len(rows), h=arrived),
+              "subject": at.oracle.zc(states), "attractor": at.oracle.ze(states)}
+    return pd.DataFrame(rows, columns=["method", "strength"]).assign(
+        **{name: found.softmax(1)[:, 1].tolist() for name, found in logits.items()})
+
+
+def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str]) -> pd.DataFrame:
     """The preference for the plural form of a verb after edits at the first and last layer, without
     LEACE's, which has no strength.
 
     `text`: with a plural subject; the flips go towards the singular. Columns method, edited (which
     layer), strength (a share of the largest one), and plural: the probability of the second of the
     `forms` against the first."""
-    lm, ends, rows = layers[1].s.lm, {1: "the first layer", max(layers): "the last layer"}, []
-    shares = [step / (steps - 1) for step in range(steps)]
-    for layer, name in ends.items():
-        h, to = embed([text], lm, layer=layer), torch.tensor([0])
-        for method, most in METHODS.items():
-            if method == "LEACE":
-                continue
-            states = torch.cat([layers[layer].edited(method, share * most, h, to)
-                                for share in shares])
-            arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]
-            logits = word_logits([text] * len(states), lm, [forms] * len(states), h=arrived)
-            rows += [(method, name, share, p) for share, p in
-                     zip(shares, logits.softmax(1)[:, 1].tolist())]
-    return pd.DataFrame(rows, columns=["method", "edited", "strength", "plural"])
+    methods = [method for method in METHODS if method != "LEACE"]
+    ends = {"the first layer": 1, "the last layer": max(layers)}
+    return pd.concat([over_strength(layers, text, forms, layer, 0, methods).assign(edited=name)
+                      for name, layer in ends.items()], ignore_index=True).rename(
+        columns={"verb": "plural"})

@@ -26,7 +26,7 @@ def live(kind: str, script: str, look: str,
     - `given`: what the pictures show besides, of lists and numbers
 
     On screen, the picture of a cell with the tag `live` gives way to the box after it and leaves
-    its caption.
+    its caption. On paper and without scripts a line says that the figure before stands for the box.
     UserError: a setting opens at none of its values."""
     for name, (_, values, at) in settings.items():
         if at not in values:
@@ -37,7 +37,9 @@ def live(kind: str, script: str, look: str,
     return f"""<form class="live" data-kind="{kind}" data-given="{_json(given or {})}"
  style="{colours}" autocomplete="off" data-lm-suppress-shortcuts="true" hidden>
 <div class="settings">{fields}</div><div class="panels"></div><ul></ul>
-<p class="said" aria-live="polite"></p></form><script>{script}</script>{look}"""
+<p class="said" aria-live="polite"></p></form>
+<p class="live-still">On paper, and without JavaScript, the last figure above stands for a box with
+sliders.</p><script>{script}</script>{look}"""
 
 
 def _field(name: str, label: str, values: Sequence[Any], at: Any) -> str:

@@ -72,11 +72,13 @@ def _book_notebooks() -> list[Page]:
 
 
 def _scripts() -> dict[Path, Path]:
-    """What the boxes of the page *Try it* load, by its place in the book; nothing without it."""
+    """What the boxes of the page *Try it* load, and their still figures, by its place in the book;
+    nothing without that page."""
     if not (home() / "book" / "try_it.md").exists():
         return {}
     from probebook.publish.try_it import export  # loads torch
-    return {Path("book/_static/try_it") / path.name: path for path in export(home() / "_build")}
+    return {Path("book/_static/try_it" if path.suffix == ".js" else "book/stills") / path.name: path
+            for path in export(home() / "_build")}
 
 
 def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:

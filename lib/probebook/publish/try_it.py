@@ -23,20 +23,23 @@ from probebook.experiments.causal_probing import Judges
 from probebook.experiments.every_layer import METHODS, At, fit
 from probebook.models import Model
 from probebook.probes.mlp import FittedMLP
-from probebook.publish.sentences import SENTENCES
+from probebook.publish import stills
+from probebook.publish.boxes import SENTENCES, boxes
 
 PART = 7 * 150_000                      # bytes of one script, before seven bits become a character
 DOTS = 120                              # states in a layer's picture
 
 
 def export(build: Path) -> list[Path]:
-    """The scripts, in a folder of `build` named by a hash of all that they are made of.
+    """The scripts and the boxes' still figures, in a folder of `build` named by a hash of all that
+    they are made of.
 
-    They are written once, and again only when library, model or words have changed; folders of
-    former states are removed. UserError: a model of another architecture than the script's."""
+    They are written once, and again only when library, model, words or boxes have changed; folders
+    of former states are removed. UserError: a model of another architecture than the script's."""
     read = [*sorted(PACKAGE.rglob("*.py")), DATA / "corpora" / "agreement.yaml",
             *sorted((DATA / "models" / "pocket-agreement").iterdir())]
-    key = hashlib.sha256("".join(map(sha256, read)).encode()).hexdigest()[:20]
+    made_of = [*map(sha256, read), *(box.key for box in boxes())]
+    key = hashlib.sha256("".join(made_of).encode()).hexdigest()[:20]
     folder = build / "try_it" / key
     if not folder.exists():
         new = folder.with_suffix(".new")
@@ -44,11 +47,12 @@ def export(build: Path) -> list[Path]:
         new.mkdir(parents=True)
         write(new, fit())
         new.rename(folder)
-    return sorted(folder.glob("*.js"))
+    return sorted(folder.iterdir())
 
 
 def write(folder: Path, layers: dict[int, At]) -> None:
-    """Write `model.js`, which describes the numbers, and `part_NN.js`, which hold them."""
+    """Write `model.js`, which describes the numbers, `part_NN.js`, which hold them, and what the
+    book's boxes show without scripts (`stills`)."""
     lm = layers[1].s.lm
     if lm.net.config.model_type != "modernbert":
         raise UserError(f"{lm.name}: the page's script computes ModernBERT's layers only")
@@ -72,6 +76,8 @@ def write(folder: Path, layers: dict[int, At]) -> None:
     text = json.dumps(about, ensure_ascii=True, separators=(",", ":"))
     with written_whole(folder / "model.js") as path:
         path.write_text(f"pocketModel.about({text});\n", encoding="ascii")
+    for box in boxes():
+        stills.write(folder, box, layers, about["nouns"], about["verbs"])
 
 
 def _about(lm: Model) -> dict:
@@ -86,7 +92,7 @@ def _about(lm: Model) -> dict:
             "theta": config.rope_parameters["full_attention"]["rope_theta"],
             "nouns": [[noun.singular, noun.plural] for noun in words.nouns] + [
                 ["cabinet", "cabinets"], ["teacher", "teachers"]],
-            "verbs": sorted(list(pair) for pair in forms if set(pair) <= set(known)),
+            "verbs": sorted(pair for pair in forms if set(pair) <= set(known)),
             "sentences": SENTENCES}
 
 

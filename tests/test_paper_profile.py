@@ -1,6 +1,6 @@
 """The `paper` profile's code path on a tiny random BERT: chapter 1's pages with 200 lines in the
-full corpus's format, chapter 2's on a small review world. `make test` runs one page for each way of
-reading data, `make verify` all."""
+full corpus's format, chapter 2's on a small review world, the audit on natural sentences. `make
+test` runs one page for each way of reading data, `make verify` all."""
 from __future__ import annotations
 
 import csv
@@ -30,9 +30,10 @@ PROFILES = {name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read
 REAL = os.environ.get("PROBEBOOK_DATA")
 # the others need no more
 SCORED = ["2_concept_effects/02_black_boxes", "2_concept_effects/04_scoreboard"]
+AUDIT = "7_your_model/01_audit"
 EACH_WAY = ["1_causal_probing/01_agreement_and_embeddings",
-            "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard"]
-NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED]
+            "1_causal_probing/08_true_counterfactual", "2_concept_effects/04_scoreboard", AUDIT]
+NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED, AUDIT]
 pytestmark = pytest.mark.xdist_group("forks")     # its model is made once
 
 
@@ -81,8 +82,8 @@ def world() -> tuple[str, dict]:
     (folder / "agreement").mkdir(parents=True)
     _corpus(folder / "agreement")
     if REAL:
-        (folder / "agreement" / "syneval_prepositional.tsv").symlink_to(
-            Path(REAL) / "agreement" / "syneval_prepositional.tsv")
+        for path in (Path(REAL) / "agreement").iterdir():
+            (folder / "agreement" / path.name).symlink_to(path)
     return str(folder / "bert"), {"PROBEBOOK_DATA": str(folder),
                                   "PROBEBOOK_CACHE": str(folder / "cache")}
 
@@ -104,6 +105,8 @@ def failed(world, forks, request) -> list[str]:
 def _sizes(name: str, model: str) -> dict:
     """What is smaller than in the paper; nothing: the page's data are not there."""
     paper, sizes, types = PROFILES["paper"][name], PROFILES["smoke"][name], find(name).types
+    if name == AUDIT:                       # "natural" is "prose" and two collections of others
+        return sizes | {"model": model} | ({} if REAL else {"data": "prose"})
     if name in SCORED:
         data = {"data": "reviews"} if "data" in types else {}
         return sizes | data | ({"models": [model]} if "models" in types else {"model": model})
@@ -119,7 +122,8 @@ def _sizes(name: str, model: str) -> dict:
 def test_page_runs_in_the_paper_profile(world, failed, name):
     paper = PROFILES["paper"][name]
     assert "bert-base-uncased" in paper.get("models", paper.get("model"))
-    assert paper.get("data", "cebab") in (["cebab"] if name in SCORED else ["lgd", "syneval"])
+    assert paper.get("data", "cebab") in (["cebab"] if name in SCORED else ["natural"]
+                                          if name == AUDIT else ["lgd", "syneval"])
     if not _sizes(name, world[0]):
         pytest.skip("PROBEBOOK_DATA is not set: no crossed templates")
     assert name not in failed

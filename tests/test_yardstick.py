@@ -102,7 +102,11 @@ def test_the_command_prints_a_table_and_a_sentence(tmp_path, quick):
     assert done.exit_code == 0, done.output
     assert re.search(r"honest.py +\d+ +\d+ +\d+ +\d+", done.output)
     assert "honest.py, shuffled labels" in done.output
-    assert "biographies: it explains" in done.output
+    shown, said, end = done.stdout.partition("\nbiographies: it explains")
+    assert said and end
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "removed:   of" in shown
+    assert "reliable:" not in shown                     # that is the agreement sentences'
     lines = (tmp_path / "all.csv").read_text().splitlines()
     assert len(lines) == 1 + 3 * 5                      # the book's world and two, five methods
 

@@ -358,12 +358,7 @@ def yardstick(file: _argument(Path, "MY_METHOD.py", "a class with fit(h, z), whi
     scores = own.run(method, file, names, range(first, first + seeds),
                      lambda what: typer.echo(what, err=True))
     found = own.table(scores, file.name)
-    for name, part in found.groupby(level="world", sort=False):
-        part = part.dropna(axis=1, how="all")           # removed, reliable: one world's each
-        shown = (100 * part.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
-        typer.echo(f"\n{name}, percent ({seeds} fresh seeds from {first}; book: seed {own.BOOK})\n"
-                   f"{shown.rename_axis(None).to_string()}")
-    typer.echo("")
+    typer.echo(f"\n{own.shown(found, first, seeds)}\n")
     for sentence in own.verdict(found, file.name):
         typer.echo(sentence)
     if out:

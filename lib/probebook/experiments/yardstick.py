@@ -38,6 +38,15 @@ FALL = .2                   # of the share explained, from the book's worlds to 
 FEWEST = 300                # training sentences that an oracle needs
 ORACLES: dict[str, Any] = dict(layers=(1,), widths=(64,), lrs=(1e-2,))
 SCORES = ["explained", "random", "follows", "closeness", "kept", "removed", "reliable"]
+LEGEND = {"explained": "of what rewriting the text does to the model's choice; by doing nothing: 0",
+          "low, high": "95 % interval of that over the fresh worlds",
+          "book": "explained in the book's own world",
+          "random": "explained by random edits of the same length",
+          "follows": "texts in which the model then chooses as for the rewritten text",
+          "closeness": "of the way to the rewritten text's state",
+          "kept": "of the choices that should stay",
+          "removed": "of the dependence that the selection of texts left in the model's choice",
+          "reliable": "reliability by usable oracle probes, at its best strength"}
 
 
 def load(path: str | Path) -> Any:
@@ -225,6 +234,20 @@ def table(scores: pd.DataFrame, name: str) -> pd.DataFrame:
     return order.drop(columns=["place", "rank"]).set_index(["world", "method"])
 
 
+def shown(found: pd.DataFrame, first: int, seeds: int) -> str:
+    """`table` as text, for each world by itself, and what its columns mean."""
+    parts = []
+    for name, part in found.groupby(level="world", sort=False):
+        own = part.dropna(axis=1, how="all")            # removed, reliable: one world's each
+        text = (100 * own.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
+        parts.append(f"{name}, percent ({seeds} fresh worlds, seeds from {first}; the book's: seed "
+                     f"{BOOK})\n{text.rename_axis(None).to_string()}")
+    columns = found.dropna(axis=1, how="all")
+    told = [f"{name + ':':10} {said}" for name, said in LEGEND.items()
+            if name.split(",")[0] in columns]
+    return "\n\n".join([*parts, "\n".join(told)])
+
+
 def verdict(found: pd.DataFrame, name: str) -> list[str]:
     """What to think of the method `name`, one sentence for each world of `table`."""
     return [f"{world}: {_verdict(part.droplevel('world'), name)}"
@@ -246,12 +269,13 @@ def _verdict(found: pd.DataFrame, name: str) -> str:
         what = ("doing nothing" if rival == 0 else
                 "random edits of the same length" if rival == mine.random else
                 "itself, fitted on shuffled labels")
-        return f"it does not surely explain more than {what} ({mine.explained:.0%} of the effect)."
+        return (f"it explains {mine.explained:.0%} of the effect, not surely more than {what} "
+                f"({rival:.0%}).")
     if mine.low > others.explained[best]:
         return (f"it explains {mine.explained:.0%} of the effect, more than {best}, the best of "
                 f"the book's methods ({others.explained[best]:.0%}), and keeps {mine.kept:.0%} of "
                 "what should stay.")
     beaten = int((others.explained < mine.explained).sum())
     return (f"it explains {mine.explained:.0%} of the effect and keeps {mine.kept:.0%} of what "
-            f"should stay; it is before {beaten} of {len(others)} methods of the book, the best "
-            f"being {best} ({others.explained[best]:.0%}).")
+            f"should stay; it is ahead of {beaten} of the book's {len(others)} methods, of which "
+            f"{best} is the best ({others.explained[best]:.0%}).")

@@ -1,12 +1,14 @@
 """What closed forms need to know of states that do not fit in memory: sums, block by block."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from probebook.probes.logistic_regression import gram
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,14 @@ def moments(blocks: Iterable[tuple[Tensor, Tensor]], k: int, origin: Tensor) -> 
     """Moments under each of m labellings, from blocks of states [b, d] and labels [b, m] in
     0 … k−1; only one block is in memory. The labellings share one `products`."""
     origin = origin.double()
-    products = torch.zeros(len(origin), len(origin), dtype=torch.float64)
     counts, sums = torch.zeros(1, k, dtype=torch.float64), torch.zeros(1)
-    for i, (h, z) in enumerate(blocks):
-        x, onehot = h.double() - origin, F.one_hot(z.T, k).double()             # [m, b, k]
-        products.addmm_(x.T, x)
-        counts = onehot.sum(1) + (counts if i else 0)
-        sums = onehot.transpose(1, 2) @ x + (sums if i else 0)
+
+    def centred() -> Iterator[Tensor]:
+        nonlocal counts, sums
+        for h, z in blocks:
+            x, onehot = h.double() - origin, F.one_hot(z.T, k).double()         # [m, b, k]
+            counts, sums = counts + onehot.sum(1), sums + onehot.transpose(1, 2) @ x
+            yield x
+
+    products = gram(centred())
     return [Moments(*one, products, origin) for one in zip(counts, sums)]

@@ -13,23 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
 
 from probebook.base import UserError
 from probebook.corpora import labelled
 from probebook.experiments import audit
 from probebook.publish.report_page import page as page_of
+from probebook.publish.report_pairs import Items, Part, Scores
 from probebook.runs.pages import find
 from probebook.runs.records import read_record
 from probebook.runs.schema import check_models, from_text
 from probebook.runs.store import Run, kept_files, plan, tables
 
 PAGE = "7_your_model/01_audit"
-
-
-class Part(BaseModel):
-    """What every part of a report has in common: no other fields, and no changes."""
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Figure(Part):
@@ -63,28 +58,6 @@ class EditFound(Part):
     word: str
     figures: dict[str, Figure]
     file: str
-
-
-class Scores(Part):
-    """One score of every judged item, in the order of `Items.id`: the mean over the seeds, None
-    where an item has no such score.
-
-    `kind`: "probe" or "edit"; `name`: which probe or method; `measure`: "right" (1: the probe is
-    right), "complete: JUDGE", "kept: JUDGE: PROPERTY", "far", "error", "follows", "moved"."""
-    kind: Literal["probe", "edit"]
-    name: str
-    layer: int
-    measure: str
-    values: list[float | None]
-
-
-class Items(Part):
-    """The judged items: the same id names the same item in every report on these data. `group`:
-    items of one group are not independent."""
-    id: list[str]
-    group: list[str]
-    label: list[str]
-    scores: list[Scores]
 
 
 class Check(Part):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, bounded
 from probebook.measures.intervals import holm
@@ -17,8 +17,18 @@ LEFT = {"far": ("way left", "way"), "error": ("effect left", "effect")}
 WHOLE = ("far", "way", "error", "effect", "rewriting")      # which no two models have in common
 
 
-class Scores(BaseModel):
-    """One score of every item, None where there is none."""
+class Part(BaseModel):
+    """What every part of a report has in common: no other fields, and no changes."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scores(Part):
+    """One score of every judged item, in the order of `Items.id`: the mean over the seeds, None
+    where an item has no such score.
+
+    `kind`: "probe" or "edit"; `name`: which probe or method; `measure`: "right" (1: the probe is
+    right), "complete: JUDGE", "kept: JUDGE: PROPERTY", "far", "way", "error", "effect", "follows",
+    "moved", "rewriting"."""
     kind: Literal["probe", "edit"]
     name: str
     layer: int
@@ -26,8 +36,9 @@ class Scores(BaseModel):
     values: list[float | None]
 
 
-class Items(BaseModel):
-    """Judged items: the same id is the same item in every report."""
+class Items(Part):
+    """The judged items: the same id names the same item in every report on these data. `group`:
+    items of one group are not independent."""
     id: list[str]
     group: list[str]
     label: list[str]

@@ -25,6 +25,7 @@ from probebook.interventions import (
 )
 from probebook.interventions.moments import Moments, moments
 from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes.logistic_regression import ROWS
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
@@ -85,9 +86,9 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     rows = parts["fit"]
     x, z = case.h[rows], case.z[rows]
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
-    fitted, mixed = ({method: _of(method, x, labels, seed, doses, ranks, other)
-                      for method in methods} for labels, other in zip(
-                          (z, shuffled(z, seed=seed + 1)), others or (None, None)))
+    labels = torch.stack([z, shuffled(z, seed=seed + 1)], 1)
+    fitted, mixed = ({method: _of(method, x, own, seed, doses, ranks, sums) for method in methods}
+                     for own, sums in zip(labels.T, _with(others, x, labels) or (None, None)))
     for method in methods:
         own = {s: _called(method, one) for s, one in fitted[method].items()}
         edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
@@ -95,6 +96,15 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
                                      for turn in range(TURNS)] for s, edit in own.items()}
         edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
     return Fit(seed, rows, parts["valid"], judges, trained, edits, fitted)
+
+
+def _with(others: Sequence[Moments], x: Tensor, labels: Tensor) -> list[Moments]:
+    """The moments of further states and of x [n, d] together, under each labelling [n, m]."""
+    if not others:
+        return []
+    parts = zip(x.split(ROWS), labels.split(ROWS))
+    own = moments(parts, len(others[0].counts), others[0].origin)
+    return [one + other for one, other in zip(own, others)]
 
 
 def _enough(case: Case, rows: Tensor, name: str) -> Tensor:
@@ -111,15 +121,14 @@ def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
 
 
 def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
-        ranks: Sequence[int], other: Moments | None = None) -> dict[float, Any]:
+        ranks: Sequence[int], sums: Moments | None = None) -> dict[float, Any]:
     """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
     for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
-    states from their mean."""
-    if other is not None and method in STREAMED:
-        both = moments([(x, z[:, None])], len(other.counts), other.origin)[0] + other
+    states from their mean. `sums`: what LEACE and MeanShift learn from in place of x and z."""
+    if sums is not None and method in STREAMED:
         if method == "LEACE":
-            return {1.0: LEACE().fit_moments(both)}
-        moved = MeanShift().fit_moments(both)
+            return {1.0: LEACE().fit_moments(sums)}
+        moved = MeanShift().fit_moments(sums)
         return {dose: moved.at(dose) for dose in doses}
     if method == "INLP":
         inlp = INLP(max(ranks), C=.1).fit(x, z)

@@ -16,7 +16,7 @@ from probebook.interventions.moments import Moments, moments
 from probebook.interventions.serialization import load as load_fitted
 
 BLOCK = 1 << 27              # bytes of a block of states in float64
-IN_MEMORY = 1 << 30          # bytes of states in float32 that an audit keeps
+IN_MEMORY = 1 << 29          # bytes of states in float32 that an audit keeps
 
 
 def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "", stream: bool = False

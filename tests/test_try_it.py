@@ -38,6 +38,7 @@ from test_browser import (  # noqa: F401
 STATIC = ROOT / "book" / "_static"
 STRENGTHS = {"INLP": 8, "LEACE": 1, "AlterRep": 2, "MeanShift": 1, "FGSM": .4, "PGD": .4}
 SHOWN = "return !document.querySelector('.try-it .shown').hidden"
+SAID = "return document.querySelector('.try-it .said').textContent"
 LINE = "return document.querySelector('.try-it [role=alert]').textContent"
 # Answers to texts and to edits of each, by the script alone; every 64th logit.
 ANSWERS = """
@@ -130,10 +131,11 @@ def typed(box, text):
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(text)
     box.execute_script("document.querySelector('.try-it [role=alert]').textContent = '';"
+                       "document.querySelector('.try-it .said').textContent = '';"
                        "document.querySelector('.try-it .shown').hidden = true")
     field.send_keys(Keys.ENTER)
     WebDriverWait(box, 60, poll_frequency=.02).until(
-        lambda b: b.execute_script(SHOWN) or b.execute_script(LINE))
+        lambda b: b.execute_script(SAID) or b.execute_script(LINE))
     return box.execute_script(LINE) or box.find_element(By.CLASS_NAME, "said").text
 
 

@@ -18,6 +18,7 @@ from probebook.base import ROOT, UserError
 from probebook.cli import app
 from probebook.corpora import labelled, planted
 from probebook.experiments import audit
+from probebook.experiments.audit.questions import shortcut
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
 from probebook.publish import report
@@ -290,6 +291,18 @@ def test_a_planted_world_gets_its_verdict(kind, verdicts):
     assert found.verdict in verdicts
     if kind == "used":
         assert found.low <= found.truth <= found.high
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_a_rule_on_which_two_trainings_disagree_gives_no_label(seed):
+    """The label is independent of the property: each training makes a rule of its own from it."""
+    case = audit.from_planted(planted.world("used", 400, seed))
+    layer = audit.measure(case, 2, ["LEACE"], [1], [1], 50, 200)
+    said = [shortcut.conflicts(case, *both)["other"].rule for both in zip(layer.fits,
+                                                                          layer.readings)]
+    assert (said[0] != said[1]).mean() > .5
+    found = shortcut.table(layer).iloc[0]
+    assert found.rule == pytest.approx(.5, abs=.1) and found["rule low"] < found.usual
 
 
 def test_the_strength_of_a_planted_concept_is_that_of_very_many_items():

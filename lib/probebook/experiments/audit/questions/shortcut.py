@@ -33,19 +33,21 @@ def conflicts(case: Case, fitted: Fit, reading: pd.DataFrame) -> dict[str, pd.Da
 
 
 def table(layer: Layer) -> pd.DataFrame:
-    """Every source that was tried; columns as in `Findings.shortcuts`."""
+    """Every source that was tried; columns as in `Findings.shortcuts`. Right is what is right in
+    most seeds, but the share "rule" is the mean over them."""
     case, found = layer.case, []
     seeds = [conflicts(case, *both) for both in zip(layer.fits, layer.readings)]
     groups = case.group[case.test.numpy()]
     for source in seeds[0]:
-        wrong = np.mean([one[source].rule for one in seeds], axis=0) < .5
+        rule_right = np.mean([one[source].rule for one in seeds], axis=0)
+        wrong = rule_right <= .5
         probe = np.mean([one[source].probe for one in seeds], axis=0)
-        share = rate((probe >= .5)[wrong], groups[wrong]) if wrong.any() else None
+        share = rate((probe > .5)[wrong], groups[wrong]) if wrong.any() else None
         own = case.keep.get(source)
         found.append({
             "layer": case.layer, "source": source,
             "association": np.nan if own is None else association(case.z, own),
-            "rule": float(1 - wrong.mean()), "rule low": rate(~wrong, groups).low,
+            "rule": float(rule_right.mean()), "rule low": rate(~wrong, groups).low,
             "conflicts": int(wrong.sum()),
             "probe": share.share if share else np.nan, "low": share.low if share else np.nan,
             "high": share.high if share else np.nan,

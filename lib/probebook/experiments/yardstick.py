@@ -239,7 +239,7 @@ def shown(found: pd.DataFrame, first: int, seeds: int) -> str:
     parts = []
     for name, part in found.groupby(level="world", sort=False):
         own = part.dropna(axis=1, how="all")            # removed, reliable: one world's each
-        text = (100 * own.droplevel("world")).round().map("{:.0f}".format).replace("nan", "–")
+        text = ((100 * own.droplevel("world")).round() + 0).map("{:.0f}".format).replace("nan", "–")
         parts.append(f"{name}, percent ({seeds} fresh worlds, seeds from {first}; the book's: seed "
                      f"{BOOK})\n{text.rename_axis(None).to_string()}")
     columns = found.dropna(axis=1, how="all")

@@ -106,7 +106,7 @@ def _sizes(name: str, model: str) -> dict:
     """What is smaller than in the paper; nothing: the page's data are not there."""
     paper, sizes, types = PROFILES["paper"][name], PROFILES["smoke"][name], find(name).types
     if name == AUDIT:                       # "natural" is "prose" and two collections of others
-        return sizes | {"model": model} | ({} if REAL else {"data": "prose"})
+        return sizes | {"model": model} | ({} if REAL else {"data": "prose", "n": 4000})
     if name in SCORED:
         data = {"data": "reviews"} if "data" in types else {}
         return sizes | data | ({"models": [model]} if "models" in types else {"model": model})

@@ -125,6 +125,8 @@ def browser(tmp_path_factory):
     with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
         driver.set_script_timeout(120)                     # axe-core on a machine that is busy
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCHED})
+        # a window in the background hears of no focus
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         yield driver
 
 

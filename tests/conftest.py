@@ -193,3 +193,10 @@ def tiny(book_folder, monkeypatch):
                         encoding="utf-8")
         return book_folder
     return write
+
+
+@pytest.fixture(autouse=True)
+def same_numbers(request):
+    """A module's generator `G` begins anew with every test, whichever tests ran before."""
+    if hasattr(g := getattr(request.module, "G", None), "initial_seed"):
+        g.manual_seed(g.initial_seed())

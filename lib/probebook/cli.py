@@ -301,8 +301,9 @@ def audit(model: _argument(str, "MODEL", "a model's name or folder; with --state
           out: _option(Path, "folder of the report")) -> None:
     """Say whether an edit of a model can be trusted, and write a report; print its path.
 
-    Ten questions, each with an interval and a control: data, probe, judges, edits, their cost,
-    rewritten texts, behaviour, shortcuts. A finished run is reused.
+    Eight questions against controls (data, probe, judges, edits, their cost, rewritten texts,
+    behaviour, shortcuts), then what would change the verdict, and the sentence for a paper. A
+    finished run is reused.
     """
     from probebook.publish import report
     report.check_folder(out)

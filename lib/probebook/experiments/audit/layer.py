@@ -64,3 +64,8 @@ def figure(draws: np.ndarray) -> dict[str, float]:
     """A figure and its 95 % interval: the first draw is the estimate."""
     low, high = percentiles(draws[1:])
     return {"value": float(draws[0]), "low": float(low), "high": float(high)}
+
+
+def figure_of_share(draws: np.ndarray) -> dict[str, float]:
+    """`figure` of a share: Student's interval may reach beyond 0 and 1, a share cannot."""
+    return {name: min(max(end, 0.), 1.) for name, end in figure(draws).items()}

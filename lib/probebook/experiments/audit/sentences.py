@@ -65,7 +65,8 @@ SENTENCES = {
     ("shortcut", "none found"): "None found: where {what}, the nearest to a shortcut, points to "
                                 "another label, the probe is still right on {value}.",
     ("shortcut", "none known"): "None found: no other source that was tried gives the label surely "
-                                "more often than the majority does ({what}: {value}).",
+                                "more often than the majority does ({what}: {value}, 95 % interval "
+                                "from {low}; the majority: {control_value}).",
     ("shortcut", "open"): "Open: {what} gives the label too; where it points to another one, the "
                           "items do not tell whether the probe follows it.",
     ("shortcut", "not asked"): "Not asked: nothing else is known of the items."}
@@ -139,7 +140,8 @@ def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
         said = FINAL[row["word"]][2].format(items=items, concept=concept, best=row["what"],
                                             what=row["what"], reliability=ends)
         return said + NEARER.get(row["control"], "") if "{best}" in FINAL[row["word"]][2] else said
-    shares = {name: percent(row[name]) for name in ("value", "control_value") if name in row}
+    shares = {name: percent(row[name]) for name in ("value", "low", "control_value")
+              if name in row}
     if "rewriting value" in row:
         shares["rewriting"] = percent(row["rewriting value"])
     exact = {"value_exact": f"{100 * row['value']:.1f} %"} if "value" in row else {}

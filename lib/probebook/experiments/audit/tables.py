@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from probebook.experiments.audit.fitting import ACTUAL, CONTROLS, ERASE, RANDOM, SHUFFLED
-from probebook.experiments.audit.layer import Layer, figure
+from probebook.experiments.audit.layer import Layer, figure, figure_of_share
+
+SHARES = ("complete", "kept", "reliability")       # measures of an edit that lie in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Findings:
     - `judges`: layer, judge, property; accuracy, low, high, without states, trained, usable
     - `doses`: layer, method, kind (edit or control), strength; complete, kept, reliability, ends
     - `edits`: layer, method, word, symbol, strength, measure; value, low, high
-    - `shortcuts`: layer, source; association, rule (share right), rule low, conflicts, probe (right
-      where the rule is wrong), low, high, usual (the majority)
+    - `shortcuts`: layer, source; association, rule (share right), rule low, rule high, conflicts,
+      probe (right where the rule is wrong), low, high, usual (the majority)
     - `items`: item (row), kind, name, layer, measure; value"""
 
     answers: pd.DataFrame
@@ -49,11 +51,13 @@ def tables(layers: Sequence[Layer], passed: Mapping, least: float) -> dict[str, 
     edits: list[dict] = []
     for i, layer in enumerate(layers):
         depth = layer.case.layer
-        readings += [{"layer": depth, "reader": name, **figure(layer.reading[name].to_numpy())}
+        readings += [{"layer": depth, "reader": name,
+                      **figure_of_share(layer.reading[name].to_numpy())}
                      for name in layer.reading]
         if layer.control is not None:
             readings += [{"layer": depth, "reader": f"{name}, seen groups",
-                          **figure(layer.control[name].to_numpy())} for name in layer.control]
+                          **figure_of_share(layer.control[name].to_numpy())}
+                         for name in layer.control]
         judges.append(layer.judges.assign(layer=depth))
         for method in layer.strength:
             symbol = "rank" if method in ERASE else "dose"
@@ -67,8 +71,8 @@ def tables(layers: Sequence[Layer], passed: Mapping, least: float) -> dict[str, 
 
 def _dose(layer: Layer, method: str, kind: str, s: float) -> dict:
     kept = layer.s(method, kind, s)
-    r = figure(layer.r(method, kind, s))
-    c = figure(layer.c(method, kind, s))
+    r = figure_of_share(layer.r(method, kind, s))
+    c = figure_of_share(layer.c(method, kind, s))
     return {"layer": layer.case.layer, "method": method, "kind": kind, "strength": s,
             "complete": c["value"], "complete low": c["low"], "complete high": c["high"],
             "kept": np.nan if kept is None else float(kept[0]), "reliability": r["value"],
@@ -93,7 +97,9 @@ def _edit(layer: Layer, method: str, beat: bool, least: float, symbol: str) -> l
         if (method, ACTUAL, s, what) in layer.beyond:
             found[what] = layer.beyond[method, ACTUAL, s, what].to_numpy()
     return [{"layer": layer.case.layer, "method": method, "word": word, "symbol": symbol,
-             "strength": s, "measure": name, **figure(draws)} for name, draws in found.items()]
+             "strength": s, "measure": name,
+             **(figure_of_share if name in SHARES else figure)(draws)}
+            for name, draws in found.items()]
 
 
 def items(layers: Sequence[Layer]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 from probebook.corpora import planted
 from probebook.experiments.audit.case import from_planted
 from probebook.experiments.audit.fitting import ACTUAL
-from probebook.experiments.audit.layer import Layer, figure
+from probebook.experiments.audit.layer import Layer, figure_of_share
 from probebook.experiments.audit.measuring import measure
 from probebook.experiments.audit.questions import (
     behaviour,
@@ -52,7 +52,7 @@ def findings(layers: Sequence[Layer], least: float = .5, n: int = 0) -> Findings
     end = {"word": word, "what": found["shortcut"].get("what", "") if word == "shortcut" else best,
            "control": ""}
     if best and layer.usable:
-        end |= figure(layer.r(best, ACTUAL, layer.strength[best]))
+        end |= figure_of_share(layer.r(best, ACTUAL, layer.strength[best]))
     found |= {"change": end, "paper": end | {"control": found["pairs"]["word"]}}
     answers = pd.DataFrame([{"question": name, "place": place, **one}
                             for place, (name, one) in enumerate(found.items(), 1)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from probebook.experiments.audit.fitting import ACTUAL, RANDOM
-from probebook.experiments.audit.layer import Layer, figure
+from probebook.experiments.audit.layer import Layer, figure_of_share
 from probebook.experiments.audit.sentences import percent
 
 
@@ -16,10 +16,10 @@ def answer(layer: Layer, best: str, beat: bool, least: float) -> dict:
     kept = layer.s(best, ACTUAL, s)
     if kept is None:
         return {"word": "not asked", "what": best, "control": ""}
-    r = figure(layer.r(best, ACTUAL, s))
+    r = figure_of_share(layer.r(best, ACTUAL, s))
     if r["low"] < least:
         return {"word": "lost", "what": best, "control": f"{percent(least)} asked for", **r,
                 "control_value": least}
     random = layer.s(best, RANDOM, s)
-    return {"word": "kept", "what": best, "control": "random edits", **figure(kept),
+    return {"word": "kept", "what": best, "control": "random edits", **figure_of_share(kept),
             "control_value": float(random[0]) if random is not None else np.nan}

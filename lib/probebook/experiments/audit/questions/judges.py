@@ -33,7 +33,8 @@ def examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.Data
                 group = pd.Series(case.group[rows.numpy()])
                 drawn = contrast(resample_seeds(hits, group, draws)[0])
                 least = min(float(drawn["low"]), rate(hits.mean(0) > .5, group).low)
-                row |= {"accuracy": drawn["here"], "low": least, "high": drawn["high"],
+                row |= {"accuracy": drawn["here"], "low": least,
+                        "high": min(1., float(drawn["high"])),
                         "without states": best, "tested": len(rows),
                         "usable": int(trained >= fewest and least > best)}
             found.append(row)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probebook.experiments.audit.case import Case, Probe
 from probebook.experiments.audit.fitting import Fit
-from probebook.experiments.audit.layer import Layer, figure
+from probebook.experiments.audit.layer import Layer, figure_of_share
 from probebook.probes import LinearProbe
 
 
@@ -96,4 +96,4 @@ def answer(layer: Layer, reads: pd.DataFrame) -> dict:
     if reads.verdict["controls"] <= 0:
         word = "not shown"
     return {"word": word, "what": "linear probe", "control": best,
-            "control_value": float(means[best]), **figure(layer.reading.probe.to_numpy())}
+            "control_value": float(means[best]), **figure_of_share(layer.reading.probe.to_numpy())}

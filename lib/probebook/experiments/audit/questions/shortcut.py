@@ -43,17 +43,18 @@ def table(layer: Layer) -> pd.DataFrame:
         wrong = rule_right <= .5
         probe = np.mean([one[source].probe for one in seeds], axis=0)
         share = rate((probe > .5)[wrong], groups[wrong]) if wrong.any() else None
+        most = rate(~wrong, groups)
         own = case.keep.get(source)
         found.append({
             "layer": case.layer, "source": source,
             "association": np.nan if own is None else association(case.z, own),
-            "rule": float(rule_right.mean()), "rule low": rate(~wrong, groups).low,
+            "rule": float(rule_right.mean()), "rule low": most.low, "rule high": most.high,
             "conflicts": int(wrong.sum()),
             "probe": share.share if share else np.nan, "low": share.low if share else np.nan,
             "high": share.high if share else np.nan,
             "usual": float(case.z[case.test].bincount().max() / len(case.test))})
     return pd.DataFrame(found, columns=["layer", "source", "association", "rule", "rule low",
-                                        "conflicts", "probe", "low", "high", "usual"])
+                                        "rule high", "conflicts", "probe", "low", "high", "usual"])
 
 
 def answer(sources: pd.DataFrame, classes: int) -> dict:
@@ -65,7 +66,8 @@ def answer(sources: pd.DataFrame, classes: int) -> dict:
     if real.empty:
         row = sources.loc[sources.rule.idxmax()]
         return {"word": "none known", "what": str(row.source), "control": "the majority",
-                "value": float(row.rule), "control_value": float(row.usual)}
+                "value": float(row.rule), "low": float(row["rule low"]),
+                "high": float(row["rule high"]), "control_value": float(row.usual)}
     worst = real.sort_values("high").iloc[0]
     told = real.conflicts >= FEWEST_CONFLICTS
     named, clear = real[told & (real.high < 1 / classes)], (told & (real.low > 1 / classes)).all()

@@ -124,11 +124,12 @@ def _first(page: str, ours: list, theirs: list) -> str:
 
 
 def seen(first: Path, second: Path) -> Iterator[tuple[Facts, Facts]]:
-    """What a search finds in both books, and how many widgets the second draws of those that its
-    pages have."""
+    """The pages that a search finds in both books (Sphinx 9 leads to a place within them), and how
+    many widgets the second draws of those that its pages have."""
     for words in SEARCHED:
-        hits = [[tag["href"] for tag in _shown(book / "search.html", f"?q={quote(words)}").select(
-            "#search-results li > a")] for book in (first, second)]
+        hits = [sorted({tag["href"].partition("#")[0] for tag in _shown(
+            book / "search.html", f"?q={quote(words)}").select("#search-results li > a")})
+                for book in (first, second)]
         yield {f"hits for {words}": {"": hits[0]}}, {f"hits for {words}": {"": hits[1]}}
     pages = {path.relative_to(second).as_posix(): path for path in sorted(second.rglob("*.html"))
              if VIEW in path.read_text(encoding="utf-8", errors="ignore")}

@@ -13,9 +13,7 @@ D = 5
 
 
 def states(k: int = 2, n: int = 960) -> tuple[torch.Tensor, torch.Tensor]:
-    """Classes of different sizes, means and covariances, float64; the same whichever tests ran
-    before."""
-    G = torch.Generator().manual_seed(0)
+    """Classes of different sizes, means and covariances, float64."""
     z = torch.randint(k + 1, (n,), generator=G).clamp_max(k - 1)
     mixing = torch.randn(k, D, D, generator=G, dtype=torch.float64)
     h = torch.randn(n, 1, D, generator=G, dtype=torch.float64) @ mixing[z]

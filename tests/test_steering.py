@@ -7,20 +7,16 @@ from probebook.base import UserError, must_agree
 from probebook.interventions import AffineSteering, MeanShift
 from probebook.probes import LinearProbe
 
+G = torch.Generator().manual_seed(0)
 N, D = 900, 5
 
 
-def seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 def states(k: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
-    """Classes with other means and covariances, float64; the same in every test."""
-    g = seeded()
+    """Classes with other means and covariances, float64."""
     z = torch.arange(N) % k
-    mixing = torch.randn(k, D, D, generator=g, dtype=torch.float64)
-    h = torch.randn(N, 1, D, generator=g, dtype=torch.float64) @ mixing[z]
-    return h[:, 0] + 3 * torch.randn(k, D, generator=g, dtype=torch.float64)[z], z
+    mixing = torch.randn(k, D, D, generator=G, dtype=torch.float64)
+    h = torch.randn(N, 1, D, generator=G, dtype=torch.float64) @ mixing[z]
+    return h[:, 0] + 3 * torch.randn(k, D, generator=G, dtype=torch.float64)[z], z
 
 
 def moments(h):
@@ -65,7 +61,7 @@ def test_of_all_maps_with_these_moments_it_moves_the_states_least():
     least = (moved - rest).square().sum(1).mean()
     root = torch.tensor(sqrtm(wanted[1].numpy()))
     for _ in range(20):
-        turn = torch.linalg.qr(torch.randn(D, D, generator=seeded(), dtype=torch.float64))[0]
+        turn = torch.linalg.qr(torch.randn(D, D, generator=G, dtype=torch.float64))[0]
         other = (moved - wanted[0]) @ torch.linalg.inv(root) @ turn @ root + wanted[0]
         must_agree(moments(other)[1], wanted[1], "covariances", atol=1e-8)
         assert (other - rest).square().sum(1).mean() > least
@@ -82,7 +78,7 @@ def test_equal_covariances_make_it_a_mean_shift():
 @pytest.mark.parametrize("method", [MeanShift, AffineSteering])
 def test_edits_turn_with_the_coordinates(method):
     h, z = states()
-    turn = torch.linalg.qr(torch.randn(D, D, generator=seeded(), dtype=torch.float64))[0]
+    turn = torch.linalg.qr(torch.randn(D, D, generator=G, dtype=torch.float64))[0]
     first = method().fit(h @ turn, z)(h @ turn, to=1 - z)
     then = method().fit(h, z)(h, to=1 - z) @ turn
     must_agree(first, then, "turned before and after", atol=1e-8)

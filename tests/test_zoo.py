@@ -42,8 +42,8 @@ DECODERS = {
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return zoo.save(tmp_path_factory.mktemp("zoo")) | {"pocket-english-gpt": "pocket-english-gpt"}
+def folders():
+    return zoo.kept() | {"pocket-english-gpt": "pocket-english-gpt"}
 
 
 def exact(folder):

@@ -202,11 +202,9 @@ def _xlnet(special: dict[str, str]) -> hf.PreTrainedTokenizerFast:
     return hf.XLNetTokenizerFast(vocab=[(piece, score) for piece, score in pieces], **special)
 
 
-def save(folder: Path, names: Iterable[str] = ZOO) -> dict[str, str]:
+def save(folder: Path) -> None:
     """A folder for each architecture."""
-    made = {}
-    for name in names:
-        special, words, build = ZOO[name]
+    for name, (special, words, build) in ZOO.items():
         if words and special.get("mask_token") in ("<mask>", "[MASK]") and special is not BERT:
             # as the original tokenizers do, it takes the space before it
             special = special | {"mask_token": AddedToken(special["mask_token"], lstrip=True)}
@@ -215,8 +213,6 @@ def save(folder: Path, names: Iterable[str] = ZOO) -> dict[str, str]:
         torch.manual_seed(0)
         build(len(tokenizer)).save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
-        made[name] = str(folder / name)
-    return made
 
 
 def kept() -> dict[str, str]:

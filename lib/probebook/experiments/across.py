@@ -322,32 +322,28 @@ def fit_edits(x: Tensor, z: Tensor, das: Callable[[], FittedDAS], methods: Seque
         edit = QLEACE().fit(x, z)
         return lambda h: edit(h, probe(h).argmax(1))
 
-    erasing: dict[str, Callable[[], Callable]] = {
-        "R-LACE": lambda: RLACE(seed=seed).fit(x, z), "LEACE": lambda: LEACE().fit(x, z),
-        "QLEACE": qleace}
+    def steered(name: str, fitted: Any) -> list[Edit]:
+        return flips(name, "s", {s: fitted.at(s) for s in strengths})
+
+    def attacked(name: str, attack: Attack) -> list[Edit]:
+        return flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
+
     sparse = SparseAutoencoder(steps=sae_steps, seed=seed)
-    steering: dict[str, Callable[[], Any]] = {
-        "MeanShift": lambda: MeanShift().fit(x, z),
-        "AffineSteering": lambda: AffineSteering().fit(x, z), "DAS": das,
-        "SparseFeatures": lambda: SparseFeatures(autoencoder=sparse).fit(x, z),
-        SHUFFLED: lambda: MeanShift().fit(x, shuffled(z, seed=seed))}
-    attacks: dict[str, Attack] = {
-        "FGSM": FGSM(probe, norm="l2"), "PGD": PGD(probe, norm="l2"),
-        "AutoAttack": AutoAttack(probe, norm="l2", queries=queries)}
-    found: list[Edit] = []
-    for name in methods:
-        if name == "INLP":
-            found += erasures(name, {rank: inlp.at(rank=rank) for rank in ranks})
-        elif name == "AlterRep":
-            found += flips(name, "α", {alpha: alterrep.at(alpha) for alpha in alphas})
-        elif name in erasing:
-            found += erasures(name, {1: erasing[name]()})
-        elif name in steering:
-            fitted = steering[name]()
-            found += flips(name, "s", {s: fitted.at(s) for s in strengths})
-        else:
-            found += flips(name, "ε", {r: attacks[name].at(eps=r * size) for r in radii})
-    return found
+    made: dict[str, Callable[[str], list[Edit]]] = {
+        "INLP": lambda name: erasures(name, {rank: inlp.at(rank=rank) for rank in ranks}),
+        "R-LACE": lambda name: erasures(name, {1: RLACE(seed=seed).fit(x, z)}),
+        "LEACE": lambda name: erasures(name, {1: LEACE().fit(x, z)}),
+        "QLEACE": lambda name: erasures(name, {1: qleace()}),
+        "AlterRep": lambda name: flips(name, "α", {alpha: alterrep.at(alpha) for alpha in alphas}),
+        "MeanShift": lambda name: steered(name, MeanShift().fit(x, z)),
+        "AffineSteering": lambda name: steered(name, AffineSteering().fit(x, z)),
+        "DAS": lambda name: steered(name, das()),
+        "SparseFeatures": lambda name: steered(name, SparseFeatures(autoencoder=sparse).fit(x, z)),
+        SHUFFLED: lambda name: steered(name, MeanShift().fit(x, shuffled(z, seed=seed))),
+        "FGSM": lambda name: attacked(name, FGSM(probe, norm="l2")),
+        "PGD": lambda name: attacked(name, PGD(probe, norm="l2")),
+        "AutoAttack": lambda name: attacked(name, AutoAttack(probe, norm="l2", queries=queries))}
+    return [edit for name in methods for edit in made[name](name)]
 
 
 def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str, Edit]:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from probebook.experiments.audit.case import Case, divided, rule, uncorrelated
 from probebook.experiments.audit.fitting import JUDGES, Fit
-from probebook.experiments.audit.layer import Layer
+from probebook.experiments.audit.layer import Layer, figure_of_share
 from probebook.experiments.audit.questions.readable import right
-from probebook.measures.intervals import contrast, rate, resample_seeds
+from probebook.measures.intervals import rate, resample_seeds
 
 
 def examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.DataFrame:
@@ -31,10 +31,9 @@ def examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.Data
                 hits = np.array([exam[judge, name][1] for exam in exams])
                 best = float(np.mean([exam[judge, name][2] for exam in exams]))
                 group = pd.Series(case.group[rows.numpy()])
-                drawn = contrast(resample_seeds(hits, group, draws)[0])
-                least = min(float(drawn["low"]), rate(hits.mean(0) > .5, group).low)
-                row |= {"accuracy": drawn["here"], "low": least,
-                        "high": min(1., float(drawn["high"])),
+                drawn = figure_of_share(resample_seeds(hits, group, draws)[0].to_numpy())
+                least = min(drawn["low"], rate(hits.mean(0) > .5, group).low)
+                row |= {"accuracy": drawn["value"], "low": least, "high": drawn["high"],
                         "without states": best, "tested": len(rows),
                         "usable": int(trained >= fewest and least > best)}
             found.append(row)

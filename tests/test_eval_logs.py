@@ -1,13 +1,16 @@
-"""Logs of lm-evaluation-harness and Inspect, written by hand in their forms, give the paired
-verdict."""
+"""Logs of lm-evaluation-harness and Inspect, real ones (`eval_logs/README.md`) and some written by
+hand in their forms, give the paired verdict."""
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
+from eval_logs import make
 from probebook.base import UserError
 from probebook.cli import app
 from probebook.measures import eval_logs, paired
@@ -52,6 +55,9 @@ def inspect(path, samples, form="summaries.json"):
 A = [1] * 30 + [0] * 12 + [1] * 20 + [0] * 8
 B = [0] * 30 + [1] * 12 + [1] * 20 + [0] * 8
 RIGHT = paired.compare(A, B)
+
+
+REAL = Path(make.__file__).parent
 
 
 def says(a, b, *more):
@@ -222,3 +228,98 @@ def test_a_log_without_end_is_refused(tmp_path, suffix):
         done = says(path, other if suffix != ".jsonl" else path)
         assert (done.exit_code, done.output.count("\n")) == (2, 1)
         assert str(path) in done.output
+
+
+def test_real_logs_of_inspect():
+    """Their zip is packed by Zstandard; items, means and test are those of the mock's answers."""
+    a, b = (np.array(make.RIGHT[who], float) for who in "ab")
+    for metric in ("match", "graded.right"):
+        joined = eval_logs.read(REAL / "several_a.eval", REAL / "several_b.eval", metric)
+        assert (joined.a.tolist(), joined.b.tolist()) == (a.tolist(), b.tolist())
+        found = paired.compare(joined.a, joined.b)
+        only_a = int((a > b).sum())
+        assert found.p == stats.binomtest(only_a, int((a != b).sum())).pvalue
+        assert (found.mean_a, found.mean_b) == (a.mean(), b.mean())
+        assert not joined.unfinished
+    with pytest.raises(UserError, match="match, graded.right, graded.length, letters"):
+        eval_logs.read(REAL / "several_a.eval", REAL / "several_b.eval")
+    mixed = eval_logs.read(REAL / "several_a.eval", REAL / "several_b.json", "match")
+    assert (len(mixed.a), mixed.items_a, mixed.items_b) == (3, 8, 3)
+    told = json.loads((REAL / "several_b.json").read_text())["results"]["scores"][0]
+    assert mixed.b.mean() == pytest.approx(told["metrics"]["accuracy"]["value"])
+    twice = eval_logs.read(REAL / "epochs_a.eval", REAL / "epochs_b.eval")
+    assert (twice.a.tolist(), twice.b.tolist()) == (a[:4].tolist(), b[:4].tolist())
+    assert twice.epochs == 2
+
+
+def test_letters_and_a_missing_score_in_a_real_log():
+    paths = REAL / "several_a.eval", REAL / "several_b.eval"
+    with pytest.raises(UserError, match="1 of 8 answers has no letters; --unscored 0 counts it"):
+        eval_logs.read(*paths, "letters")
+    joined = eval_logs.read(*paths, "letters", unscored=0)
+    for scores, letters in zip((joined.a, joined.b), make.LETTERS.values()):
+        right = [{"C": 1, "P": .5}.get(letter, 0) for letter in letters]
+        right[2] = 0
+        assert scores.tolist() == right
+    assert joined.unscored == 2
+
+
+@pytest.mark.parametrize("name, reached, how", [("cancelled", 7, "A (cancelled)"),
+                                                ("killed", 6, "A (killed)")])
+def test_a_run_that_was_cut_off_is_named(name, reached, how):
+    """What it reached is compared, and the verdict says that this is not all."""
+    done = says(REAL / f"{name}.eval", REAL / "several_b.eval", "--metric", "match",
+                "--unscored", "0")
+    assert done.exit_code == 0, done.output
+    assert f"{reached}, {reached}, 8" in done.output
+    assert f"{how}; only the items it reached count" in done.output
+
+
+def test_real_logs_of_the_harness():
+    paths = [REAL / f"samples_corners_{who}.jsonl" for who in "ab"]
+    joined = eval_logs.read(*paths, "acc")
+    for path, scores in zip(paths, (joined.a, joined.b)):   # the likelier choice, by hand
+        samples = [json.loads(line) for line in path.read_text().splitlines()]
+        choice = [np.argmax([float(one[0]) for one in each["filtered_resps"]]) for each in samples]
+        assert scores.tolist() == [float(i == int(each["target"]))
+                                   for i, each in zip(choice, samples)]
+    with pytest.raises(UserError, match="acc, brier_score: give one"):
+        eval_logs.read(*paths)
+    with pytest.raises(UserError, match="one number for each item"):
+        eval_logs.read(*paths, "brier_score")
+    filters = [REAL / f"samples_filters_{who}.jsonl" for who in "ab"]
+    with pytest.raises(UserError, match="filters first, again"):
+        eval_logs.read(*filters, "acc")
+    assert len(eval_logs.read(*filters, "acc", "again").a) == len(make.QUESTIONS)
+
+
+def test_a_spoilt_zip_of_inspect_is_refused(tmp_path):
+    """One byte of a file that Zstandard packed is another."""
+    content = bytearray((REAL / "several_a.eval").read_bytes())
+    with zipfile.ZipFile(REAL / "several_a.eval") as archive:
+        entry = archive.getinfo("summaries.json")
+    assert entry.compress_type == eval_logs.ZSTD
+    content[entry.header_offset + 30 + len(entry.filename) + entry.compress_size // 2] ^= 1
+    (tmp_path / "a.eval").write_bytes(content)
+    done = says(tmp_path / "a.eval", REAL / "several_b.eval", "--metric", "match")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "no log of Inspect that can be read" in done.output
+
+
+def test_summaries_cut_what_samples_hold_whole(tmp_path):
+    """Inspect's summaries end long texts early: the item is the same one."""
+    long = "a word of many " * 900
+    whole = inspect(tmp_path / "whole.json", [answer(i, 1, input=f"{i} {long}") for i in range(9)])
+    cut = [answer(i, 0, input=f"{i} {long}"[:5120] + "...\n(content truncated)")
+           for i in range(9)]
+    assert len(eval_logs.read(whole, inspect(tmp_path / "cut.eval", cut)).a) == 9
+    other = inspect(tmp_path / "other.eval", [one | {"input": "b" + one["input"]} for one in cut])
+    with pytest.raises(UserError, match="9 of 9 common items have another text"):
+        eval_logs.read(whole, other)
+
+
+@pytest.mark.parametrize("name", ["several_a.eval", "several_b.json", "samples_corners_a.jsonl"])
+def test_compare_sends_logs_to_sample_size(name):
+    done = CliRunner().invoke(app, ["compare", str(REAL / name), str(REAL / name)])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "compared by probebook sample-size --pilot-a LOG" in done.output

@@ -77,7 +77,14 @@ def test_the_same_twice_and_what_is_no_score():
     found = paired.compare(a, b)
     assert (found.p, found.power, found.needed) == (1, 0, np.inf)
     assert "none (no difference)" in found.lines().values()
-    assert paired.compare(a / 2 + .25, b / 2).p == 0
+    everywhere = paired.compare(a / 2 + .25, b / 2)
+    assert everywhere.p == pytest.approx(stats.binomtest(10, 10).pvalue)
+    assert everywhere.test == paired.SIGNS
+    assert paired.compare([.3] * 7, [.2] * 7).p == pytest.approx(stats.binomtest(7, 7).pvalue)
+    twice = paired.compare([.75, .75], [.25, .25])
+    assert twice.sentence.endswith("about 6 items would show it")
+    assert paired.compare([.5] * 6, [.25] * 6).p < .05 < paired.compare([.5] * 5, [.25] * 5).p
+    assert paired.compare([.5, .25], [.5, .25]).sentence == "open: no difference in these items"
     many = paired.compare(*scores(50, 50, 5000, 5000))
     assert many.sentence == "no difference above 0.02 is left to find"
     for wrong in [(a, b[:3]), (a, b * np.nan), (a[:1], b[:1]), ([], [])]:

@@ -2,8 +2,9 @@
 
 - lm-evaluation-harness, `samples_TASK_TIME.jsonl` (`--log_samples`): one JSON object for each item
   and filter, with doc_id, doc_hash, target, filter, metrics, and a field for each metric
-- Inspect, `.eval` (a zip of JSON files: header.json, summaries.json, samples/ID_epoch_N.json) or
-  one `.json`: samples with id, epoch, input, target, and scores, one for each scorer"""
+- Inspect, `.eval` (a zip of JSON files: header.json, summaries.json, samples/ID_epoch_N.json; of a
+  run that was killed only _journal/summaries/N.json) or one `.json`: samples with id, epoch, input,
+  target, and scores, one for each scorer"""
 from __future__ import annotations
 
 import json
@@ -11,19 +12,23 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow
 
 from probebook.base import LARGEST_READ, UserError, bounded
 
 LARGEST_LOG = 1 << 31           # bytes of a log that is read piece by piece
+ZSTD = 93                       # of a zip's ways to compress; Python's own reads it from 3.14 on
 HARNESS, INSPECT = "lm-evaluation-harness", "Inspect"
 KINDS = {".jsonl": HARNESS, ".eval": INSPECT, ".json": INSPECT}
 OWN = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
        "doc_hash", "prompt_hash", "target_hash"}        # of the harness's fields, no metric
+CUT = 900                       # characters; Inspect's summaries cut texts, its samples do not
 WORDS = {"C": 1., "I": 0., "P": .5, "N": 0.,            # Inspect: correct, incorrect, partial, none
          "yes": 1., "true": 1., "no": 0., "false": 0.}
 
@@ -33,7 +38,8 @@ class Joined(NamedTuple):
 
     - `metric`: what they are; `items_a`, `items_b`: how many items each log has
     - `epochs`: the most answers that an item has in a log; an item's score is their mean
-    - `unscored`: answers without a score that were given one"""
+    - `unscored`: answers without a score that were given one
+    - `unfinished`: of which logs the run did not come to its end, and how it ended"""
 
     a: np.ndarray
     b: np.ndarray
@@ -42,16 +48,19 @@ class Joined(NamedTuple):
     items_b: int
     epochs: int
     unscored: int
+    unfinished: str
 
     def lines(self) -> dict[str, str]:
         """What was compared, as names and texts, one line each."""
-        found = {"metric": self.metric,
+        found = {"metric": f"{self.metric}; the higher, the better",
                  "items in both, in A, in B": f"{len(self.a):,}, {self.items_a:,}, "
                                               f"{self.items_b:,}"}
         if self.epochs > 1:
             found["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
         if self.unscored:
             found["answers without a score"] = f"{self.unscored:,}, which got the one given"
+        if self.unfinished:
+            found["not run to the end"] = f"{self.unfinished}; only the items it reached count"
         return found
 
 
@@ -73,6 +82,8 @@ def read(path_a: str | Path, path_b: str | Path, metric: str | None = None,
         raise UserError(f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
                         f"{HARNESS}, or .eval or .json of {INSPECT}")
     tables = [_table(path, filter) for path in paths]
+    unfinished = [f"{one} ({table.attrs['status']})" for one, table in zip("AB", tables)
+                  if table.attrs["status"] != "success"]
     name = _metric(tables, paths, metric)
     if all("hash" in table for table in tables):
         keyed = []
@@ -91,18 +102,20 @@ def read(path_a: str | Path, path_b: str | Path, metric: str | None = None,
         raise UserError(f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
                         "another text or target; give two logs of the same task and version")
     return Joined(a.score[common].to_numpy(), b.score[common].to_numpy(), name, len(a), len(b),
-                  int(max(a.n.max(), b.n.max())), sum(missing))
+                  int(max(a.n.max(), b.n.max())), sum(missing), ", ".join(unfinished))
 
 
 def _table(path: Path, filter: str | None) -> pd.DataFrame:
-    """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there)."""
+    """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there);
+    `attrs["status"]`: how the run ended."""
+    status = "success"
     try:
         if path.suffix.lower() == ".jsonl":
             rows = _harness(path, filter)
         elif filter is not None:
             raise UserError(f"--filter {filter}: only logs of {HARNESS} have filters")
         else:
-            rows = _inspect(path)
+            status, rows = _inspect(path)
         table = pd.DataFrame(rows)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError,
             AttributeError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError) as e:
@@ -113,6 +126,7 @@ def _table(path: Path, filter: str | None) -> pd.DataFrame:
         raise UserError(f"{path}: no log of {tool} that can be read ({what})") from None
     if table.empty:
         raise UserError(f"{path}: no sample in it")
+    table.attrs["status"] = status
     if table.duplicated(["item", "epoch"]).any():
         twice = table.item[table.duplicated(["item", "epoch"])].iloc[0]
         raise UserError(f"{path}: item {twice} is there twice; give the log of one run")
@@ -140,37 +154,62 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _inspect(path: Path) -> list[dict[str, Any]]:
+def _inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
     if path.suffix.lower() == ".json":
         log = json.loads(bounded(path).read_bytes())
         if "samples" not in log:
             raise UserError(f"{path}: no samples in it; give a log of {INSPECT} that was written "
                             f"with them, or the samples_*.jsonl of {HARNESS}")
+        status = log.get("status", "success")
         samples: Iterable[dict[str, Any]] = log["samples"] or []
     else:
         with zipfile.ZipFile(bounded(path, LARGEST_LOG)) as archive:
+            header = "header.json" in archive.namelist()        # written when a run ends
+            status = json.loads(_unpacked(archive, "header.json"))["status"] if header else "killed"
             samples = list(_archived(archive))
-    return [{"item": str(sample["id"]), "epoch": sample["epoch"], "about": _fingerprint(
-        [sample["target"], sample["input"] if isinstance(sample["input"], str) else None]),
+    return status, [{"item": str(sample["id"]), "epoch": sample["epoch"], "about": _fingerprint(
+        [_cut(sample["target"]), _cut(sample["input"])]),
         "scores": dict(_by_scorer(sample.get("scores") or {}))} for sample in samples]
 
 
+def _cut(text: Any) -> Any:
+    """The beginning of a text or of several; of messages nothing."""
+    if isinstance(text, str):
+        return " ".join(text.split())[:CUT]
+    return [_cut(one) for one in text if isinstance(one, str)]
+
+
 def _archived(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
-    """The samples' summaries, else (of a run that was cut off) those of its parts, else the
+    """The samples' summaries, else (of a run that was killed) those of its parts, else the
     samples themselves. Of each file only what is needed is kept."""
     names = archive.namelist()
     whole = [name for name in ("summaries.json", "summary.json") if name in names]
     parts = [name for name in names if name.removeprefix("_journal/").startswith("summaries/")]
     single = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     for name in whole[:1] or parts or single:
-        size = archive.getinfo(name).file_size
-        if size > LARGEST_READ:
-            raise UserError(f"{archive.filename}: {name} in it has {size / 1e6:,.0f} MB: at most "
-                            f"{LARGEST_READ / 1e6:,.0f} are read")
-        found = json.loads(archive.read(name))
+        found = json.loads(_unpacked(archive, name))
         for sample in found if isinstance(found, list) else [found]:
             kept = ("id", "epoch", "input", "target", "scores")
             yield {key: sample[key] for key in kept if key in sample}
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of the zip, also one packed by Zstandard, as Inspect writes them now."""
+    packed = archive.getinfo(name)
+    if packed.file_size > LARGEST_READ:
+        raise UserError(f"{archive.filename}: {name} in it has {packed.file_size / 1e6:,.0f} MB: "
+                        f"at most {LARGEST_READ / 1e6:,.0f} are read")
+    if packed.compress_type != ZSTD:
+        return archive.read(name)
+    as_it_stands = copy(packed)
+    as_it_stands.compress_type, as_it_stands.file_size = zipfile.ZIP_STORED, packed.compress_size
+    del as_it_stands.CRC                                # it is that of what comes out
+    with (archive.open(as_it_stands) as file,
+          pyarrow.input_stream(file, compression="zstd") as unpacked):
+        content = unpacked.read(packed.file_size)
+    if zlib.crc32(content) != packed.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
+    return content
 
 
 def _by_scorer(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -210,8 +249,9 @@ def _scored(table: pd.DataFrame, path: Path, metric: str,
                       table.index)
     missing = int(score.isna().sum())
     if missing and unscored is None:
-        raise UserError(f"{path}: {missing:,} of {len(score):,} answers have no {metric}; "
-                        "--unscored 0 counts them as wrong")
+        have, them = ("has", "it") if missing == 1 else ("have", "them")
+        raise UserError(f"{path}: {missing:,} of {len(score):,} answers {have} no {metric}; "
+                        f"--unscored 0 counts {them} as wrong")
     filled = table.assign(score=score.fillna(0. if unscored is None else unscored))
     items = filled.groupby("item", sort=False)
     means = items.agg(score=("score", "mean"), n=("score", "size"), about=("about", "first"))

@@ -21,6 +21,7 @@ POWER, ALPHA = .8, .05
 MCNEMAR = "exact McNemar test"
 STUDENT = "paired t-test"
 GROUPED = "paired t-test over groups"
+SIGNS = "exact test of signs"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Paired:
     """What the scores of A and B on the same items say.
 
     - `test`: `MCNEMAR` where all scores are 0 or 1, else `STUDENT`; `GROUPED` where items come in
-      groups
+      groups; `SIGNS` where all differences are equal
     - `items`, `groups`: how many; `mean_a`, `mean_b`: mean scores
     - `delta`, `low`, `high`: mean of A less mean of B, with its 95 % interval; `p`, two-sided
     - `power`: chance that the test is significant on as many new items if `delta` is the truth
@@ -57,7 +58,7 @@ class Paired:
         if self.p <= ALPHA:
             better, worse = "AB" if self.delta > 0 else "BA"
             return f"{better} is better than {worse} on such items"
-        if -CARE < self.low and self.high < CARE:
+        if -CARE < self.low and self.high < CARE and self.least > 0:
             return f"no difference above {CARE} is left to find"
         if np.isinf(self.needed):
             return "open: no difference in these items"
@@ -87,9 +88,10 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Pair
 
     Scores of 0 and 1: the exact McNemar test, and Bonett & Price's interval (2012), a Wald interval
     after adding one item to each side on which they differ. Other scores: Student's test and
-    interval of the differences. `groups` [n]: items of one group are not independent; the standard
-    error is that of sums over groups, and Student's t has a degree of freedom less than there are
-    groups. UserError for scores that are no numbers, or for fewer than two items or groups."""
+    interval of the differences; the test of signs where all differences are equal. `groups` [n]:
+    items of one group are not independent; the standard error is that of sums over groups, and
+    Student's t has a degree of freedom less than there are groups. UserError for scores that are no
+    numbers, or for fewer than two items or groups."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     if a.ndim != 1 or a.shape != b.shape or not np.isfinite([a, b]).all():
         raise UserError(f"scores of shapes {a.shape} and {b.shape}: one number for each item, the "
@@ -131,10 +133,11 @@ def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired
     df = count - 1
     edge = stats.t.ppf(1 - ALPHA / 2, df)
     reach = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
-    if error == 0:                                  # all differences are equal
-        sure = float(delta != 0)
-        return Paired(test, **found, low=delta, high=delta, p=1 - sure, power=sure,
-                      needed=n if sure else np.inf, least=0.)
+    if error <= 1e-12 * np.abs(d).max():            # all differences are equal
+        p = 2 * .5 ** count if delta else 1.
+        fewest = np.ceil(np.log2(2 / ALPHA))
+        return Paired(SIGNS, **found, low=delta, high=delta, p=p, power=float(p <= ALPHA),
+                      needed=float(np.ceil(n * fewest / count)) if delta else np.inf, least=0.)
     t = delta / error
     power = stats.nct.sf(edge, df, abs(t))
     needed = np.ceil(n * (reach / t) ** 2) if delta else np.inf

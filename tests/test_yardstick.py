@@ -209,3 +209,7 @@ def test_unknown_worlds_are_refused(tmp_path):
     done = CliRunner().invoke(app, ["yardstick", str(path), "--worlds", "heaven"])
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
     assert "some of agreement,reviews,biographies,stories" in done.output
+
+
+def test_no_share_is_minus_zero():
+    assert [yardstick._percent(share) for share in (-.004, .004, -.006)] == ["0%", "0%", "-1%"]

@@ -230,8 +230,8 @@ def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> 
                         f"at least {FEWEST_OF_CLASS} of each, better some hundreds")
     sizes = np.bincount(group)
     if len(sizes) < FEWEST_GROUPS:
-        raise UserError(f"{where}: {len(sizes)} groups of texts: at least {FEWEST_GROUPS}, since "
-                        "no group may be on both sides of the split")
+        raise UserError(f"{where}: {len(sizes)} group{'s' * (len(sizes) > 1)} of texts: at least "
+                        f"{FEWEST_GROUPS}, since no group may be on both sides of the split")
     if sizes.max() > len(z) / 2:
         raise UserError(f"{where}: one group has {sizes.max()} of {len(z)} items (items with the "
                         "same text are one group): remove repeated texts or give finer groups")

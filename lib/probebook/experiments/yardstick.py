@@ -43,7 +43,7 @@ LEGEND = {"explained": "of what rewriting the text does to the model's choice; b
           "book": "explained in the book's own world",
           "random": "explained by random edits of the same length",
           "follows": "texts in which the model then chooses as for the rewritten text",
-          "closeness": "of the way to the rewritten text's state",
+          "closeness": "of the way to the rewritten text's state; below 0: farther off than before",
           "kept": "of the choices that should stay",
           "removed": "of the dependence that the selection of texts left in the model's choice",
           "reliable": "reliability by usable oracle probes, at its best strength"}
@@ -254,28 +254,32 @@ def verdict(found: pd.DataFrame, name: str) -> list[str]:
             for world, part in found.groupby(level="world", sort=False)]
 
 
+def _percent(share: float) -> str:
+    return f"{round(share, 2) + 0:.0%}"                 # no minus zero
+
+
 def _verdict(found: pd.DataFrame, name: str) -> str:
     mine, control = found.loc[name], found.loc[f"{name}, shuffled labels"]
     others = found.drop([name, f"{name}, shuffled labels", across.SHUFFLED])
     fall, usual = mine.book - mine.explained, float((others.book - others.explained).median())
     best = others.explained.idxmax()
+    share, top = _percent(mine.explained), _percent(others.explained[best])
     if fall - max(0., usual) > FALL:
-        return (f"do not trust it. {name} explains {mine.book:.0%} of the effect in the book's "
-                f"world and {mine.explained:.0%} in fresh ones, while the other methods fall by "
-                f"{max(0., usual):.0%}: it knows that world, not the property.")
+        return (f"do not trust it. {name} explains {_percent(mine.book)} of the effect in the "
+                f"book's world and {share} in fresh ones, while the other methods fall by "
+                f"{_percent(max(0., usual))}: it knows that world, not the property.")
     least = mine.explained if np.isnan(mine.low) else mine.low
     rival = max(0., mine.random, control.explained)
     if least <= rival:
         what = ("doing nothing" if rival == 0 else
                 "random edits of the same length" if rival == mine.random else
                 "itself, fitted on shuffled labels")
-        return (f"it explains {mine.explained:.0%} of the effect, not surely more than {what} "
-                f"({rival:.0%}).")
+        return (f"it explains {share} of the effect, not surely more than {what} "
+                f"({_percent(rival)}).")
     if mine.low > others.explained[best]:
-        return (f"it explains {mine.explained:.0%} of the effect, more than {best}, the best of "
-                f"the book's methods ({others.explained[best]:.0%}), and keeps {mine.kept:.0%} of "
-                "what should stay.")
+        return (f"it explains {share} of the effect, more than {best}, the best of the book's "
+                f"methods ({top}), and keeps {_percent(mine.kept)} of what should stay.")
     beaten = int((others.explained < mine.explained).sum())
-    return (f"it explains {mine.explained:.0%} of the effect and keeps {mine.kept:.0%} of what "
+    return (f"it explains {share} of the effect and keeps {_percent(mine.kept)} of what "
             f"should stay; it is ahead of {beaten} of the book's {len(others)} methods, of which "
-            f"{best} is the best ({others.explained[best]:.0%}).")
+            f"{best} is the best ({top}).")

@@ -83,8 +83,8 @@ def _weights(given: Sequence[str], texts: Sequence[str], encoding: dict, model: 
             places = _word_places(texts[i], at[1][i], encoding["offset_mapping"][i])
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
         else:
-            raise UserError(f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max' "
-                            "or ('last', words)")
+            raise UserError(f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max', "
+                            "or ('last', words), in an audit 'last word' with --spot COLUMN")
         if not places:
             wanted = at if isinstance(at, str) else repr(at[1][i])
             raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from typer.testing import CliRunner
 
 from probebook.cli import app
@@ -13,7 +14,8 @@ from probebook.corpora import labelled
 from probebook.experiments import audit
 from probebook.experiments.audit import fitting, from_files
 from probebook.interventions import LEACE, MeanShift, shuffled
-from probebook.interventions.moments import moments
+from probebook.probes import LinearDiscriminant
+from probebook.probes.moments import moments
 from probebook.publish import report
 
 
@@ -45,6 +47,35 @@ def test_blocks_give_what_all_states_at_once_give(states, size):
     first = moments([(h, z[:, None])], 3, h[0])[0]
     close(first.means, shift.means)
     close(first.mean, h.mean(0))
+
+
+def test_the_linear_discriminant_is_that_of_scikit_learn(states):
+    h, z = states
+    own = LinearDiscriminant(ridge=1e-14).fit(h, z)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(h.numpy(), z.numpy())
+    close(own(h).softmax(1), torch.from_numpy(theirs.predict_proba(h.numpy())))
+    blocks = zip(h.split(700), z[:, None].split(700))
+    found = LinearDiscriminant(ridge=1e-14).fit_moments(moments(blocks, 3, h[:50].mean(0))[0])
+    close(found(h), own(h))
+
+
+def test_of_gaussian_classes_with_one_covariance_it_knows_the_probabilities():
+    """Two classes N(±m, Σ), one twice as frequent: log-odds 2 mᵀΣ⁻¹h + log 2."""
+    draws = torch.Generator().manual_seed(0)
+    z = (torch.rand(200_000, generator=draws) < 2 / 3).long()
+    mix = torch.tensor([[1., 0, 0], [.8, .5, 0], [-.3, .2, 2]], dtype=torch.float64)
+    m = torch.tensor([.4, -.1, .5], dtype=torch.float64)
+    noise = torch.randn(len(z), 3, generator=draws, dtype=torch.float64)
+    logits = LinearDiscriminant().fit(noise @ mix.T + (2. * z - 1)[:, None] * m, z)(
+        torch.eye(3, dtype=torch.float64))
+    true = 2 * torch.linalg.solve(mix @ mix.T, m) + torch.tensor(2.).log()
+    assert (logits[:, 1] - logits[:, 0] - true).abs().max() < .05
+
+
+def test_a_constant_dimension_says_nothing(states):
+    h, z = states
+    h = torch.cat([h, torch.full((len(h), 1), 7.)], 1)
+    close(LinearDiscriminant().fit(h, z)(h), LinearDiscriminant().fit(h[:, :-1], z)(h[:, :-1]))
 
 
 def test_moments_of_parts_add_up(states):
@@ -89,6 +120,34 @@ def test_an_audit_streams_what_was_not_drawn(planted, monkeypatch):
         wanted = 1 - z[:99]
         close(control(h[:99].double(), wanted),
               MeanShift().fit(h[rows], mixed)(h[:99].double(), to=wanted))
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_the_probe_is_that_of_all_states_where_it_is_right_more_often(tmp_path, skewed):
+    """400 of 12,000 states in 120 dimensions: the discriminant of all is nearly the best. Where
+    some states lie far out, which moves their mean, logistic regression of the few is better."""
+    draws = np.random.default_rng(0)
+    z = draws.integers(0, 2, 12_000)
+    h = draws.normal(size=(12_000, 3 if skewed else 120))
+    h[:, 0] += 2. * z - 1
+    if skewed:
+        h[:, 0] = np.where((z == 1) & (draws.random(len(z)) < .02), 300, 3 * h[:, 0])
+    h = torch.from_numpy(h).float()
+    save_file({"h": h}, tmp_path / "s.safetensors")
+    pd.DataFrame({"z": z, "group": np.arange(len(z)) // 4}).to_csv(tmp_path / "z.csv", index=False)
+    data = labelled.read(str(tmp_path / "z.csv"), "", "z", group="group", n=400)
+    case = audit.from_states(data, str(tmp_path / "s.safetensors"), 100, stream=True)
+    (others,) = fitting.of_others(case, 1)
+    found = audit.fit(case, 0, ["LEACE"], [1], [1], others).probe
+    alone = audit.fit(case, 0, ["LEACE"], [1], [1]).probe
+    rows = np.concatenate([data.other_rows, data.rows[audit.fit(
+        case, 0, ["LEACE"], [1], [1]).fit.numpy()]])
+    whole = LinearDiscriminant().fit(h[rows], z[rows])
+    close(found(h[:99].double()), (alone if skewed else whole)(h[:99].double()))
+    new = torch.from_numpy(data.other_z)
+    of_new = [(probe(h[torch.from_numpy(data.other_rows)]).argmax(1) == new).double().mean()
+              for probe in (alone, whole)]
+    assert (of_new[0] > of_new[1] + .05) if skewed else (of_new[1] > of_new[0] + .05)
 
 
 def test_the_command_draws_what_fits_in_memory_and_says_so(planted, monkeypatch, tmp_path):

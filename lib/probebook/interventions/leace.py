@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.interventions.inlp import is_left
-from probebook.interventions.moments import Moments
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
+from probebook.probes.moments import Moments
 
 
 class LEACE:

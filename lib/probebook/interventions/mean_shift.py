@@ -7,9 +7,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.interventions.moments import Moments
 from probebook.interventions.steering import check_strength, nearest
 from probebook.probes.checks import check_labels, check_states
+from probebook.probes.moments import Moments
 
 
 class MeanShift:

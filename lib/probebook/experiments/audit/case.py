@@ -17,7 +17,7 @@ from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.corpora.labelled import Labelled
 from probebook.corpora.planted import Planted
-from probebook.interventions.moments import Moments
+from probebook.probes.moments import Moments
 
 Probe = Callable[[Tensor], Tensor]
 

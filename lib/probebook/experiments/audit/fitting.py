@@ -23,9 +23,9 @@ from probebook.interventions import (
     MeanShift,
     shuffled,
 )
-from probebook.interventions.moments import Moments, moments
-from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes import LinearDiscriminant, LinearProbe, MLPProbe
 from probebook.probes.logistic_regression import ROWS
+from probebook.probes.moments import Moments, moments
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
@@ -41,14 +41,15 @@ WIDE = 1024
 class Fit:
     """One seed's division and what it learned: rows by part, judges, edits by method and kind.
 
-    `judges`: (kind, property) → probe, property "" for the label itself; `trained`: property →
-    number of uncorrelated training items; `edits`: (method, kind of edit) → strength → functions of
-    (h, to), whose scores are averaged; `fitted`: method → strength → the fitted edit of the true
-    labels."""
+    `probe` reads the label; `judges`: (kind, property) → probe, property "" for the label;
+    `trained`: property → number of uncorrelated training items; `edits`: (method, kind of edit) →
+    strength → functions of (h, to), whose scores are averaged; `fitted`: method → strength → the
+    fitted edit of the true labels."""
 
     seed: int
     fit: Tensor
     valid: Tensor
+    probe: Probe
     judges: dict[tuple[str, str], Probe]
     trained: dict[str, int]
     edits: dict[tuple[str, str], dict[float, list[Callable]]]
@@ -70,7 +71,7 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     """Divide, train the judges, and fit every method on the labels and on shuffled ones.
 
     `doses` multiply each method's natural strength (`_of`). `others`: one seed's of `of_others`,
-    from which LEACE and MeanShift learn too. UserError: unknown methods."""
+    from which LEACE, MeanShift and the probe learn too. UserError: unknown methods."""
     for method in methods:
         if method not in METHODS:
             raise UserError(f"unknown method {method!r}: {', '.join(METHODS)}")
@@ -87,18 +88,35 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     x, z = case.h[rows], case.z[rows]
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
     labels = torch.stack([z, shuffled(z, seed=seed + 1)], 1)
+    both = _with(others, x, labels) or [None, None]
     fitted, mixed = ({method: _of(method, x, own, seed, doses, ranks, sums) for method in methods}
-                     for own, sums in zip(labels.T, _with(others, x, labels) or (None, None)))
+                     for own, sums in zip(labels.T, both))
     for method in methods:
         own = {s: _called(method, one) for s, one in fitted[method].items()}
         edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
         edits[method, RANDOM] = {s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1])
                                      for turn in range(TURNS)] for s, edit in own.items()}
         edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
-    return Fit(seed, rows, parts["valid"], judges, trained, edits, fitted)
+    probe = case.saved or _reader(case, rows, parts["valid"], both[0])
+    return Fit(seed, rows, parts["valid"], probe, judges, trained, edits, fitted)
 
 
-def _with(others: Sequence[Moments], x: Tensor, labels: Tensor) -> list[Moments]:
+def linear(h: Tensor, z: Tensor) -> Probe:
+    """The linear probe of the audit, fitted on h [n, d] and z [n]."""
+    return LinearProbe(C=.1).fit(h, z)
+
+
+def _reader(case: Case, rows: Tensor, valid: Tensor, sums: Moments | None) -> Probe:
+    """The linear probe of the rows; with sums over more states the linear discriminant from these,
+    if it is right more often on the valid items."""
+    probes = [linear(case.h[rows], case.z[rows])]
+    if sums is not None:
+        probes.append(LinearDiscriminant().fit_moments(sums))
+    h, z = case.h[valid], case.z[valid]
+    return max(probes, key=lambda probe: float((probe(h).argmax(1) == z).double().mean()))
+
+
+def _with(others: Sequence[Moments], x: Tensor, labels: Tensor) -> list[Moments | None]:
     """The moments of further states and of x [n, d] together, under each labelling [n, m]."""
     if not others:
         return []
@@ -116,7 +134,7 @@ def _enough(case: Case, rows: Tensor, name: str) -> Tensor:
 
 def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
     if kind == "linear":
-        return LinearProbe(C=.1).fit(h, z)
+        return linear(h, z)
     return MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(h, z)
 
 

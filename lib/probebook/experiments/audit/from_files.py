@@ -12,8 +12,8 @@ from torch import Tensor
 from probebook.base import UserError
 from probebook.corpora.labelled import Labelled
 from probebook.experiments.audit.case import Case, Probe, choices, test_rows
-from probebook.interventions.moments import Moments, moments
 from probebook.interventions.serialization import load as load_fitted
+from probebook.probes.moments import Moments, moments
 
 BLOCK = 1 << 27              # bytes of a block of states in float64
 IN_MEMORY = 1 << 29          # bytes of states in float32 that an audit keeps

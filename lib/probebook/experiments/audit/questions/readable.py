@@ -9,16 +9,15 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from probebook.experiments.audit.case import Case, Probe
-from probebook.experiments.audit.fitting import Fit
+from probebook.experiments.audit.fitting import Fit, linear
 from probebook.experiments.audit.layer import Layer, figure_of_share
-from probebook.probes import LinearProbe
 
 
 def reading(case: Case, fitted: Fit) -> pd.DataFrame:
     """Whether probes fitted on this seed's part are right on the test items: columns probe,
     majority, bag of words and random weights (where there are texts and a twin)."""
     rows, test, z = fitted.fit, case.test, case.z
-    found = {"probe": right(case.saved or linear(case.h[rows], z[rows]), case.h[test], z[test]),
+    found = {"probe": right(fitted.probe, case.h[test], z[test]),
              "majority": (z[test] == z[rows].bincount().argmax()).double().numpy()}
     if case.text is not None:
         found["bag of words"] = bag(case, rows, test)
@@ -51,11 +50,6 @@ def control_task(case: Case, seed: int, share: float = .2) -> pd.DataFrame | Non
                                                  z[asked]), asked.numpy())
                           for name, z in (("label", case.z), ("control task", types))})
     return found.reindex(order[:int(share * n)])
-
-
-def linear(h: Tensor, z: Tensor) -> Probe:
-    """The linear probe of the audit, fitted on h [n, d] and z [n]."""
-    return LinearProbe(C=.1).fit(h, z)
 
 
 def right(probe: Probe, h: Tensor, z: Tensor) -> np.ndarray:

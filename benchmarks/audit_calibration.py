@@ -1,4 +1,4 @@
-"""Can the audit be trusted? Its verdicts in planted worlds, whose truth is known: 45 minutes.
+"""Can the audit be trusted? Its verdicts in planted worlds, whose truth is known: 10 minutes.
 
 Null worlds, in which no edit may be called reliable, and worlds with a concept that the model uses
 with a known strength; noise is Gaussian, or the states of pocket-english. Finished worlds are rows

@@ -39,15 +39,28 @@ def side_by_side(published: pd.Series | pd.DataFrame,
     return side.sort_index(level=0, sort_remaining=False)
 
 
+def in_percent(shares: pd.DataFrame, value: str = "value") -> list[str]:
+    """Shares with their intervals (columns `value`, low, high) in percent: "92 [89, 95]"."""
+    def whole(share: float) -> str:
+        return f"{round(100 * share):d}".replace("-", "−")
+    ends = shares[[value, "low", "high"]].itertuples(index=False, name=None)
+    return [f"{whole(share)} [{whole(low)}, {whole(high)}]" if share == share else "–"
+            for share, low, high in ends]
+
+
+def without_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """The frame, without this column if all rows have the same value there."""
+    return frame if frame[column].nunique() > 1 else frame.drop(columns=column)
+
+
 def judges(examined: pd.DataFrame) -> Styler:
     """What every oracle knows (`causal_probing.examined`), in percent with the 95 % interval, and
     whether it can judge."""
-    right = [f"{100 * row.accuracy:.0f} [{100 * row.low:.0f}, {100 * row.high:.0f}]"
-             for row in examined.itertuples()]
     shown = pd.DataFrame({
         "oracle": examined.oracle.replace("mlp", "perceptron"),
         "reads": examined.property.str.removeprefix("number of the "),
-        "trained on": examined.trained, "right, %": right,
+        "trained on": examined.trained,
+        "right, %": in_percent(examined, "accuracy"),
         "majority, %": 100 * examined.majority, "wrong rule, %": 100 * examined.wrong_rule,
         "can judge": [{1: "yes", 0: "no"}.get(usable, f"{100 * usable:.0f} % of runs")
                       for usable in examined.usable]})

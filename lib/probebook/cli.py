@@ -263,8 +263,7 @@ def compare(a: _argument(str, "RUN", "a run's id or its beginning, four digits a
         from probebook.publish import report_pairs
         typer.echo(report_pairs.shown(report_pairs.read(a), report_pairs.read(b)))
         return
-    from probebook.measures import eval_logs
-    if eval_logs.is_log(a) or eval_logs.is_log(b):
+    if {Path(a).suffix, Path(b).suffix} & {".eval", ".jsonl"}:
         raise UserError("logs are compared by probebook sample-size --pilot-a LOG --pilot-b LOG")
     from probebook.runs.records import find_run
     first, second = find_run(a), find_run(b)

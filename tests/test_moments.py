@@ -139,9 +139,8 @@ def test_the_probe_is_that_of_all_states_where_it_is_right_more_often(tmp_path, 
     case = audit.from_states(data, str(tmp_path / "s.safetensors"), 100, stream=True)
     (others,) = fitting.of_others(case, 1)
     found = audit.fit(case, 0, ["LEACE"], [1], [1], others).probe
-    alone = audit.fit(case, 0, ["LEACE"], [1], [1]).probe
-    rows = np.concatenate([data.other_rows, data.rows[audit.fit(
-        case, 0, ["LEACE"], [1], [1]).fit.numpy()]])
+    drawn = audit.fit(case, 0, ["LEACE"], [1], [1])
+    alone, rows = drawn.probe, np.concatenate([data.other_rows, data.rows[drawn.fit.numpy()]])
     whole = LinearDiscriminant().fit(h[rows], z[rows])
     close(found(h[:99].double()), (alone if skewed else whole)(h[:99].double()))
     new = torch.from_numpy(data.other_z)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from probebook.interventions.inlp import is_left
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
-from probebook.probes.moments import Moments
+from probebook.probes.moments import Moments, scales
 
 
 class LEACE:
@@ -50,9 +50,7 @@ class LEACE:
 
     def _solved(self, covariance: Tensor, cross: Tensor, mean: Tensor) -> FittedLEACE:
         """From Σ_hh [d, d], Σ_hz [d, k] and the mean [d]."""
-        spread = covariance.diagonal().sqrt()
-        # A constant dimension becomes 0.
-        scale = torch.where(spread > 1e-12 * mean.abs(), spread, torch.inf)
+        scale = scales(covariance, mean)
         correlations = covariance / scale / scale[:, None]
         inverse, t = _factor(correlations, self.tol * float(correlations.norm()))
         whitened = _solve(t, inverse @ (cross / scale[:, None]))        # W Σ_hz [r, k]

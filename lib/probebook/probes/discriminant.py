@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from probebook.base import UserError
 from probebook.probes.checks import check_labels, check_states
+from probebook.probes.linear import Linear
 from probebook.probes.logistic_regression import ROWS
-from probebook.probes.moments import Moments, moments
+from probebook.probes.moments import Moments, moments, scales
 
 
-class LinearDiscriminant:
+class LinearDiscriminant(Linear):
     """The most probable class if every class is Gaussian, all with one covariance Σ.
 
     logits = h Wᵀ + b with W = M Σ⁻¹ and b_c = log π_c − ½ μ_cᵀ Σ⁻¹ μ_c, where the rows of M are the
@@ -23,9 +23,6 @@ class LinearDiscriminant:
       on each other.
 
     After a fit, `weight` [k, d] and `bias` [k] are float64."""
-
-    weight: Tensor
-    bias: Tensor
 
     def __init__(self, ridge: float = 1e-10):
         if not ridge > 0:
@@ -44,9 +41,7 @@ class LinearDiscriminant:
         total, cross = moments.covariances()
         shares = moments.counts / moments.counts.sum()
         means = (cross / shares).T                          # from the mean of all states
-        spread = total.diagonal().sqrt()
-        # A constant dimension gets no weight.
-        scale = torch.where(spread > 1e-12 * moments.mean.abs(), spread, torch.inf)
+        scale = scales(total, moments.mean)                 # a constant dimension gets no weight
         within = (total - cross @ means) / scale / scale[:, None]
         within.diagonal().add_(self.ridge)
         scaled = torch.cholesky_solve(means.T / scale[:, None], torch.linalg.cholesky(within))
@@ -54,8 +49,3 @@ class LinearDiscriminant:
         self.bias = (shares.log() - (self.weight * means).sum(1) / 2
                      - self.weight @ moments.mean)
         return self
-
-    def __call__(self, h: ArrayLike) -> Tensor:
-        """Logits [n, k] in the dtype of h."""
-        h = torch.as_tensor(h)
-        return h @ self.weight.to(h).T + self.bias.to(h)

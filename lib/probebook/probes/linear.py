@@ -9,7 +9,20 @@ from probebook.base import UserError
 from probebook.probes.logistic_regression import Regression
 
 
-class LinearProbe:
+class Linear:
+    """A fitted linear classifier, `weight` [k, d] and `bias` [k]: called with states it gives their
+    logits."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Logits [n, k] in the dtype of h."""
+        h = torch.as_tensor(h)
+        return h @ self.weight.to(h).T + self.bias.to(h)
+
+
+class LinearProbe(Linear):
     """Linear softmax classifier: logits = h Wᵀ + b, minimising mean cross-entropy + ‖W‖²/(2·C·n).
 
     The objective is that of scikit-learn's `LogisticRegression(C=…)`; the bias is not penalised.
@@ -21,9 +34,6 @@ class LinearProbe:
     - `max_steps`: of the solver (`Regression.minimise`).
 
     After `fit`, `weight` [k, d] and `bias` [k] are float64."""
-
-    weight: Tensor
-    bias: Tensor
 
     def __init__(self, C: float = 1.0, tol: float = 1e-8, max_steps: int = 1000):
         if not C > 0:
@@ -45,8 +55,3 @@ class LinearProbe:
         """Take the minimum of a regression with the same C, minimised before or not."""
         self.weight, self.bias = regression.minimise(self.tol, self.max_steps)
         return self
-
-    def __call__(self, h: ArrayLike) -> Tensor:
-        """Logits [n, k] in the dtype of h."""
-        h = torch.as_tensor(h)
-        return h @ self.weight.to(h).T + self.bias.to(h)

@@ -45,6 +45,12 @@ class Moments:
         return self.products / n - away[:, None] * away, cross
 
 
+def scales(covariance: Tensor, mean: Tensor) -> Tensor:
+    """Standard deviations [d] to divide by; infinite for a constant dimension, which becomes 0."""
+    spread = covariance.diagonal().sqrt()
+    return torch.where(spread > 1e-12 * mean.abs(), spread, torch.inf)
+
+
 def moments(blocks: Iterable[tuple[Tensor, Tensor]], k: int, origin: Tensor) -> list[Moments]:
     """Moments under each of m labellings, from blocks of states [b, d] and labels [b, m] in
     0 … k−1; only one block is in memory. The labellings share one `products`."""

@@ -223,9 +223,9 @@ def addresses() -> list[dict]:
 
 def works() -> pd.DataFrame:
     """The works of the mined sentences, by `work`: author, title and source as in `english.works`,
-    `year` of first publication ("" for what was collected later, and where it is doubtful),
-    `sentences` (how many), and `seen`: whether text of it may have trained the
-    pocket models, that is, whether any of its paragraphs is not among the held-out ones."""
+    `year` of first publication (of a collection made later, that of the collection; "" where it is
+    doubtful), `sentences` (how many), and `seen`: whether text of it may have trained the pocket
+    models, that is, whether any of its paragraphs is not among the held-out ones."""
     return pd.read_csv(WORKS, sep="\t", dtype={"work": str, "year": str}, keep_default_na=False,
                        quoting=csv.QUOTE_NONE)
 

@@ -511,6 +511,7 @@ def models_card(name: str) -> None:
 
 @models_app.command("train")
 def models_train(name: str, steps: _option(int | None, "instead of the recipe's", min=1) = None,
+                 seed: _option(int, "another training than the shipped model's", min=0) = 0,
                  out: _option(Path | None, "instead of data/models/NAME") = None) -> None:
     """Train a pocket model again from the text and print its folder.
 
@@ -519,7 +520,7 @@ def models_train(name: str, steps: _option(int | None, "instead of the recipe's"
     from probebook.hub import check_recipe
     check_recipe(name)
     from probebook.models.training import recipes
-    typer.echo(recipes.train(name, steps=steps, out=out))
+    typer.echo(recipes.train(name, steps=steps, out=out, seed=seed))
 
 
 @lab_app.command("student")

@@ -61,22 +61,26 @@ READERS[f"{BASE_READER}-ot-answered"] = READERS[BASE_READER]
 UNANSWERABLE = {"ot": .01, "ot-answered": 0, "ot-unknown": .2}
 
 
-def train(name: str, steps: int | None = None, out: Path | None = None) -> Path:
+def train(name: str, steps: int | None = None, out: Path | None = None, seed: int = 0) -> Path:
     """Train a pocket model and export it to `out` (default data/models/<name>); return the folder.
 
-    `steps`: another length than the recipe's. The vocabulary is stored in the cache; given it, one
-    thread count always gives the same model. A killed run resumes. UserError: unknown name."""
+    `steps`: another length than the recipe's; `seed`: another beginning and order of its text than
+    the shipped model's, whose place it may not take. The vocabulary is stored in the cache; given
+    it, one thread count always gives the same model. A killed run resumes. UserError: unknown name,
+    a seed without `out`."""
     hub.check_recipe(name)
+    if seed and out is None:
+        raise UserError(f"seed {seed} gives another model than the shipped one: say where with out")
     out = Path(out or POCKET / name)
     if name == "pocket-vectors":
-        if steps:
-            raise UserError("pocket-vectors are computed, not trained in steps: omit --steps")
+        if steps or seed:
+            raise UserError("pocket-vectors are computed, not trained: omit --steps and --seed")
         static.export(static.fit(english.paragraphs(), name=name), out)
         return out
     if name in READERS:
-        return _reader(name, steps, out)
-    recipe = replace(RECIPES[name], steps=steps or RECIPES[name].steps)
-    work = cache_dir() / "training" / name
+        return _reader(name, steps, out, seed)
+    recipe = replace(RECIPES[name], steps=steps or RECIPES[name].steps, seed=seed)
+    work = cache_dir() / "training" / (f"{name}-{seed}" if seed else name)
     work.mkdir(parents=True, exist_ok=True)
     cloze: tuple[Tensor, Tensor] | None
     if name in BIOGRAPHIES:
@@ -141,7 +145,7 @@ def regime_training(recipe: Reader, regime: str, table: pd.DataFrame, deleted: s
     return recipe, training(table, regime, deleted)
 
 
-def _reader(name: str, updates: int | None, out: Path) -> Path:
+def _reader(name: str, updates: int | None, out: Path, seed: int) -> Path:
     """Train a reader of chapter 5 on generated stories, and save it."""
     regime, recipe = name.removeprefix(f"{BASE_READER}-"), READERS[name]
     tables = []
@@ -153,7 +157,7 @@ def _reader(name: str, updates: int | None, out: Path) -> Path:
         short = stories.generate(40_000, seed=0, length=(1, 4), unknown=unknown)
         tables = [short, *tables]
     table = pd.concat(tables, ignore_index=True)
-    recipe = replace(recipe, updates=updates or recipe.updates)
+    recipe = replace(recipe, updates=updates or recipe.updates, seed=seed)
     reader = recipe.fit(table)
     reader.save(out)
     parameters = sum(p.numel() for p in reader.net.trained_parameters().values())

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from probebook.base import UserError
 
@@ -244,10 +245,7 @@ def contrast(draws: ArrayLike) -> dict[str, np.ndarray]:
 def holm(p: ArrayLike) -> np.ndarray:
     """Holm's adjusted p-values [m] of a family: rejecting those ≤ α errs with probability α at
     most, whichever hypotheses are true (Holm 1979)."""
-    p = np.asarray(p, float)
-    order = p.argsort()
-    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(1, adjusted)[order.argsort()]
+    return multipletests(p, method="holm")[1]
 
 
 def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = .05) -> pd.DataFrame:

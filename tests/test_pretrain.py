@@ -1,9 +1,11 @@
 """The training loop on a tiny text: deterministic, resumable, and it learns."""
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 
 from probebook import hub
 from probebook.base import UserError
@@ -183,3 +185,18 @@ def test_encoded_prose_is_kept(tmp_path, monkeypatch):
         assert (one == two).all()
     assert len(kept[2][1]) < len(kept[1][1])
     assert kept[0].get_vocab() == made[0].get_vocab()
+
+
+def test_another_seed_gives_another_model_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(recipes.english, "paragraphs", lambda: iter(TEXTS))
+    monkeypatch.setitem(recipes.RECIPES, "pocket-english", replace(TINY, seed=0))
+    made = {(seed, k): recipes.train("pocket-english", seed=seed, out=tmp_path / f"{seed}-{k}")
+            for seed, k in ((0, 0), (1, 0), (1, 1))}           # the third is resumed at its end
+    assert json.loads((made[1, 0] / "training.json").read_text())["recipe"]["seed"] == 1
+    net = {key: load_file(folder / "model.safetensors") for key, folder in made.items()}
+    layer = "model.layers.0.mlp.Wi.weight"
+    assert (net[1, 0][layer] == net[1, 1][layer]).all()
+    assert (net[0, 0][layer] != net[1, 0][layer]).any()
+    with pytest.raises(UserError, match="say where with out"):
+        recipes.train("pocket-english", seed=1)

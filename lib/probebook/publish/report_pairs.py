@@ -142,7 +142,7 @@ def shown(a: Scored, b: Scored) -> str:
     UserError: as `pairs`."""
     table, items = pairs(a, b)
     forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
-    forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3f}".format)
+    forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3g}".format)
     needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
     rows = table.assign(needed=needed).to_string(index=False,
                                                  formatters=forms | {"p": "{:.2g}".format})

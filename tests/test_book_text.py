@@ -290,15 +290,17 @@ def test_rows_of_paper_4_that_are_shown():
     assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
 
 
-def test_the_trade_off_of_paper_1_in_the_stored_run():
-    """All four flips trade completeness for selectivity by the page's rule, no erasure does."""
-    [trade] = archived("1_causal_probing/06_reliability", "trade_off").values()
+def test_the_trade_off_of_paper_1_in_the_stored_runs():
+    """On real sentences the flips trade completeness for selectivity in nearly all of the runs, by
+    either judge; an erasure does in few, though most make it less selective."""
+    stored = sweep_table("reliability_real").query("table == 'trade_off'")
+    trade = stored.pivot(index=["method", "model", "oracle", "seed"], columns="metric",
+                         values="value")
     traded = (trade.completeness >= .5) & (trade.selectivity <= -.5)
     flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
-    assert traded.groupby(level="method").all()[flips].all()
-    assert not traded.drop(flips, level="method").any()
-    assert (trade.selectivity < 0).all()
-    assert (trade.completeness.xs("INLP", level="method") < 0).all()
+    assert traded.groupby(["method", "model", "oracle"]).sum()[flips].min() == 4      # of five
+    assert traded.drop(flips).groupby(["method", "model", "oracle"]).sum().max() == 2
+    assert (trade.selectivity < 0).mean() > .95
 
 
 def test_the_order_of_paper_2_in_the_stored_runs():

@@ -219,7 +219,7 @@ def test_pages_about_real_text_share_the_judges_that_one_of_them_stores():
                           + ["strength"] * ("strength" in runs.columns),
                           columns="metric", values="value").reset_index()
 
-    judged = scores("reliability_real", "best")
+    judged = scores("reliability_real_first", "best")
     others = [("first_interventions_real", "best"), ("nullifying_real", "best"),
               ("counterfactual_real", "at_published")]
     for name, table in others:

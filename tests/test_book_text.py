@@ -193,6 +193,17 @@ def test_the_opener_and_readme_say_the_same_of_a_claim(paper, monkeypatch):
             assert line.said in readme
 
 
+def test_no_share_in_the_evidence_is_above_one(parsed):
+    """A count that is printed as a share would be."""
+    boxes = {path.name: page.find(id="what-became-of-the-claims") for path, page in parsed.items()
+             if path.match("book/paper_?.html")}
+    shares = {name: [float(share) for share in re.findall(r"([\d.]+)\s?%", box.get_text())]
+              for name, box in boxes.items()}
+    assert len(shares) == 5
+    assert any(shares.values())
+    assert not {name: found for name, found in shares.items() if max(found, default=0) > 100}
+
+
 @PAPERS
 def test_the_opener_sets_the_published_result_beside_ours(paper):
     """In one figure, with the page that it is from, and what to read for which purpose."""
@@ -290,7 +301,18 @@ def test_rows_of_paper_4_that_are_shown():
     assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
 
 
-def test_the_trade_off_of_paper_1_in_the_stored_runs():
+def test_the_trade_off_of_paper_1_in_the_stored_run():
+    """All four flips trade completeness for selectivity by the page's rule, no erasure does."""
+    [trade] = archived("1_causal_probing/06_reliability", "trade_off").values()
+    traded = (trade.completeness >= .5) & (trade.selectivity <= -.5)
+    flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
+    assert traded.groupby(level="method").all()[flips].all()
+    assert not traded.drop(flips, level="method").any()
+    assert (trade.selectivity < 0).all()
+    assert (trade.completeness.xs("INLP", level="method") < 0).all()
+
+
+def test_the_trade_off_of_paper_1_in_the_stored_sweep():
     """On real sentences the flips trade completeness for selectivity in nearly all of the runs, by
     either judge; an erasure does in few, though most make it less selective."""
     stored = sweep_table("reliability_real").query("table == 'trade_off'")

@@ -366,15 +366,22 @@ def counted():
     return np.vstack([np.ones(400), draw_counts(400, 999)]) / 400
 
 
+@pytest.fixture
+def frozen():
+    """statsmodels collects garbage at every call: with few objects to look at, it is fast."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("frozen")
 def test_of_20_true_nulls_hardly_any_verdict_is_not_0(counted):
     """Without correction more than half of the families would have one."""
     rng, wrong, without = np.random.default_rng(0), 0, 0
-    gc.freeze()                         # statsmodels collects what is no more needed at every call
     for _ in range(300):
         found = contrasts(pd.DataFrame(counted @ rng.normal(size=(400, 20))))
         wrong += (found.verdict != 0).any()
         without += (found.p <= .05).any()
-    gc.unfreeze()
     assert wrong / 300 <= .07
     assert without / 300 > .5
 
@@ -398,18 +405,17 @@ def test_a_family_too_large_for_its_draws_is_refused():
 
 # the best of several methods
 
+@pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize("ahead", [0, .3])
 def test_the_interval_of_the_least_lead_holds_it(counted, ahead):
     """One method against the best of nine others, all alike: the minimum's percentiles do not."""
     rng, least, minimum = np.random.default_rng(1), 0, 0
-    gc.freeze()
     for _ in range(200):
         means = counted @ (rng.normal(size=(400, 10)) + ahead * np.eye(10)[0])
         leads = means[:, :1] - means[:, 1:]
         found, plain = contrasts({"lead": leads}).loc["lead"], contrast(leads.min(1))
         least += found.low <= ahead <= found.high
         minimum += plain["low"] <= ahead <= plain["high"]
-    gc.unfreeze()
     assert least / 200 >= .94
     assert minimum / 200 < .75
 

@@ -198,5 +198,5 @@ def test_another_seed_gives_another_model_elsewhere(tmp_path, monkeypatch):
     layer = "model.layers.0.mlp.Wi.weight"
     assert (net[1, 0][layer] == net[1, 1][layer]).all()
     assert (net[0, 0][layer] != net[1, 0][layer]).any()
-    with pytest.raises(UserError, match="say where with out"):
+    with pytest.raises(UserError, match="say where with --out"):
         recipes.train("pocket-english", seed=1)

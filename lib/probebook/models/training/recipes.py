@@ -70,7 +70,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
     a seed without `out`."""
     hub.check_recipe(name)
     if seed and out is None:
-        raise UserError(f"seed {seed} gives another model than the shipped one: say where with out")
+        raise UserError(f"seed {seed} is not the shipped model: say where with --out")
     out = Path(out or POCKET / name)
     if name == "pocket-vectors":
         if steps or seed:

@@ -22,7 +22,8 @@ from probebook.runs import archive, pages, store
 from probebook.runs.execute import kernel_environment, run_all
 from probebook.runs.page import write_table
 from probebook.runs.pages import Page, find
-from probebook.runs.records import read_record
+from probebook.runs.records import read_record, table_rows
+from probebook.runs.results import compare
 from probebook.runs.schema import check_models, declared, from_text
 from probebook.runs.store import plan, results, run_table
 
@@ -32,6 +33,11 @@ RECORDS = """
     write_table(table, "scores", ids=["method"])
     write_table(pd.DataFrame({"loss": [.5]}), "fit")
     """
+OLDER = ('{"schema_version":1,"page":"1_demo/01_first","run":"0123456789abcdef0123",'
+         '"profile":"pocket","parameters":{"n":7},"changed":["n"],"seed":0,'
+         '"device":"a processor, 2 threads","threads":2,"versions":{"python":"3.11.7"},"data":{},'
+         '"seconds":4.2,"finished":"2026-11-01 10:00","commit":"32848bd","files":{},"sha256":'
+         '"9d577f1e53136d38ce96e56d3ebd45589caaa0f6c457ed98f9259b4aecb9b744"}')
 LAYERS = "model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer | None = -1"
 WIDER = """
     share: Annotated[float, Field(ge=0, le=1)] = 0.5  # a range of its own
@@ -322,6 +328,47 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     before = new_id(model=str(model))
     (model / "weights").write_text("1")
     assert new_id(model=str(model)) != before
+
+
+def test_another_precision_is_another_run_and_its_record_says_so(tiny, monkeypatch):
+    tiny("import pandas as pd", "write_table(pd.DataFrame({'score': [n]}), 'scores')")
+    usual = plan(find("1_demo"))
+    monkeypatch.setenv("PROBEBOOK_DTYPE", "float32")
+    assert plan(find("1_demo")) == usual and plan(find("1_demo")).id == usual.id
+    monkeypatch.setenv("PROBEBOOK_DTYPE", "bfloat16")
+    half = plan(find("1_demo"))
+    assert half.id != usual.id
+    assert half.command == "PROBEBOOK_DTYPE=bfloat16 probebook run 1_demo/01_first"
+    assert run_all([half]) == []
+    record = read_record(half.folder)
+    assert record.dtype == "bfloat16"
+    other = record.model_copy(update={"dtype": "float32"}).sealed()
+    assert compare(record, other)["rest"].values.tolist() == [["dtype", "bfloat16", "float32"]]
+    names, (row,) = table_rows()
+    assert row[names.index("device")] == f"{record.device}, bfloat16"
+    assert other.hardware == record.device
+    monkeypatch.setenv("PROBEBOOK_DTYPE", "half")
+    with pytest.raises(UserError, match="'half' is not a valid precision: expected float32, bf"):
+        plan(find("1_demo"))
+
+
+def test_a_record_of_before_there_was_a_precision_is_whole(tmp_path):
+    (tmp_path / "record.json").write_text(OLDER)
+    record = read_record(tmp_path)
+    assert record.dtype == "float32"
+    (tmp_path / "record.json").write_text(record.model_dump_json())
+    assert read_record(tmp_path) == record
+    (tmp_path / "record.json").write_text(OLDER.replace("{", '{"dtype":"bfloat16",', 1))
+    assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda0", "cuda:", "CPU", "cuda:0 "])
+def test_a_device_that_there_is_not_is_refused_before_a_kernel_starts(tiny, monkeypatch, name):
+    tiny("n")
+    monkeypatch.setenv("PROBEBOOK_DEVICE", name)
+    with pytest.raises(UserError, match=f"^{name!r} is not a valid device: expected cpu, cuda"):
+        run_all([run := plan(find("1_demo"))])
+    assert not run.partial.exists()
 
 
 @ENGINES_IN_VERIFY

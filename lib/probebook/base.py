@@ -33,11 +33,31 @@ def _data() -> Path:
 
 
 DATA = _data()
+PRECISIONS = ("float32", "bfloat16", "float16", "float64")
+DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla)(:\d+)?")
 LARGEST_READ = 1 << 28      # bytes of a file that a reader names on the command line or on a page
 
 
 class UserError(ValueError):
     """Bad input. The message is one line that says what is wrong and what would be right."""
+
+
+def precision(name: str | None = None) -> str:
+    """Name the precision of models: `name`, else `PROBEBOOK_DTYPE`, else float32. UserError: it is
+    none of PRECISIONS."""
+    name = name or os.environ.get("PROBEBOOK_DTYPE") or "float32"
+    if name not in PRECISIONS:
+        raise UserError(f"{name!r} is not a valid precision: expected {', '.join(PRECISIONS)}")
+    return name
+
+
+def device_name() -> str:
+    """Name the device in `PROBEBOOK_DEVICE`, "" if it is not set. UserError: no device is called
+    so; whether it is there, `devices.choose_device` asks torch."""
+    name = os.environ.get("PROBEBOOK_DEVICE") or ""
+    if name and not DEVICE.fullmatch(name):
+        raise UserError(f"{name!r} is not a valid device: expected cpu, cuda, cuda:1 or mps")
+    return name
 
 
 def cache_path() -> Path:

@@ -1,20 +1,18 @@
 """Where tensors live: the device and the precision of models, and the one way to NumPy."""
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import PRECISIONS, UserError, device_name, precision
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
-          "float64": torch.float64}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in PRECISIONS}
 WORTH = 1 << 22        # values of states from which a GPU fits, edits and attacks them sooner
 COPIES = 6             # of states, that a fit has in memory at most (float64 counts for two)
 
@@ -24,7 +22,7 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
 
     Returns a device with its index, such as cuda:0. Raises UserError for a name that torch does
     not know, and for a device that this machine or this build of torch does not have."""
-    name = str(name or os.environ.get("PROBEBOOK_DEVICE") or "")
+    name = str(name or device_name())
     if not name:
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     try:
@@ -46,12 +44,7 @@ def choose_dtype(name: str | torch.dtype | None = None) -> torch.dtype:
     """Choose the precision of models: `name`, else `PROBEBOOK_DTYPE`, else float32 on any device.
 
     Raises UserError for a name other than float32, bfloat16, float16 and float64."""
-    if isinstance(name, torch.dtype):
-        return name
-    name = name or os.environ.get("PROBEBOOK_DTYPE") or "float32"
-    if name not in DTYPES:
-        raise UserError(f"{name!r} is not a valid precision: expected {', '.join(DTYPES)}")
-    return DTYPES[name]
+    return name if isinstance(name, torch.dtype) else DTYPES[precision(name)]
 
 
 def place_states(h: Tensor) -> Tensor:

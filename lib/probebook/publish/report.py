@@ -184,7 +184,7 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
             answers, known, frames["judges"].property.notna().any()),
         methods=_methods(known, about, concept, model), seeds=known["seeds"], parameters=known,
         page=PAGE, run=record.run, finished=record.finished, seconds=record.seconds,
-        device=record.device, versions=record.versions)
+        device=record.hardware, versions=record.versions)
 
 
 def _wide(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -53,7 +53,8 @@ def add(run: Run, name: str) -> Path:
     folder = _archive() / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
     about = dict(notebook.metadata["probebook"])
-    manifest = about | {"profile": run.profile} | environment(notebook) | {"data": data_hashes()}
+    manifest = about | {"profile": run.profile, "dtype": run.dtype} | environment(notebook) | {
+        "data": data_hashes()}
     try:
         part.mkdir(parents=True)
         for table, frame in tables(notebook).items():

@@ -19,7 +19,7 @@ import psutil
 from filelock import Timeout
 from rich.console import Console
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, device_name, written_whole
 from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.page import ENDED, HIDDEN
 from probebook.runs.pages import Page, home, modules
@@ -256,7 +256,8 @@ def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
 @contextmanager
 def kernel_environment(threads: int, profile: str) -> Iterator[None]:
     """What kernels inherit: quiet libraries, a number of threads that suits the cores, the
-    profile."""
+    profile. UserError: `PROBEBOOK_DEVICE`, which they inherit too, is no device's name."""
+    device_name()
     number = os.environ.get("OMP_NUM_THREADS", str(threads))  # one for all, or they fight for cores
     numbers = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), number)
     before = os.environ.copy()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
+# fields that older records lack, with what these mean; at that value they do not enter the checksum
+LATER = {"dtype": "float32"}
 
 
 class Record(BaseModel):
@@ -36,6 +38,7 @@ class Record(BaseModel):
     changed: list[str]              # names of those that differ from the page's own values
     seed: int | None                # None: the page never called `start`
     device: str
+    dtype: str = LATER["dtype"]     # the precision of models
     threads: int | None
     versions: dict[str, str]        # Python and the libraries that numbers depend on
     data: dict[str, str]  # sha256 of the registry, the published figures, the shipped models
@@ -47,8 +50,15 @@ class Record(BaseModel):
 
     def sealed(self) -> Record:
         """A copy with its own checksum."""
-        text = json.dumps(self.model_dump(mode="json") | {"sha256": ""}, sort_keys=True)
+        fields = self.model_dump(mode="json") | {"sha256": ""}
+        text = json.dumps({name: value for name, value in fields.items()
+                           if name not in LATER or value != LATER[name]}, sort_keys=True)
         return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+    @property
+    def hardware(self) -> str:
+        """The device, and the precision unless it is float32, for tables of runs."""
+        return self.device if self.dtype == "float32" else f"{self.device}, {self.dtype}"
 
 
 def run_folder(page: str, run: str) -> Path:
@@ -112,7 +122,7 @@ def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
     records = read_all(page)
     changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
                for record in records]
-    rows = [record.model_dump() | {"changed": ", ".join(each)}
+    rows = [record.model_dump() | {"changed": ", ".join(each), "device": record.hardware}
             for record, each in zip(records, changes)]
     return names, [tuple(row[name] for name in names) for row in rows]
 

@@ -189,7 +189,8 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
 
 def _rest(record: Record) -> dict:
     """What a run depends on besides its parameters."""
-    return record.model_dump(include={"profile", "seed", "device", "threads", "commit"}) | {
+    return record.model_dump(include={"profile", "seed", "device", "dtype", "threads",
+                                      "commit"}) | {
         f"{name} version": version for name, version in record.versions.items()} | {
         f"data {name}": digest for name, digest in record.data.items()}
 

@@ -18,13 +18,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probebook.base import DATA, UserError, sha256
+from probebook.base import DATA, UserError, precision, sha256
 from probebook.runs.pages import Page, home, modules, pages, profile_values
 from probebook.runs.records import (
     METRICS,
@@ -44,11 +44,13 @@ if TYPE_CHECKING:              # loading them takes longer than all else here
 
 @dataclass(frozen=True)
 class Run:
-    """One page with one set of parameters. `after`: hashes of the runs that it reports on."""
+    """One page with one set of parameters. `after`: hashes of the runs that it reports on; `dtype`:
+    the precision of its models."""
     page: Page
     profile: str
     values: dict
     after: tuple[str, ...] = ()
+    dtype: str = field(default_factory=precision)
 
     @property
     def changed(self) -> dict:
@@ -65,6 +67,7 @@ class Run:
                  "static": _static(self.page), "files": _files(self.page, self.values),
                  "versions": [platform.python_version(), _version("torch"),
                               _version("transformers")]}
+        parts |= {} if self.dtype == "float32" else {"dtype": self.dtype}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
@@ -96,7 +99,8 @@ class Run:
     @property
     def command(self) -> str:
         """The command line that makes this run."""
-        words = ["probebook", "run", self.page.name]
+        words = [] if self.dtype == "float32" else [f"PROBEBOOK_DTYPE={self.dtype}"]
+        words += ["probebook", "run", self.page.name]
         words += ["--profile", self.profile] if self.profile != "pocket" else []
         usual = plan(self.page, self.profile).values
         for name, value in self.values.items():
@@ -153,7 +157,7 @@ class Run:
         about = environment(notebook) or {"seed": None, "device": "", "threads": None,
                                           "versions": {}}
         record = Record(**about, page=self.page.name, run=self.id, profile=self.profile,
-                        parameters=self.values,
+                        parameters=self.values, dtype=self.dtype,
                         changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1),
                         finished=finished,
                         commit=commit,
@@ -325,7 +329,7 @@ def run_table() -> pd.DataFrame:
 def _row(run: Run, record: Record) -> dict:
     changes = ", ".join(f"{name}={value}" for name, value in run.changed.items())
     return {"page": run.page.name, "profile": run.profile, "run": run.id[:8],
-            "parameters": changes or "the page's own", "device": record.device,
+            "parameters": changes or "the page's own", "device": record.hardware,
             "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
             "seed": record.seed, "seconds": round(record.seconds), "finished": record.finished,
             "commit": record.commit}

@@ -26,7 +26,7 @@ from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
-from probebook.base import UserError
+from probebook.base import UserError, precision
 from probebook.runs.cost import lines as cost_lines
 from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
 from probebook.runs.kernels import Limits, kill
@@ -184,7 +184,8 @@ def _run_all(client: Client, todo: dict[str, Run], limits: Limits,
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
         there = QUIET | {k: v for k, v in os.environ.items()
                          if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")}
-        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": first.profile}
+        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": first.profile,
+                  "PROBEBOOK_DTYPE": precision()}
         values = [run.values for run in todo.values()]
         ask = Question(first.page.name, values, there, token.name, has(first.page, values))
         while waiting or under_way:

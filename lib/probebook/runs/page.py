@@ -26,6 +26,7 @@ if TYPE_CHECKING:              # the command line checks names without it
 HIDDEN = "application/papermill.record/"
 ENDED = "probebook:ended"       # holds why a page ended early
 LARGEST_FILE = 1 << 25          # bytes of a file that a page keeps
+CONTEXT = 1 << 29               # bytes of a GPU that a process takes before its first tensor, about
 PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
@@ -65,7 +66,23 @@ def start(page: dict) -> None:
     versions = {"python": platform.python_version()} | {p: version(p)
                                                         for p in ("torch", "transformers", "numpy")}
     about = {"seed": seed, "device": device(), "threads": threads(), "versions": versions}
-    keep("probebook:environment", "application/json", json.dumps(about))
+    _keep_environment(about)
+
+
+def _keep_environment(about: dict) -> None:
+    """Store what the page runs on; and again after each cell with which it has taken more of a
+    GPU's memory, since a record says how much it took at most."""
+    from IPython import get_ipython
+
+    def store(*_: object) -> None:
+        if (taken := device_memory()) > about.get("device_memory", -1):
+            keep("probebook:environment", "application/json",
+                 json.dumps(about | {"device_memory": taken}), "device_memory" in about)
+            about["device_memory"] = taken
+
+    store()
+    if shell := get_ipython():
+        shell.events.register("post_run_cell", store)
 
 
 def _measure_assertions(page: dict) -> None:
@@ -168,17 +185,34 @@ def in_text(**numbers) -> None:
         glue(name, value.item() if hasattr(value, "item") else value, display=False)
 
 
-def keep(name: str, mime: str, text: str) -> None:
-    """Store a text in the page's notebook without showing it. A page may use each `name` once."""
+def keep(name: str, mime: str, text: str, again: bool | None = None) -> None:
+    """Store a text in the page's notebook without showing it. A page may use each `name` once, or
+    `again` if it was False at first: the new text then takes the place of the old one."""
     from IPython.display import display
     display({HIDDEN + mime: text}, raw=True,
-            metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}})
+            metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}},
+            display_id=None if again is None else name, update=bool(again))
 
 
 def device() -> str:
-    """The GPU, if torch is imported and there is one; else the processor."""
+    """The GPU that models are loaded on, if torch is imported and there is one; else the
+    processor."""
+    if "torch" not in sys.modules:
+        return processor()
+    import torch
+
+    from probebook.devices import choose_device
+    found = choose_device()
+    name = getattr(torch.get_device_module(found.type), "get_device_name", str)
+    return processor() if found.type == "cpu" else name(found)
+
+
+def device_memory() -> int:
+    """Bytes of CUDA's GPUs that this process has taken at most, its context included; 0: none."""
     torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch and torch.cuda.is_available() else processor()
+    if not torch or not torch.cuda.is_initialized():
+        return 0
+    return CONTEXT + sum(map(torch.cuda.max_memory_reserved, range(torch.cuda.device_count())))
 
 
 def processor() -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK, METRICS, RECORD = "notebook.ipynb", "metrics.parquet", "record.json"
 # fields that older records lack, with what these mean; at that value they do not enter the checksum
-LATER = {"dtype": "float32"}
+LATER = {"dtype": "float32", "device_memory": 0}
 
 
 class Record(BaseModel):
@@ -38,7 +38,8 @@ class Record(BaseModel):
     changed: list[str]              # names of those that differ from the page's own values
     seed: int | None                # None: the page never called `start`
     device: str
-    dtype: str = LATER["dtype"]     # the precision of models
+    dtype: str = "float32"          # the precision of models
+    device_memory: int = 0          # bytes of a GPU that the page took at most; 0: none
     threads: int | None
     versions: dict[str, str]        # Python and the libraries that numbers depend on
     data: dict[str, str]  # sha256 of the registry, the published figures, the shipped models

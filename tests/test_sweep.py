@@ -25,8 +25,8 @@ from probebook.base import ROOT, UserError
 from probebook.cli import app
 from probebook.corpora import agreement
 from probebook.models import embed, embedding, load
+from probebook.runs import jobs, sweep_table
 from probebook.runs import sweep as sweeps
-from probebook.runs import sweep_table
 from probebook.runs.execute import run_all
 from probebook.runs.kernels import Limits
 from probebook.runs.pages import find
@@ -236,10 +236,32 @@ def test_pages_about_real_text_share_the_judges_that_one_of_them_stores():
 
 def test_a_worker_sees_one_gpu():
     assert sweeps.environments(3, []) == [{}] * 3
-    assert sweeps.environments(None, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"},
-                                                     {"CUDA_VISIBLE_DEVICES": "3"}]
+    assert sweeps.environments(2, ["0", "3"]) == [{"CUDA_VISIBLE_DEVICES": "0"},
+                                                  {"CUDA_VISIBLE_DEVICES": "3"}]
     assert [e["CUDA_VISIBLE_DEVICES"]
             for e in sweeps.environments(4, ["0", "3"])] == ["0", "3", "0", "3"]
+
+
+@pytest.mark.parametrize("name, names", [("", ["4", "2"]), ("cuda", ["4", "2"]), ("cuda:1", []),
+                                         ("cpu", []), ("mps", [])])
+def test_gpus_are_dealt_to_workers_unless_one_device_is_named(monkeypatch, name, names):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,2")
+    monkeypatch.setenv("PROBEBOOK_DEVICE", name)
+    assert sweeps._gpus() == names
+
+
+def test_the_memory_of_all_gpus_says_how_many_workers_there_are(book, monkeypatch):
+    """Six runs of 2 GiB, and two GPUs with room for two of them each."""
+    book()
+    runs = {str(n): plan(find("1_demo"), values={"n": n}) for n in range(1, 7)}
+    monkeypatch.setattr(sweeps, "_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(jobs, "cores", lambda: 16)
+    monkeypatch.setattr(jobs, "free_memory", lambda gpus: [5 << 30, 6 << 30][:gpus])
+    assert sweeps._worker_count(None, runs) == 4
+    assert sweeps._worker_count(5, runs) == 5
+    assert sweeps._worker_count(9, runs) == 6
+    assert sweeps._worker_count(None, {}) == 1
 
 
 def command(*words):

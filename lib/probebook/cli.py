@@ -88,6 +88,8 @@ Profile = _option(str, "smoke, pocket, real or paper")
 ValuesFile = _option(Path | None, "parameters; -p goes before", "-f", metavar="FILE.yaml")
 TimeLimit = _option(str | None, "end a page that takes longer: 90 (seconds), 30min, 2h")
 MemoryLimit = _option(str | None, "end a page whose kernel takes more: 800MB, 6GiB")
+Jobs = _option(int | None, "runs at a time; else one a core, as far as a GPU has room", "--jobs",
+               min=1)
 Force = _option(bool, "run again even if a finished run is there", "--force")
 Numbers = _option(bool, "take the numbers in the text from the book's finished runs", "--numbers")
 Where = _option(Texts, "parameter or id; also != < <= > >=; repeatable", metavar="NAME=VALUE")
@@ -138,11 +140,12 @@ def run(page: PageName, p: Assignments = (), f: ValuesFile = None, profile: Prof
 @app.command()
 def sweep(file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds â€¦"),
           dry_run: _option(bool, "only say what would run, and how long", "--dry-run") = False,
-          workers: _option(int | None, "runs at a time; one a GPU, else one a core", min=1) = None,
+          workers: _option(int | None, "runs at a time; else one a core, as far as GPUs have room",
+                           "--jobs", "--workers", min=1) = None,
           scheduler: _option(str | None, "a Dask cluster, in place of workers here; needs a folder "
                              "that all of it shares", metavar="tls://HOST:PORT") = None,
-          slurm: _option(Path | None, "what dask-jobqueue's SLURMCluster takes; starts --workers "
-                         "jobs, else one; --dry-run prints a job's script",
+          slurm: _option(Path | None, "what dask-jobqueue's SLURMCluster takes; starts --jobs "
+                         "of its jobs, else one; --dry-run prints a job's script",
                          metavar="JOBS.yaml") = None,
           time_limit: TimeLimit = None, memory_limit: MemoryLimit = None) -> None:
     """Run a page with many sets of parameters.
@@ -152,7 +155,7 @@ def sweep(file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds â
     from probebook.runs.kernels import limits
     from probebook.runs.sweep_file import checked
     if scheduler and (workers or slurm):
-        raise UserError("--workers and --slurm start workers: give them or --scheduler")
+        raise UserError("--jobs and --slurm start workers: give them or --scheduler")
     checked(file)                                   # bad input is refused before Dask is loaded
     within = limits(time_limit, memory_limit)
     from probebook.runs import sweep as sweeps
@@ -179,10 +182,10 @@ def params(page: PageName) -> None:
 
 
 @app.command()
-def build(profile: Profile = "pocket", force: Force = False) -> None:
+def build(profile: Profile = "pocket", force: Force = False, jobs: Jobs = None) -> None:
     """Run all pages of a profile, build the book from them and print the path of its index.html."""
     from probebook.publish.build import build as build_book
-    index = build_book(profile, force)
+    index = build_book(profile, force, jobs)
     if index is None:
         raise typer.Exit(1)
     typer.echo(index)
@@ -529,7 +532,7 @@ def lab_student(out: _argument(Path, "OUT", "folder for the notebooks"),
                 seed_from: _option(Path | None, "CSV with a column name (and seed): each student "
                                    "gets other data", metavar="NAMES.csv") = None,
                 profile: _option(str, "of variants: smoke, pocket, real or paper") = "pocket",
-                ) -> None:
+                jobs: Jobs = None) -> None:
     """Write pages as students' notebooks: exercises with stubs and checks, no solutions.
 
     With --seed-from each student's notebooks are in a folder of their own, with data of their own
@@ -541,7 +544,7 @@ def lab_student(out: _argument(Path, "OUT", "folder for the notebooks"),
         if not any(page.name.startswith(name) for page in chosen):
             find(name)                                          # says which pages there are
     from probebook.labs import student, variants
-    paths = (variants.write(out, chosen, seed_from, profile) if seed_from
+    paths = (variants.write(out, chosen, seed_from, profile, jobs) if seed_from
              else student.write(out, chosen))
     for path in paths:
         typer.echo(path)

@@ -64,15 +64,17 @@ def varied(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
             for i, (student, seed) in enumerate(seeds.items())}
 
 
-def write(out: Path, pages: Sequence[Page], file: Path, profile: str) -> list[Path]:
+def write(out: Path, pages: Sequence[Page], file: Path, profile: str,
+          jobs: int | None = None) -> list[Path]:
     """Write `OUT/STUDENT/PAGE.ipynb` for every student, and `OUT/variants.csv` with the answers.
 
-    UserError: a page without a seed, one that failed, or one whose tables are the same for all."""
+    `jobs` runs go on at a time. UserError: a page without a seed, one that failed, or one whose
+    tables are the same for all."""
     seeds = students(file)
     for page in pages:
         if "seed" not in page.types:
             raise UserError(f"{page.name} has no parameter seed: its data are the same for all")
-    answers = [row for page in pages for row in _answers(page, seeds, profile)]
+    answers = [row for page in pages for row in _answers(page, seeds, profile, jobs)]
     table = pd.DataFrame(answers, columns=COLUMNS)
     paths = []
     for row in table.itertuples():
@@ -95,11 +97,11 @@ def question(row: Any) -> str:
                        metric=row.metric, row=where)
 
 
-def _answers(page: Page, seeds: dict[str, int], profile: str) -> list[tuple]:
+def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) -> list[tuple]:
     """A row of `COLUMNS` for each student: the figure that differs most between them."""
     values = varied(page, seeds)
     runs = {student: plan(page, profile, own) for student, own in values.items()}
-    if run_all(list(runs.values())):
+    if run_all(list(runs.values()), jobs=jobs):
         raise UserError(f"{page.name} failed with the data of a student: nothing is written")
     figures = pd.DataFrame({student: _figures(run) for student, run in runs.items()}).dropna()
     told_apart = figures.apply(_told_apart, axis=1)

@@ -28,8 +28,8 @@ SECONDS_PER_PAGE = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 2
 LINKED = ("data", "lib")        # folders from which pages of the book may include files
 
 
-def build(profile: str = "pocket", force: bool = False) -> Path | None:
-    """Run all pages of a profile and build the book from them.
+def build(profile: str = "pocket", force: bool = False, jobs: int | None = None) -> Path | None:
+    """Run all pages of a profile, `jobs` at a time, and build the book from them.
 
     Returns the path of index.html, or None if a page or the build failed. `_build/book_source/`
     becomes a copy of the sources, with executed notebooks in place of pages, and `_build/book/` the
@@ -38,14 +38,14 @@ def build(profile: str = "pocket", force: bool = False) -> Path | None:
     runs, limits = [plan(page, profile) for page in pages()], Limits(SECONDS_PER_PAGE[profile])
     last = _book_notebooks()
     with server_of([*pages(), *last]) as server:
-        if run_all(runs, force, limits, server):
+        if run_all(runs, force, limits, server, jobs):
             return None
         if early := [run.page.name for run in runs if ENDED in run.path.read_text("utf-8")]:
             print(f"not in the book: {', '.join(early)} ended early", file=sys.stderr)
             return None
         after = tuple(sha256(run.path) for run in runs)
         summaries = [plan(page, profile, after=after) for page in last]
-        if run_all(summaries, limits=limits, server=server):
+        if run_all(summaries, False, limits, server, jobs):
             return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"

@@ -20,6 +20,7 @@ from filelock import Timeout
 from rich.console import Console
 
 from probebook.base import UserError, device_name, written_whole
+from probebook.runs.jobs import choose_jobs, cores
 from probebook.runs.kernels import Limits, kill, watched
 from probebook.runs.page import ENDED, HIDDEN
 from probebook.runs.pages import Page, home, modules
@@ -45,26 +46,26 @@ class PageFailed(Exception):
 
 
 def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # noqa: B008
-            server: Server | None = None) -> list[Run]:
+            server: Server | None = None, jobs: int | None = None) -> list[Run]:
     """Run all pages that are not finished (with `force`: all) and return the runs that failed.
 
-    As many pages run at a time as there are cores, or one on a GPU, each within `limits`. The
-    longest page starts first. Pages of different chapters run side by side, because pages of one
-    chapter wait for what they share. Their kernels are forks of `server` (`server_of`) if there are
-    more than a few. Progress and failures go to stderr. UserError, before any kernel starts: a
-    layer that a model lacks.
+    `jobs` pages run at a time, or as many as cores and a GPU's memory have room for
+    (`choose_jobs`), each within `limits`. The longest page starts first. Pages of different
+    chapters run side by side, because pages of one chapter wait for what they share. Their kernels
+    are forks of `server` (`server_of`) if there are more than a few. Progress and failures go to
+    stderr. UserError, before any kernel starts: a layer that a model lacks, a device that is not
+    there.
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
         check_models(run.page.types, run.values)
     if not todo:
         return []
-    cores = _cores()
-    workers = 1 if len(todo) == 1 or _on_gpu() else min(cores, len(todo))
+    workers = choose_jobs(todo, jobs)
     usual = {_key(run): expected(run.page.name, run.profile) for run in todo}
     queue, failed, stop = _Queue(todo, usual), [], threading.Event()
     forks = server and server.if_worth(len(todo))
-    with kernel_environment(max(1, cores // workers), runs[0].profile), \
+    with kernel_environment(max(1, cores() // workers), runs[0].profile), \
             RunProgress(usual, workers) as progress, ThreadPoolExecutor(workers) as pool:
 
         def one() -> None:
@@ -267,14 +268,3 @@ def kernel_environment(threads: int, profile: str) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _cores() -> int:
-    """Cores that this process may use; in a container, the container's share."""
-    from joblib import cpu_count
-    return cpu_count()
-
-
-def _on_gpu() -> bool:
-    import torch
-    return torch.cuda.is_available()

@@ -96,6 +96,12 @@ def intact(folder: Path) -> bool:
         return False
 
 
+def of_page(page: str, profile: str) -> list[Record]:
+    """Records of the finished runs of a page in a profile, whatever their other parameters."""
+    records = map(read_record, run_folder(page, "").glob("*"))
+    return [record for record in records if record and record.profile == profile]
+
+
 def read_all(page: str = "") -> list[Record]:
     """Records of all runs of pages whose names begin with `page`, oldest first. UserError: there
     are none."""

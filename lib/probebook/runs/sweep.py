@@ -26,13 +26,14 @@ from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
-from probebook.base import UserError, precision
+from probebook.base import UserError, device_name, precision
 from probebook.runs.cost import lines as cost_lines
-from probebook.runs.execute import QUIET, PageFailed, _cores, execute, kernel_environment
+from probebook.runs.execute import QUIET, PageFailed, execute, kernel_environment
+from probebook.runs.jobs import choose_jobs, cores
 from probebook.runs.kernels import Limits, kill
 from probebook.runs.pages import Page, home, modules
 from probebook.runs.progress import USUAL, RunProgress, in_words
-from probebook.runs.records import read_record
+from probebook.runs.records import of_page
 from probebook.runs.store import Run, plan
 from probebook.runs.sweep_file import load, read
 from probebook.runs.warm import server
@@ -55,16 +56,17 @@ def sweep(path: Path, workers: int | None = None, scheduler: str | None = None,
     """Run everything in a sweep's file that is not finished; return the errors of failed runs by
     point.
 
-    Runs use `workers` processes of this machine (default: one per GPU, else one per core), the Dask
-    cluster at `scheduler` (`tls://host:port`), which must see the same folder, or `workers` SLURM
-    jobs (default: one) of the file `jobs` (`workers.slurm`). Progress, failures and refused workers
-    go to stderr, counts to stdout. UserError: a bad file or scheduler, or every worker is refused.
+    Runs use `workers` processes of this machine (default: `choose_jobs`), the Dask cluster at
+    `scheduler` (`tls://host:port`), which must see the same folder, or `workers` SLURM jobs
+    (default: one) of the file `jobs` (`workers.slurm`). Progress, failures and refused workers go
+    to stderr, counts to stdout. UserError: a bad file or scheduler, or every worker is refused.
     """
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}
     if todo:
-        count, first = _worker_count(workers, todo), next(iter(todo.values()))
+        count = _worker_count(cores() if scheduler else workers, todo)
+        first = next(iter(todo.values()))
         usual = dict.fromkeys(todo, median(_seconds(first) or [USUAL]))
         with dask.config.set(CONFIG), _client(count, scheduler, first, jobs) as client, \
                 RunProgress(usual, count, len(runs) - len(todo)) as progress:
@@ -98,26 +100,25 @@ def forecast(path: Path, workers: int | None = None) -> str:
 
 def _seconds(run: Run) -> list[float]:
     """How long the finished runs of its page and profile took."""
-    records = map(read_record, (home() / "_build" / "runs" / run.page.name).glob("*"))
-    return [record.seconds for record in records if record and record.profile == run.profile]
+    return [record.seconds for record in of_page(run.page.name, run.profile)]
 
 
-def environments(workers: int | None = None, gpus: list[str] | None = None) -> list[dict[str, str]]:
-    """Environment variables of each worker.
-
-    With GPUs (`gpus`: their names, default: this machine's) each worker sees one of them, in turn.
-    `workers`: default one per GPU, else one per core.
-    """
+def environments(workers: int, gpus: list[str] | None = None) -> list[dict[str, str]]:
+    """Environment variables of each worker. With GPUs (`gpus`: their names, default: this
+    machine's) each sees one of them, in turn."""
     gpus = _gpus() if gpus is None else gpus
-    workers = workers or len(gpus) or _cores()
     return [{"CUDA_VISIBLE_DEVICES": gpus[i % len(gpus)]} if gpus else {} for i in range(workers)]
 
 
 def _worker_count(workers: int | None, todo: dict[str, Run]) -> int:
-    return max(1, min(len(environments(workers)), len(todo)))
+    return choose_jobs([*todo.values()], workers, 0 if workers else len(_gpus()))
 
 
 def _gpus() -> list[str]:
+    """Names of this machine's GPUs, as CUDA_VISIBLE_DEVICES has them. None where PROBEBOOK_DEVICE
+    chooses the processor, another kind, or one GPU for all runs."""
+    if device_name() not in ("", "cuda"):
+        return []
     import torch
     count = torch.cuda.device_count()
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
@@ -154,7 +155,7 @@ def _client(workers: int, scheduler: str | None, run: Run,
                 "dashboard_address": "127.0.0.1:0"}
     options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
     nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
-    with kernel_environment(max(1, _cores() // len(each)), run.profile), \
+    with kernel_environment(max(1, cores() // len(each)), run.profile), \
             SpecCluster(nannies, {"cls": Scheduler, "options": loopback | {"port": 0}},
                         security=security,
                         silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:

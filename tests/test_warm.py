@@ -196,6 +196,29 @@ def test_the_time_left_is_scaled_by_what_has_ended(capsys):
                      "3 of 4: page c: failed at cell 2", "4 of 4: page d: 20.0 s"]
 
 
+def test_the_server_does_not_start_cuda_whose_forks_could_not_use_it():
+    """It imports what all pages import, and then asks, as a library might, whether there is a
+    GPU."""
+    code = """
+        import sys
+        import torch
+        from probebook.runs import warm
+        from probebook.runs.pages import modules, pages
+
+        def start(*_):
+            raise SystemExit("CUDA is started")
+
+        torch.cuda._is_compiled = lambda: True
+        torch.cuda._device_count_nvml = lambda: 1
+        torch._C._cuda_getDeviceCount = torch._C._cuda_init = torch.cuda._lazy_init = start
+        every = {name for page in pages() for name in modules(page)}
+        assert warm._serve([*warm.LIBRARIES, *sorted(every)]) is None
+        print("transformers" in sys.modules, torch.cuda.is_available())"""
+    done = subprocess.run([sys.executable, "-c", dedent(code)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
 def test_what_a_page_imports_after_its_start_is_seeded_and_styled():
     """As in a fork, which has torch and matplotlib from the beginning."""
     code = """

@@ -140,6 +140,9 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     end."""
     os.environ["MPLBACKEND"] = INLINE
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel reads it when it is imported
+    # A GPU is lost to the forks of a process that has started CUDA. No import here does so; where a
+    # library asks whether there is a GPU, this makes torch look without starting it.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     for name in modules:
         with suppress(ImportError):  # the page that wants it will say so
             import_module(name)

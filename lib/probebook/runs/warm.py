@@ -24,7 +24,7 @@ import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
 LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot",
-             "seaborn", "myst_nb.ext.glue", "scipy.stats", "sklearn.linear_model", "torch",
+             "seaborn", "scipy.stats", "sklearn.linear_model", "torch",
              "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
              "transformers.models.modernbert.modeling_modernbert",       # the pocket models' own
              "transformers.models.llama.modeling_llama")

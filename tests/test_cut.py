@@ -5,6 +5,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from probebook.models import embed, load
 from probebook.models.cut import Below, cut, upper_parameters
+from probebook.models.loading import load_anew
 from probebook.models.training.finetune import Trainer, trained_weights, with_weights
 from tiny_encoders import save
 
@@ -55,7 +56,7 @@ def test_states_are_those_of_the_whole_network_and_so_are_the_gradients_above_th
 def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_trained(
     encoders, monkeypatch
 ):
-    model, read = load.__wrapped__(encoders["bert"], "cpu"), []
+    model, read = load_anew(encoders["bert"], "cpu"), []
     model.net.double()                          # its rounding lies far below the bounds
     below = Below._read
     monkeypatch.setattr(Below, "_read", lambda self, ids, mask: (

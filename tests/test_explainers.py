@@ -582,7 +582,8 @@ def test_the_cloze_masks_words_only_and_asks_for_those(folder):
     texts = list(reviews(3).description)
     ids = body.tokenizer(texts)["input_ids"]
     batch = Batch(
-        list(range(len(ids))), ids, [torch.ones(len(i)) for i in ids], body.tokenizer.pad_token_id
+        list(range(len(ids))), ids, body.tokenizer.pad_token_id,
+        [("mean", [[*range(len(i))] for i in ids])],
     )
     cloze = Cloze(body)
     torch.manual_seed(0)

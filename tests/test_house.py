@@ -114,8 +114,8 @@ def _exists(module):
 
 def test_a_model(called, monkeypatch, tmp_path):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
-    from probebook.models import embed, load
-    load.cache_clear()                                  # another test may have loaded it
+    from probebook.models import embed, loading
+    loading._loaded.cache_clear()                                # another test may have loaded it
     names = called(lambda: embed(["The key is [MASK]."], "pocket-english"))
     assert unreached(names, JOURNEYS["A model"]) == ""
 

@@ -24,6 +24,7 @@ from probebook.models import (
 )
 from probebook.models.batches import batches
 from probebook.models.embedding import embed_poolings
+from probebook.models.loading import load_anew
 from probebook.models.training.text import train_vocabulary
 from probebook.models.twins import corrupted_twin
 
@@ -74,7 +75,7 @@ def test_a_folder_without_its_tokenizer_is_refused(folders, tmp_path):
     with pytest.raises(
         UserError, match="has no vocabulary: save its tokenizer into the same folder"
     ):
-        load.__wrapped__(str(tmp_path))
+        load_anew(str(tmp_path))
 
 
 WITH_HEAD = [a for a in ARCHITECTURES if a != "encoder"]
@@ -257,13 +258,13 @@ def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders,
     both = hf.BertForPreTraining(hf.BertConfig(vocab_size=40, **SIZE)).eval()
     both.save_pretrained(tmp_path)
     load(folders["bert"]).tokenizer.save_pretrained(tmp_path)
-    model = load.__wrapped__(str(tmp_path))
+    model = load_anew(str(tmp_path))
     assert model.kind == "masked"
     with torch.no_grad():
         torch.testing.assert_close(
             model.pooler(h), both.bert.pooler(h[:, None]), rtol=1e-5, atol=1e-8
         )
-        encoder = load.__wrapped__(folders["encoder"])
+        encoder = load_anew(folders["encoder"])
         torch.testing.assert_close(
             encoder.pooler(h), torch.tanh(encoder.net.pooler.dense(h)), rtol=1e-5, atol=1e-8
         )
@@ -282,7 +283,7 @@ def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders,
 
 def test_a_twin_goes_on_with_shuffled_words_and_leaves_the_model_as_it_was(folders, cache):
     texts = [t.replace("[MASK]", "sees") for t in TEXTS]
-    before = load.__wrapped__(folders["bert"], "cpu").fingerprint
+    before = load_anew(folders["bert"], "cpu").fingerprint
     twins = {
         steps: corrupted_twin(folders["bert"], texts, steps, batch=2, lr=1e-2) for steps in (1, 40)
     }
@@ -443,7 +444,7 @@ def test_no_head_and_a_random_head_are_refused(folders):
     config.architectures = ["BertForMaskedLM"]
     config.save_pretrained(folders["encoder"])
     with pytest.raises(UserError, match="they would be random"):
-        load.__wrapped__(folders["encoder"])
+        load_anew(folders["encoder"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX paths")

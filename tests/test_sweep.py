@@ -24,7 +24,7 @@ from conftest import IMPORTS
 from probebook.base import ROOT, UserError
 from probebook.cli import app
 from probebook.corpora import agreement
-from probebook.models import embed, embedding, load
+from probebook.models import embed, embedding, load, loading
 from probebook.runs import jobs, sweep_table
 from probebook.runs import sweep as sweeps
 from probebook.runs.execute import run_all
@@ -498,7 +498,7 @@ def test_a_worker_that_has_another_model_of_the_name_is_refused(cluster, tmp_pat
                                         "or another tokenizer under this name") as error:
         embed(texts, folder, -1, "mean", client=cluster)
     assert "\n" not in str(error.value)
-    load.cache_clear()                              # now this process has the same as they
+    loading._loaded.cache_clear()                            # now this process has the same as they
     again = embed(texts, folder, -1, "mean", client=cluster)
     assert torch.equal(again, embed(texts, folder, -1, "mean", cache=False))
     assert not torch.equal(again, mine)

@@ -15,6 +15,7 @@ from uuid import uuid4
 import yaml
 
 if TYPE_CHECKING:              # importing them takes longer than all else here
+    import numpy as np
     import torch
     from numpy.typing import ArrayLike
     from torch import Tensor
@@ -146,16 +147,24 @@ def tensor(x: ArrayLike, device: torch.device | str | None = None) -> Tensor:
     return torch.as_tensor(x, device=device)
 
 
+def to_numpy(x: ArrayLike | Tensor) -> np.ndarray:
+    """Convert a tensor of any device and precision to NumPy (bfloat16 becomes float32); an array
+    stays as it is."""
+    import numpy as np
+
+    if not hasattr(x, "detach"):
+        return np.asarray(x)
+    x = x.detach().cpu()
+    return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
+
+
 def must_agree(found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8,
                rtol: float = 1e-5) -> None:
     """AssertionError, which says `what` is compared and by how much it differs, unless two arrays
     agree as `numpy.allclose` asks. NaN agrees with NaN: there is nothing to compute in either."""
     import numpy as np
 
-    def plain(x: Any) -> np.ndarray:
-        return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=float)
-
-    a, b = np.broadcast_arrays(plain(found), plain(expected))
+    a, b = np.broadcast_arrays(*(to_numpy(x).astype(float) for x in (found, expected)))
     wrong = ~np.isclose(a, b, rtol, atol, equal_nan=True)
     if wrong.any():
         raise AssertionError(f"{what}: {wrong.sum():,} of {wrong.size:,} values differ, by up to "

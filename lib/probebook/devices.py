@@ -1,16 +1,12 @@
-"""Where tensors live: the device and the precision of models, and the one way to NumPy."""
+"""Where tensors live: the device and the precision of models, and how states go there."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from probebook.base import PRECISIONS, UserError, device_name, precision
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in PRECISIONS}
 WORTH = 1 << 22        # values of states from which a GPU fits, edits and attacks them sooner
@@ -55,14 +51,30 @@ def place_states(h: Tensor) -> Tensor:
     there = choose_device()
     if there.type in ("cpu", "mps", h.device.type) or h.numel() < WORTH:
         return h
-    free = torch.get_device_module(there.type).mem_get_info(there)[0]
-    return h.to(there) if COPIES * h.nbytes <= free else h
+    return h.to(there) if COPIES * h.nbytes <= free_memory(there) else h
 
 
-def to_numpy(x: ArrayLike | Tensor) -> np.ndarray:
-    """Convert a tensor of any device and precision to NumPy (bfloat16 becomes float32); an array
-    stays as it is."""
-    if not isinstance(x, Tensor):
-        return np.asarray(x)
-    x = x.detach().cpu()
-    return (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+def free_memory(device: torch.device) -> int:
+    """Bytes that a GPU has left (Apple's: shared with the CPU, and no limit is asked for)."""
+    if device.type == "mps":
+        return 1 << 34
+    return torch.get_device_module(device.type).mem_get_info(device)[0]
+
+
+def on_states(part: Callable[[Tensor], Tensor], weights: Tensor) -> Callable[[Tensor], Tensor]:
+    """Let a part of a network read states of any device and precision: they go to its weights, and
+    what it makes of them comes back to where, and as what, they came."""
+    return lambda h: part(h.to(weights)).to(h)
+
+
+def mixed_precision(device: torch.device) -> torch.autocast:
+    """A context in which a network that is trained in float32 multiplies in `PROBEBOOK_DTYPE`."""
+    asked = choose_dtype()
+    return torch.autocast(device.type, asked, enabled=asked in (torch.bfloat16, torch.float16))
+
+
+def send(x: Tensor, device: torch.device) -> Tensor:
+    """Copy what a network reads to its device, without waiting for a GPU that is at work."""
+    if device.type in ("cpu", "mps"):
+        return x.to(device)
+    return x.pin_memory().to(device, non_blocking=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 _MOST = .99                                 # of a correlation; beyond it, `both` loses digits
@@ -105,4 +105,4 @@ class World:
 
 def _direction(probe: LinearRule) -> tuple[np.ndarray, float]:
     """The difference of the two classes' weights and of their biases."""
-    return np.diff(probe.weight.numpy(), axis=0)[0], float(probe.bias.diff())
+    return np.diff(to_numpy(probe.weight), axis=0)[0], float(probe.bias.diff())

@@ -14,10 +14,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.corpora import biographies, cebab, mgc, stories
 from probebook.corpora.stories.edits import delete_rationale
 from probebook.corpora.stories.versions import versions
 from probebook.corpora.words import single_tokens
+from probebook.devices import on_states, place_states
 from probebook.experiments import concept_effects
 from probebook.experiments.causal_probing import Edit, Setting, erasures, flips
 from probebook.experiments.semantic_faithfulness import reader_states
@@ -114,13 +116,14 @@ def share_explained(effect: Tensor, estimate: Tensor) -> float:
     return float(1 - error.mean() / effect.norm(dim=1).mean())
 
 
-def _parts(groups: Iterable, seed: int, shares: Sequence[float] = (.6, .2)) -> dict[str, Tensor]:
+def _parts(groups: Iterable, seed: int, device: torch.device, shares: Sequence[float] = (.6, .2)
+           ) -> dict[str, Tensor]:
     """Rows by part; every group is in one of them."""
     codes, names = pd.factorize(pd.Series(list(groups)))
     place = np.random.default_rng(seed).permutation(len(names)) / len(names)
     ends = np.cumsum(shares)
     part = np.searchsorted(ends, place[codes], side="right")
-    return {name: torch.from_numpy(np.flatnonzero(part == i))
+    return {name: torch.from_numpy(np.flatnonzero(part == i)).to(device)
             for i, name in enumerate((FIT, VALID, TEST))}
 
 
@@ -138,6 +141,7 @@ def agreement(s: Setting, n: int = 1000) -> World:
     parts = {FIT: s.parts["intervention"], VALID: s.parts["intervention_valid"],
              TEST: some_rows(s, "test", n)}
     partner, probs = embed(s.table.subject_flipped, s.lm, layer=s.layer), partial(verb_probs, s)
+    partner = partner.to(s.h.device)
     return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
                  verb_choices(s), parts)
 
@@ -151,7 +155,7 @@ def some_rows(s: Setting, part: str, n: int) -> Tensor:
 def verb_probs(s: Setting, h: Tensor, rows: Tensor) -> Tensor:
     """Probabilities [r, 2] float64 of the verb's own and other form from the blank's last
     states."""
-    forms = s.table[["verb", "other_verb"]].iloc[rows.numpy()].to_numpy().tolist()
+    forms = s.table[["verb", "other_verb"]].iloc[to_numpy(rows)].to_numpy().tolist()
     return word_logits([], s.lm, forms, h=h).double().softmax(1)
 
 
@@ -159,7 +163,7 @@ def verb_choices(s: Setting) -> Tensor:
     """Tokens [n, 2] of the verb's form after a singular and after a plural subject."""
     forms = s.table[["verb", "other_verb"]]
     ids = single_tokens({*forms.to_numpy().flat}, s.lm.tokenizer)
-    own, other = torch.tensor(forms.map(ids.get).to_numpy()).T
+    own, other = torch.tensor(forms.map(ids.get).to_numpy(), device=s.zc.device).T
     return choices(s.zc, own, other)
 
 
@@ -173,8 +177,9 @@ def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> 
     pairs = pairs[known].reset_index(drop=True)
     texts = s.table.description.to_numpy()
     h, partner = (box.phi(texts[pairs[f"{side}_row"]].tolist()) for side in ("source", "target"))
-    z = torch.tensor(pairs.source.eq("Positive").to_numpy(), dtype=torch.long)
-    parts = {name: torch.from_numpy(np.flatnonzero(pairs.part == name)) for name in splits}
+    z = torch.tensor(pairs.source.eq("Positive").to_numpy(), dtype=torch.long, device=h.device)
+    parts = {name: torch.from_numpy(np.flatnonzero(pairs.part == name)).to(h.device)
+             for name in splits}
 
     def probs(h: Tensor, rows: Tensor | None = None) -> Tensor:
         with torch.no_grad():
@@ -190,14 +195,15 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
 
     A text's partner names the year at the same distance from the other end. Aside: texts that name
     the woman or the man, whose pronoun must not depend on the year."""
-    lm = load(model, dtype=torch.float32)
+    lm = load(model)
     table = mgc.texts("time", stages)
     times = mgc.TIMES
     mirrored = [text.replace(w, times[len(times) - 1 - i])
                 for text, w, i in zip(table.text, table.w, table.w_index)]
-    h, partner = embed(table.text, lm), embed(mirrored, lm)
-    z = torch.tensor(table.w_index.to_numpy() >= len(times) // 2, dtype=torch.long)
-    pronouns = torch.tensor(lm.tokenizer.convert_tokens_to_ids(["she", "he"]))
+    h = place_states(embed(table.text, lm))
+    partner = embed(mirrored, lm).to(h)
+    z = (torch.tensor(table.w_index.to_numpy(), device=h.device) >= len(times) // 2).long()
+    pronouns = torch.tensor(lm.tokenizer.convert_tokens_to_ids(["she", "he"]), device=h.device)
     clear = biographies.generate(n, 0, seed)
     clear = clear[clear.specified & clear.gender.ne("neutral") & clear.kind.eq("time")]
 
@@ -207,10 +213,11 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
 
     true = probs(partner)
     taken = choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
-    other_half = torch.tensor(clear.t.to_numpy() < .5, dtype=torch.long)
+    other_half = (torch.tensor(clear.t.to_numpy(), device=h.device) < .5).long()
     return World(h, partner, z, probs, true, lm.head, taken,
-                 _parts(table.verb + table.stage, seed), (embed(clear.masked, lm), other_half),
-                 torch.tensor(table.w_index.to_numpy(), dtype=torch.float64))
+                 _parts(table.verb + table.stage, seed, h.device),
+                 (embed(clear.masked, lm).to(h), other_half),
+                 torch.tensor(table.w_index.to_numpy(), dtype=torch.float64, device=h.device))
 
 
 def mean_effect(world: World) -> float:
@@ -253,12 +260,14 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
     cut = whole[item].merge(tables["TS-R0"], on=item)
     (h, scores), (other, others) = (_read(reader, part) for part in (whole, cut))
     m = len(whole)
-    span = torch.cat([scores, others])[:, -1]
+    both = place_states(torch.cat([h, other]))
+    span = torch.cat([scores, others])[:, -1].to(both.device)
 
     spoken: Any = reader.net.heads.spoken
+    says = on_states(spoken, spoken.weight)
 
     def words(h: Tensor) -> Tensor:
-        return 2 * spoken(h.float())
+        return 2 * says(h.float())
 
     def probs(h: Tensor, rows: Tensor) -> Tensor:
         with torch.no_grad():
@@ -267,11 +276,11 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
     def logits(h: Tensor) -> Tensor:
         return torch.cat([words(h), span.mean().float().expand(len(h), 1)], 1)
 
-    parts = _parts([*whole.story_id, *cut.story_id], seed)
+    parts = _parts([*whole.story_id, *cut.story_id], seed, both.device)
     parts |= {name: parts[name][parts[name] < m] for name in (VALID, TEST)}
-    true = torch.cat([others, scores]).softmax(1)
-    z = torch.arange(2 * m) // m
-    return World(torch.cat([h, other]), torch.cat([other, h]), z, probs, true, logits,
+    true = torch.cat([others, scores]).softmax(1).to(both.device)
+    z = torch.arange(2 * m, device=both.device) // m
+    return World(both, both.roll(m, 0), z, probs, true, logits,
                  choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
 
 

@@ -13,16 +13,18 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError, cache_path
+from probebook.base import UserError, cache_path, to_numpy
 from probebook.corpora import agreement
+from probebook.devices import place_states
 from probebook.interventions.attack import Attack
 from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
 from probebook.measures import MEASURES
 from probebook.measures.intervals import bootstrap, rate
 from probebook.measures.reliability import completeness, reliability, selectivity
-from probebook.models import Model, carry, embed, embed_layers, load, word_logits
+from probebook.models import Model, carry, embed, embed_layers, word_logits
 from probebook.models.cache import cached, digest, key_name, read_or_make
+from probebook.models.loading import as_model
 from probebook.probes import LinearProbe, MLPProbe
 
 Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
@@ -30,7 +32,7 @@ Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sentences with both numbers, their states at [MASK], and the split.
+    """Sentences with both numbers, their states at [MASK], and the split, all on one device.
 
     - `h` [n, d] float32: states of `lm` at `layer`
     - `zc`, `ze` [n]: number of the subject and of the attractor (0 singular, 1 plural; ze −1: none)
@@ -49,7 +51,8 @@ class Setting:
     def at_layers(self, layers: Sequence[int]) -> dict[int, Setting]:
         """The same sentences and split at other layers: layer (0 … depth) → setting."""
         states = embed_layers(self.table.text, self.lm, layers)
-        return {layer: replace(self, layer=layer, h=h) for layer, h in states.items()}
+        return {layer: replace(self, layer=layer, h=h.to(self.h.device))
+                for layer, h in states.items()}
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,15 @@ class Edit:
     flips: bool
 
 
-def prepare(model: str, data: str = "generated", n: int = 16_000, layer: int = -1,
+def prepare(model: str | Model, data: str = "generated", n: int = 16_000, layer: int = -1,
             attractors: float | None = .5, seed: int = 0) -> Setting:
     """Load sentences, embed them at [MASK], split them 40/40/20 (§ 4.2)."""
-    lm = load(model)
+    lm = as_model(model)
     table = agreement.load(data, n, seed, lm.tokenizer, attractors)
-    h = embed(table.text, lm, layer=layer, at="[MASK]")
-    zc, ze = torch.tensor(table.zc.to_numpy()), torch.tensor(table.ze.to_numpy())
+    h = place_states(embed(table.text, lm, layer=layer, at="[MASK]"))
+    zc, ze = (torch.tensor(table[name].to_numpy(), device=h.device) for name in ("zc", "ze"))
     split = agreement.split(table, seed=seed)
-    parts = {name: torch.tensor(rows) for name, rows in split.items()}
+    parts = {name: torch.tensor(rows, device=h.device) for name, rows in split.items()}
     return Setting(lm, layer, table, h, zc, ze, parts, seed)
 
 
@@ -138,7 +141,7 @@ def verb_choice(table: pd.DataFrame, lm: str | Model) -> pd.DataFrame:
     n; sentences of one work count as a group. UserError: a form that is not a single token of the
     model's."""
     right, wrong = word_logits(table.text, lm, table[["verb", "other_verb"]].values.tolist()).T
-    found = table.assign(right=(right > wrong).numpy())
+    found = table.assign(right=to_numpy(right > wrong))
     groups = found["work"].where(found["work"] != "", found["text"])
     return pd.DataFrame([{"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
                          for (zc, ze), cell in found.groupby(["zc", "ze"])])
@@ -170,7 +173,8 @@ class CachedAttack:
             return dict(zip(("edited", "failed"), self.attack(h, to, return_failed=True)))
 
         found = cached("attacks", [type(self.attack).__name__, settings, data], search)
-        return (found["edited"], found["failed"]) if return_failed else found["edited"]
+        edited, failed = (found[name].to(h.device) for name in ("edited", "failed"))
+        return (edited, failed) if return_failed else edited
 
 
 def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:
@@ -234,8 +238,8 @@ def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.Da
         trained = len(uncorrelated(s, name, "oracle"))
         test = uncorrelated(s, name, "test")
         z, elsewhere = getattr(s, name)[test], getattr(s, other[name])[test]
-        noun = s.table[nouns[name]].to_numpy()[test.numpy()]
-        right = (probe(s.h[test]).argmax(1) == z).numpy().astype(float)
+        noun = s.table[nouns[name]].to_numpy()[to_numpy(test)]
+        right: np.ndarray = to_numpy(probe(s.h[test]).argmax(1) == z).astype(float)
         found = rate(right, noun if (noun != "").all() else None)
         same = float((elsewhere == z)[elsewhere >= 0].double().mean())
         majority = float(z.bincount().max() / len(z))
@@ -309,7 +313,7 @@ def intervals(c: Tensor, s: Tensor, n: int = 1000, level: float = .95,
         c, s = c.mean(axis), np.nanmean(s, axis)
         return np.stack([c, s, 2 * c * s / np.maximum(c + s, 1e-300)])
 
-    low, high = bootstrap(statistic, c.numpy(), s.numpy(), n=n, level=level, seed=seed)
+    low, high = bootstrap(statistic, to_numpy(c), to_numpy(s), n=n, level=level, seed=seed)
     return {f"{name}_{side}": float(value) for side, ends in (("low", low), ("high", high))
             for name, value in zip(MEASURES, ends)}
 
@@ -356,8 +360,8 @@ def number_axes(s: Setting) -> Tensor:
 
 def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
     """States of `rows` before and after an edit as points, for `figures.before_and_after`."""
-    label = np.array(["singular subject", "plural subject"])[s.zc[rows].numpy()]
-    parts = [pd.DataFrame((states @ axes).numpy(), columns=["x", "y"])
+    label = np.array(["singular subject", "plural subject"])[to_numpy(s.zc[rows])]
+    parts = [pd.DataFrame(to_numpy(states @ axes), columns=["x", "y"])
              .assign(when=when, label=label)
              for when, states in (("before", s.h[rows]), ("after", edited))]
     plane = pd.concat(parts, ignore_index=True)
@@ -378,7 +382,7 @@ def follow(at: Mapping[int, Setting], judges: Mapping[int, Judges], layer: int,
     sentences in which the head prefers the form that does not fit the subject), judged ("at its
     layer" or "at the last layer"), and the three measures."""
     s, end = at[layer], max(at)
-    x, to, table = s.h[rows], 1 - s.zc[rows], s.table.iloc[rows.numpy()]
+    x, to, table = s.h[rows], 1 - s.zc[rows], s.table.iloc[to_numpy(rows)]
     texts, forms = list(table.text), table[["other_verb", "verb"]].to_numpy().tolist()
     edited = torch.stack([edit.apply(x, to) for edit in edits])
     if push:

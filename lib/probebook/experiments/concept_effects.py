@@ -19,7 +19,7 @@ from sklearn.metrics import f1_score
 from torch import Tensor
 
 from probebook import explainers as ex
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora import cebab, reviews
 from probebook.explainers.base import Variant
 from probebook.measures.concept_effects import CHANGE, DISTANCES, icace_error
@@ -82,7 +82,7 @@ def black_boxes(s: Setting, encoder: str, seeds: Sequence[int],
 def macro_f1(model: Callable, s: Setting, split: str = "test") -> float:
     """Macro-averaged F1 of the stars (Table 8)."""
     texts, z = s.examples(split)
-    return float(f1_score(z, model(texts).argmax(1).numpy(), average="macro"))
+    return float(f1_score(z, to_numpy(model(texts).argmax(1)), average="macro"))
 
 
 def true_effects(model: Callable, s: Setting, split: str = "test") -> Tensor:
@@ -148,7 +148,7 @@ def inlp_by_penalty(s: Setting, model: FittedClassifier, penalties: Sequence[flo
     def accuracy(explainer: ex.INLPExplainer) -> float:
         right = []
         for edit, known in zip(explainer.edits.values(), z.T, strict=True):
-            guessed = edit.probe(h).argmax(1).numpy()
+            guessed = to_numpy(edit.probe(h).argmax(1))
             right.append((guessed == known)[known >= 0].mean())
         return float(np.mean(right))
 
@@ -177,7 +177,7 @@ def errors(true: Tensor, estimates: Mapping[str, Tensor]) -> dict[str, np.ndarra
     found = {}
     for name, estimate in estimates.items():
         columns = [icace_error(true, estimate, distance) for distance in DISTANCES]
-        found[name] = torch.stack(columns, 1).numpy()
+        found[name] = to_numpy(torch.stack(columns, 1))
     return found
 
 
@@ -230,7 +230,7 @@ def mean_effects(s: Setting, true: Tensor, split: str = "test") -> Tensor:
     text."""
     pairs = s.parts[split].pairs
     keys = [pairs[name].to_numpy() for name in CHANGE]
-    effects = pd.DataFrame(true.numpy()).groupby(keys).transform("mean")
+    effects = pd.DataFrame(to_numpy(true)).groupby(keys).transform("mean")
     return torch.from_numpy(effects.to_numpy(copy=True))
 
 

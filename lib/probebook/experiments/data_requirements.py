@@ -18,8 +18,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora import probing_tasks
+from probebook.devices import place_states
 from probebook.measures.folds import assign_folds, rotations
 from probebook.measures.sample_size import TRAIN_TO_TEST, mcnemar_power, recommend
 from probebook.models import static
@@ -106,12 +107,13 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain",
         raise UserError(f"configuration {configuration!r}: the first token of a left-to-right "
                         "model sees nothing else; use last, max or mean")
     h = embed_poolings(texts, model)[POOLINGS[pooling]]
-    return model.pooler(h.to(model.device)).float().cpu() if pooling == "pooler" else h
+    return model.pooler(h) if pooling == "pooler" else h
 
 
 def add_noise(h: Tensor, scale: float, seed: int = 0) -> Tensor:
     """States with Gaussian noise of standard deviation `scale` on every coordinate (§ 4.3)."""
-    return h + scale * torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
+    noise = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
+    return h + scale * noise.to(h)
 
 
 def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "linear",
@@ -130,14 +132,15 @@ def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "lin
 
     Of probes that are equal on dev the first is taken. UserError for another probe, or a split
     without rows."""
-    z, split = torch.as_tensor(np.array(z)), np.asarray(split)
+    h = place_states(h)
+    z, split = torch.tensor(to_numpy(z), device=h.device), np.asarray(split)
     train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
     if not len(h) == len(z) == len(split) or not min(map(len, (train, dev, test, seeds))):
         raise UserError(f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} "
                         "seeds: one of each per item, items in train, dev and test, and at least "
                         "one seed")
     x, classes = h[train], z[train]
-    rows = {seed: _drawn(classes.numpy(), seed) if draw else np.arange(len(train))
+    rows = {seed: _drawn(to_numpy(classes), seed) if draw else np.arange(len(train))
             for seed in seeds}
     if probe == "majority":
         guesses = [torch.bincount(classes).argmax()] * len(seeds)
@@ -153,7 +156,7 @@ def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "lin
         guesses = [f(h[test]).argmax(1) for f in fitted.values()]
     else:
         raise UserError(f"probe {probe!r}: linear, majority, {', '.join(GRIDS)}")
-    return np.stack([(guess == z[test]).numpy() for guess in guesses])
+    return np.stack([to_numpy(guess == z[test]) for guess in guesses])
 
 
 def in_folds(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> np.ndarray:

@@ -28,7 +28,7 @@ from probebook.interventions.alterrep import FittedAlterRep
 from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
 from probebook.interventions.mean_shift import FittedMeanShift
-from probebook.models import carry, embed, word_logits
+from probebook.models import carry, embed, load, word_logits
 from probebook.probes.mlp import FittedMLP
 
 GRID: dict[str, Any] = {"layers": [1, 2], "widths": [64], "lrs": [1e-3, 1e-2]}
@@ -79,7 +79,8 @@ def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[
     """Fit probes, oracles and edits on `n` generated sentences at each layer above the embeddings.
 
     The embedding of the blank is the same in every sentence, so there is nothing to fit there."""
-    first = prepare(model, "generated", n, layer=0, seed=seed)
+    lm = load(model, dtype="float32")          # whatever is asked for: a browser computes in it
+    first = prepare(lm, "generated", n, layer=0, seed=seed)
     return {layer: _at(s) for layer, s in
             first.at_layers(range(1, first.lm.depth + 1)).items()}
 

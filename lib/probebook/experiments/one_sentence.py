@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.causal_probing import (
     Judges,
     Setting,
@@ -55,7 +56,7 @@ class Told:
     def verbs(self) -> pd.DataFrame:
         """For each state: the probability of each of the two forms against the other."""
         probs = self._forms(torch.cat(list(self.states.values())))
-        table = pd.DataFrame(probs.numpy(), columns=list(self.forms))
+        table = pd.DataFrame(to_numpy(probs), columns=list(self.forms))
         return table.assign(state=list(self.states)).melt("state", var_name="verb",
                                                           value_name="probability")
 
@@ -64,20 +65,20 @@ class Told:
         h = torch.cat(list(self.states.values()))
         read = {"subject": self.judges.zc, "attractor": self.judges.ze}
         return pd.concat([pd.DataFrame({"state": list(self.states), "noun": noun, "plural":
-                                        probe(h).softmax(1)[:, 1].numpy()})
+                                        to_numpy(probe(h).softmax(1)[:, 1])})
                           for noun, probe in read.items()], ignore_index=True)
 
     def cloud(self, n: int = 300) -> pd.DataFrame:
         """States of test sentences on the axes: x, y, label. A fixed draw of at most `n`."""
         rows = self.s.parts["test"]
         rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:n]]
-        table = pd.DataFrame((self.s.h[rows] @ self.axes).numpy(), columns=["x", "y"])
-        return table.assign(label=NUMBERS[self.s.zc[rows].numpy()])
+        table = pd.DataFrame(to_numpy(self.s.h[rows] @ self.axes), columns=["x", "y"])
+        return table.assign(label=NUMBERS[to_numpy(self.s.zc[rows])])
 
     def places(self) -> pd.DataFrame:
         """The states on the axes: x, y, by name."""
         found = torch.cat(list(self.states.values())) @ self.axes
-        return pd.DataFrame(found.numpy(), columns=["x", "y"], index=list(self.states))
+        return pd.DataFrame(to_numpy(found), columns=["x", "y"], index=list(self.states))
 
     def path(self, alphas: Sequence[float]) -> pd.DataFrame:
         """The flip at growing strengths: strength, x, y, and the probability of the singular form
@@ -86,8 +87,9 @@ class Told:
         edited = h
         for alpha in alphas:
             edited = torch.cat([edited, torch.as_tensor(self.flip.at(alpha=alpha)(h, to=to))])
-        table = pd.DataFrame((edited @ self.axes).numpy(), columns=["x", "y"])
-        return table.assign(strength=[np.nan, *alphas], singular=self._forms(edited)[:, 0].numpy())
+        table = pd.DataFrame(to_numpy(edited @ self.axes), columns=["x", "y"])
+        singular = to_numpy(self._forms(edited)[:, 0])
+        return table.assign(strength=[np.nan, *alphas], singular=singular)
 
     def _forms(self, h: Tensor) -> Tensor:
         """Probabilities [n, 2] of the two forms, of states [n, d]."""
@@ -102,9 +104,9 @@ def tell(text: str, flipped: str, forms: tuple[str, str], model: str = "pocket-a
     s = prepare(model, "generated", n, seed=seed)
     fit = s.parts["intervention"]
     flip = AlterRep(max_rank=8, C=.1).fit(s.h[fit], s.zc[fit])
-    h, truth = embed([text, flipped], s.lm, layer=-1, at="[MASK]").split(1)
+    h, truth = embed([text, flipped], s.lm, layer=-1, at="[MASK]").to(s.h.device).split(1)
     turned = flip.at(alpha=alpha)(h, to=torch.tensor([0]))
-    random = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
+    random = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed)).to(h)
     push = h + random * (turned - h).norm() / random.norm()
     states = {"as it is": h, "erased": LEACE().fit(s.h[fit], s.zc[fit])(h), "flipped": turned,
               "pushed at random": push, "the other sentence": truth}

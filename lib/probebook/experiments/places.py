@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.experiments.across import (
     elsewhere,
     fit_edits,
@@ -31,7 +31,7 @@ from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import carry, embed_layers
-from probebook.models.batches import At, position_weights
+from probebook.models.batches import At, positions
 from probebook.models.patching import Tail
 from probebook.probes import LinearProbe
 
@@ -67,7 +67,7 @@ class Place:
     def probs(self, edited: Tensor, rows: Tensor) -> Tensor:
         """Probabilities [m, r, 2] of the verb's own and other form after each of m edits
         [m, r, d]."""
-        texts = self.s.table.text.iloc[rows.numpy()].tolist()
+        texts = self.s.table.text.iloc[to_numpy(rows)].tolist()
         arrived = carry(texts, self.s.lm, self.layer, self.rule(rows), edited)
         return verb_probs(self.s, arrived.flatten(0, 1), rows.repeat(len(edited))).unflatten(
             0, (len(edited), -1))
@@ -75,7 +75,7 @@ class Place:
     def logits(self, rows: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """Differentiable, from states [b, d] of some of the chosen rows, and which of them these
         are [b], to the logits of all tokens at the blank."""
-        texts = self.s.table.text.iloc[rows.numpy()].tolist()
+        texts = self.s.table.text.iloc[to_numpy(rows)].tolist()
         tail = Tail(texts, self.s.lm, self.layer, self.rule(rows))
         return lambda states, some: self.s.lm.head(tail(states, some))
 
@@ -98,16 +98,17 @@ def separable(s: Setting) -> Setting:
     So a sentence and the rewritten one differ in one token, one state can make the whole
     difference, and it is not the one from which a left-to-right model predicts the verb."""
     words, others = subjects(s.table)
-    kept = torch.tensor([f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)])
+    kept = torch.tensor([f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)],
+                        device=s.h.device)
     for names, column in ((words, "text"), (others, "subject_flipped")):
-        weights = position_weights(s.table[column].tolist(), s.lm.encoder, ("mean", names))
-        kept &= torch.tensor([int((w > 0).sum()) == 1 for w in weights])
+        tokens = positions(s.table[column].tolist(), s.lm.encoder, ("mean", names))
+        kept &= torch.tensor([len(places) == 1 for places in tokens], device=s.h.device)
     place = kept.cumsum(0) - 1
     parts = {name: place[rows[kept[rows]]] for name, rows in s.parts.items()}
     if min(len(rows) for rows in parts.values()) < 2:
         raise UserError(f"{s.lm.name} splits nearly every subject into several tokens: give more "
                         "sentences, or a model with a larger vocabulary")
-    return replace(s, table=s.table[kept.numpy()].reset_index(drop=True), h=s.h[kept],
+    return replace(s, table=s.table[to_numpy(kept)].reset_index(drop=True), h=s.h[kept],
                    zc=s.zc[kept], ze=s.ze[kept], parts=parts)
 
 
@@ -124,7 +125,7 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
     end, every = s.lm.depth, torch.arange(len(texts))
     depths = [s.lm.layer(layer) for layer in layers]
     # one pass for all layers at the blank, which the loop below finds in the cache
-    before, true = (verb_probs(s, embed_layers(which, s.lm, [*depths, end])[end], every)
+    before, true = (verb_probs(s, embed_layers(which, s.lm, [*depths, end])[end].to(s.h), every)
                     for which in (texts, other))
     found: dict[tuple[str, int], Place] = {}
     for word in words:
@@ -132,8 +133,8 @@ def at_places(s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
         own = [layer for layer in depths if layer <= deepest]
         h, partner = (embed_layers(which, s.lm, own, rule)
                       for which, rule in zip((texts, other), rules[word]))
-        found |= {(word, k): Place(s, word, k, rules[word][0], h[k], partner[k], before, true)
-                  for k in own}
+        found |= {(word, k): Place(s, word, k, rules[word][0], h[k].to(s.h), partner[k].to(s.h),
+                                   before, true) for k in own}
     return found
 
 

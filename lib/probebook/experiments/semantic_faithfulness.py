@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probebook.base import UserError, bounded
+from probebook.base import UserError, bounded, to_numpy
 from probebook.corpora import stories
 from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
@@ -293,10 +293,10 @@ def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = Fals
         at = torch.arange(len(windows)), batch["cls"]
         layers = [h[at].float() for h in encoded.hidden_states]
         q = reader.net.heads.summary(last, batch["story"])
-        states = torch.stack([*layers, q], 1).cpu().numpy()
+        states = to_numpy(torch.stack([*layers, q], 1))
         for i, window in enumerate(windows):
             ids = asked.ids[window]
-            whole = (np.array(ids), last[i, :len(ids)].cpu().numpy().copy()) if tokens else ()
+            whole = (np.array(ids), to_numpy(last[i, :len(ids)]).copy()) if tokens else ()
             rows.append((window, asked.item[window], states[i], *whole))
 
     said = reader(table, see)

@@ -68,7 +68,7 @@ class Explainer(ABC):
         if "labels" in self.sees:
             texts = column(pairs, "description")
             shown[ASPECTS] = fill_labels(texts, labels(pairs), self.aspects, predict=True)
-        return self._effect(shown).double()
+        return self._effect(shown).double().cpu()
 
     def _fit(self, train: pd.DataFrame) -> None:            # noqa: B027 (Zero learns nothing)
         """Learn from columns text, stars and the four aspects (places in VALUES, −1: no label)."""
@@ -84,7 +84,7 @@ class Explainer(ABC):
         return shown.assign(stars=column(table, "review_majority").to_numpy())
 
     def _probs(self, texts: Sequence[str]) -> Tensor:
-        return tensor(self.model(list(texts))).double()
+        return tensor(self.model(list(texts))).double().cpu()
 
     def _classes(self, train: pd.DataFrame) -> Tensor:
         """The training reviews' classes int64 [n] in the model's task, −1 for none."""
@@ -94,7 +94,7 @@ class Explainer(ABC):
         """`effect(concept, its rows)`, in the order of the pairs."""
         out = torch.empty(len(pairs), self.k, dtype=torch.float64)
         for concept, rows in pairs.groupby("concept").indices.items():
-            out[rows] = effect(concept, pairs.iloc[rows]).double()
+            out[rows] = effect(concept, pairs.iloc[rows]).double().cpu()
         return out
 
     def _moved(self, pairs: pd.DataFrame, edit: Callable[[str, Tensor, Tensor], Tensor]) -> Tensor:

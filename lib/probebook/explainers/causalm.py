@@ -9,7 +9,7 @@ from scipy.stats.contingency import association
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, Variant, check_variant, labelled_rows
 from probebook.models.cache import cached
@@ -78,7 +78,7 @@ class CausaLM(Explainer):
         """The body with a head trained on its states."""
         start = Head.initial(body.width, self.k, self.seed)
         model = FittedClassifier(self.model.recipe, body, start)
-        h = model.phi(train.text[(z >= 0).numpy()])
+        h = model.phi(train.text[to_numpy(z >= 0)])
         return replace(model, head=train_head(h, z[z >= 0], start, self.head_epochs,
                                               self.head_batch, self.head_lr, self.seed))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from probebook.devices import choose_device
 from probebook.models.training.finetune import Head
 
 
@@ -43,13 +44,14 @@ class Coalitions:
         return Coalitions((first, second), (first_bias, second_bias), released)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """States [2^m, n, d] for coordinates x [n, m]."""
+        """States [2^m, n, d] for coordinates x [n, m], where they live."""
+        first, second, first_bias, second_bias = (t.to(x) for t in self.tensors().values())
         seen = x * members(x.shape[1])[:, None].to(x)
         if self.released:       # two layers without a ReLU are one: [2^m, m + 1, d]
-            both = torch.cat([self.weights[0], self.biases[0]], 1) @ self.weights[1]
-            return torch.baddbmm(both[:, -1:] + self.biases[1], seen, both[:, :-1])
-        inner = torch.baddbmm(self.biases[0], seen, self.weights[0])
-        return torch.baddbmm(self.biases[1], inner.relu(), self.weights[1])
+            both = torch.cat([first, first_bias], 1) @ second
+            return torch.baddbmm(both[:, -1:] + second_bias, seen, both[:, :-1])
+        inner = torch.baddbmm(first_bias, seen, first)
+        return torch.baddbmm(second_bias, inner.relu(), second)
 
     def train(self, x: Tensor, z: Tensor, head: Head, epochs: int, batch: int, lr: float,
               seed: int) -> Coalitions:
@@ -58,7 +60,7 @@ class Coalitions:
         The loss is the cross-entropy; in the released code the mean binary cross-entropy of the
         classes, over batches in the order of the rows. In the dtype of x [n, m], on a GPU where
         there is one; the result lies on the device of x."""
-        device = "cuda" if torch.cuda.is_available() else x.device
+        device = choose_device()
         own, draws = self._to(x.to(device)), np.random.default_rng(seed)
         parameters = [p.requires_grad_() for p in (*own.weights, *own.biases)]
         optimizer = torch.optim.Adam(parameters, lr, fused=True)

@@ -46,13 +46,13 @@ class ConceptSHAP(Explainer):
 
     def _fit(self, train: pd.DataFrame) -> None:
         h = self.model.phi(list(train.text))
-        self.directions = separators(h, train, self.variant, self.seed).float()
+        self.directions = separators(h, train, self.variant, self.seed).to(h)
         if self.scored is not None:
             train = self._shown(self.scored)
             h = self.model.phi(list(train.text))
         z = self._classes(train)
-        h, z = h[z >= 0], z[z >= 0]
-        self.coalitions = self._trained(h @ self.directions.T, z, h.shape[1])
+        h, z = h[z >= 0], z[z >= 0].to(h.device)
+        self.coalitions = self._trained(h @ self.directions.to(h).T, z, h.shape[1])
         with_concepts = (self._eta(h)[-1].argmax(1) == z).double()
         with_state = (self.model.head(h).argmax(1) == z).double()
         chance = 1 / self.k
@@ -73,8 +73,12 @@ class ConceptSHAP(Explainer):
             return start.train(x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors()
         return Coalitions.from_tensors(cached("concept_shap", key, train), released)
 
+    def rebuild(self, h: Tensor) -> Tensor:
+        """g_S(V_S h) of each set S of concepts [2^m, n, d], from states h [n, d]."""
+        return self.coalitions(h @ self.directions.to(h).T)
+
     def _eta(self, h: Tensor) -> Tensor:
-        logits = self.model.head(self.coalitions(h @ self.directions.T))
+        logits = self.model.head(self.rebuild(h))
         return logits if self.variant == "released" else logits.softmax(2)
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:

@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, concept_indices
 
@@ -28,7 +28,7 @@ class CONEXP(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         place = concept_indices(pairs)
         effects = self.means[place, list(pairs.target)] - self.means[place, list(pairs.source)]
-        lacking = np.flatnonzero(effects.isnan().any(1))
+        lacking = np.flatnonzero(to_numpy(effects.isnan().any(1)))
         if len(lacking):
             pair = pairs.iloc[lacking[0]]
             raise UserError(f"no training review has {pair.concept} {VALUES[pair.source]!r} or "

@@ -27,7 +27,7 @@ class LEACEExplainer(Explainer):
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def edit(concept: str, h: Tensor, to: Tensor) -> Tensor:
-            return self.edits[concept](h) + self.shifts[concept][to]
+            return self.edits[concept](h) + self.shifts[concept].to(h)[to]
         return self._moved(pairs, edit)
 
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
 
+from probebook.base import to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
     Explainer,
@@ -36,7 +37,7 @@ class SLearner(Explainer):
 
     def _fit(self, train: pd.DataFrame) -> None:
         x = _indicators(fill_labels(train.text, train[ASPECTS].to_numpy(), self.aspects))
-        p = self._probs(train.text).numpy()
+        p = to_numpy(self._probs(train.text))
         if self.variant == "released":
             p = np.eye(self.k)[p.argmax(1)]
         z = np.tile(np.arange(self.k), len(x))
@@ -64,4 +65,4 @@ class SLearner(Explainer):
 
 def _indicators(labels: np.ndarray) -> np.ndarray:
     """[n, 4] labels → [n, 12] float, 1 for each label that is there."""
-    return F.one_hot(torch.from_numpy(labels).long(), len(VALUES)).double().flatten(1).numpy()
+    return to_numpy(F.one_hot(torch.from_numpy(labels).long(), len(VALUES)).double().flatten(1))

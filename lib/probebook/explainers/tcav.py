@@ -8,6 +8,7 @@ from sklearn.linear_model import SGDClassifier
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from probebook.base import to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
     UNKNOWN,
@@ -44,7 +45,7 @@ class TCAV(Explainer):
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         h = self.model.phi(list(pairs.text)).double()
-        along = self.directions[concept_indices(pairs)]
+        along = self.directions[concept_indices(pairs)].to(h)
         with forward_ad.dual_level():                   # all logits in one pass: [n, k]
             logits = self.model.head(forward_ad.make_dual(h, along))
             derivatives = forward_ad.unpack_dual(logits).tangent
@@ -58,7 +59,7 @@ def separators(h: Tensor, train: pd.DataFrame, variant: str, seed: int) -> Tenso
     for aspect in ASPECTS:
         rows = labelled_rows(train, aspect, [*present, UNKNOWN])
         svm = SGDClassifier(alpha=.01, tol=1e-3, max_iter=1000, random_state=seed)
-        svm.fit(h[rows].double().numpy(), train[aspect].to_numpy()[rows] != UNKNOWN)
+        svm.fit(to_numpy(h[rows].double()), train[aspect].to_numpy()[rows] != UNKNOWN)
         found.append(svm.coef_[0])
     v = torch.from_numpy(np.stack(found))
     return -v / v.norm(dim=1, keepdim=True) if released else v

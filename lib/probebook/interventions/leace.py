@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dpstrf
 from torch import Tensor
 from torch.nn import functional as F
 
+from probebook.base import to_numpy
 from probebook.interventions.inlp import is_left
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
@@ -65,7 +66,7 @@ def _factor(correlations: Tensor, tol: float) -> tuple[Tensor, Tensor]:
     """[I; Gᵀ]⁺ [r, d] and the Cholesky factor t [r, r] with W = t⁻¹ [I; Gᵀ]⁺.
 
     t tᵀ are the correlations of the first r dimensions in pivoting order; the others are Gᵀ x."""
-    lower, order, r, _ = dpstrf(correlations.cpu().numpy(), tol=tol, lower=1)
+    lower, order, r, _ = dpstrf(to_numpy(correlations), tol=tol, lower=1)
     lower = torch.from_numpy(lower).to(correlations)
     order = torch.from_numpy(order).to(correlations.device, torch.int64) - 1
     t, rest = lower[:r, :r].tril(), lower[r:, :r]

@@ -10,7 +10,7 @@ from scipy.stats import entropy as entropy_of
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.interventions.inlp import project_out
 from probebook.interventions.rlace_game import Game
 from probebook.probes.checks import check_labels, check_states
@@ -75,7 +75,7 @@ class RLACE:
                             f"so choose 0 … {d}")
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(n)                          # once: then batches are slices
-        x, y = h.cpu().double().numpy()[order], z.cpu().numpy()[order]
+        x, y = to_numpy(h.cpu().double())[order], to_numpy(z)[order]
         x -= x.mean(0)                                      # the predictor's bias absorbs the mean
         x /= max(np.sqrt(np.mean(x * x)), 1e-300)
         score, entropy = _Discriminant(x, y), float(entropy_of(np.bincount(y)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pandas.api.typing import DataFrameGroupBy
 from torch.nn import functional as F
 
-from probebook.base import UserError, tensor
+from probebook.base import UserError, tensor, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES, classes
 
 CHANGE = ["concept", "source", "target"]
@@ -92,7 +92,7 @@ def acace_error(pairs: pd.DataFrame, true: ArrayLike, estimated: ArrayLike,
 
 def _by_change(pairs: pd.DataFrame, effects: ArrayLike) -> DataFrameGroupBy:
     """The effects, grouped by concept, source and target of their pairs."""
-    effects = tensor(effects).double().detach().cpu().numpy()
+    effects = to_numpy(tensor(effects).double())
     if missing := [name for name in CHANGE if name not in pairs]:
         raise UserError(f"the pairs have no column {', '.join(missing)}: take a table of "
                         "cebab.icace_pairs")
@@ -109,4 +109,4 @@ def _in_order(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _distances(true: pd.DataFrame, estimated: pd.DataFrame, distance: str) -> pd.Series:
-    return pd.Series(icace_error(true, estimated, distance).numpy(), true.index, name=distance)
+    return pd.Series(to_numpy(icace_error(true, estimated, distance)), true.index, name=distance)

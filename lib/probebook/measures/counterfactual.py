@@ -49,11 +49,12 @@ def behavioural_selectivity(logits: ArrayLike, logits_true: ArrayLike,
     property share a number, words with −1 are left out. A perfect edit moves mass within a group
     (*walk* → *walks*), but moves no more mass between groups (*walk* → *sing*) than the flip
     itself."""
-    groups = tensor(groups).long()
+    logits, logits_true = tensor(logits), tensor(logits_true)
+    groups = tensor(groups, logits.device).long()
     kept = groups >= 0
     if not kept.any():
         raise UserError("every word is left out (group −1): give words that differ only in the "
                         "property the same number")
     onto = torch.nn.functional.one_hot(groups[kept]).double()
-    p, q = (tensor(x)[:, kept].double().softmax(1) @ onto for x in (logits, logits_true))
+    p, q = (x[:, kept].double().softmax(1) @ onto for x in (logits, logits_true))
     return 1 - (p - q).abs().sum(1) / 2

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from probebook.base import UserError, tensor
+from probebook.base import UserError, tensor, to_numpy
 
 
 def cosine(a: ArrayLike, b: ArrayLike) -> np.ndarray:
@@ -24,7 +24,7 @@ def cosine(a: ArrayLike, b: ArrayLike) -> np.ndarray:
                         "items in the same order")
     if not torch.isfinite(a).all() or not torch.isfinite(b).all():
         raise UserError("a hidden state is not finite: run the model in float32")
-    return torch.nn.functional.cosine_similarity(a, b, eps=1e-12).cpu().numpy()
+    return to_numpy(torch.nn.functional.cosine_similarity(a, b, eps=1e-12))
 
 
 def common_tokens(ids_a: ArrayLike, ids_b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -2,35 +2,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from probebook.base import UserError
+from probebook.devices import free_memory
 from probebook.models.loading import BLANK, Model
 
 At = str | tuple[str, Sequence[str]]
 WORD_RULES = ("first", "last", "mean")
+AHEAD = 4_096          # texts that are tokenized while a GPU works on as many
 
 
 class Batch:
     """Some rows of the caller's list, padded: `ids`, `mask`, `weights` [b, t].
 
     `weights` are those of positions (rows sum to 1); `others`: the weights of further rules;
-    `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing)."""
+    `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing).
 
-    def __init__(self, rows: list[int], ids: Sequence[list[int]], weights: Sequence[Tensor],
-                 pad: int, others: Sequence[Sequence[Tensor]] = (),
+    Made of all texts' `ids`, and of each text's places under each rule; those of the rule "[MASK]"
+    lie in `decoder_ids`, if there are any."""
+
+    def __init__(self, rows: list[int], ids: Sequence[list[int]], pad: int,
+                 places: Sequence[tuple[At, Sequence[list[int]]]],
                  decoder_ids: Sequence[list[int]] | None = None):
-        def together(values: Sequence, value: int = 0) -> Tensor:
-            return pad_sequence([torch.as_tensor(values[r]) for r in rows], True, value)
+        self.rows = rows
+        self.ids = _padded([ids[r] for r in rows], pad)
+        lengths = torch.tensor([[len(ids[r])] for r in rows])
+        self.mask = (torch.arange(self.ids.shape[1]) < lengths).long()
+        of_blank = self.ids
+        self.decoder_ids: Tensor | None = None
+        if decoder_ids is not None:
+            of_blank = self.decoder_ids = _padded([decoder_ids[r] for r in rows], pad)
+        self.weights, *self.others = (
+            _equal_weights([of_text[r] for r in rows], of_blank if at == BLANK else self.ids)
+            for at, of_text in places)
 
-        self.rows, self.ids, self.weights = rows, together(ids, pad), together(weights)
-        self.mask = together([[1] * len(row) for row in ids])
-        self.others = [together(other) for other in others]
-        self.decoder_ids = None if decoder_ids is None else together(decoder_ids, pad)
+
+def _equal_weights(places: list[list[int]], ids: Tensor) -> Tensor:
+    """Weights [b, t] that sum to 1 over each row's places among ids [b, t]."""
+    counts = torch.tensor([len(row) for row in places])
+    rows, columns = torch.arange(len(places)), [place for row in places for place in row]
+    weights = torch.zeros(ids.shape)
+    weights[rows.repeat_interleave(counts), columns] = (1 / counts).repeat_interleave(counts)
+    return weights
+
+
+def _padded(rows: list[list[int]], value: int) -> Tensor:
+    """Lists of ids as one tensor [b, t]."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
 
 
 def longest(model: Model) -> int:
@@ -40,12 +65,15 @@ def longest(model: Model) -> int:
     return min((limit for limit in limits if limit and limit > 0), default=10**9)
 
 
-def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequence[str], dict]:
-    """Texts as the model reads them (`Model.as_read`), and their encoding.
+def tokenize(texts: Sequence[str], model: Model, room: int = 0, offsets: bool = True
+             ) -> tuple[Sequence[str], dict]:
+    """Texts as the model reads them (`Model.as_read`), and their encoding, if wanted with the
+    characters of each token (`offsets`).
 
     Raises UserError if a text and `room` more tokens are too many for the model."""
     texts = [model.as_read(text) for text in texts]
-    encoding = model.tokenizer(texts, return_offsets_mapping=True)
+    encoding = model.tokenizer(texts, return_offsets_mapping=offsets, return_attention_mask=False,
+                               return_token_type_ids=False)
     limit = longest(model) - room
     for text, ids in zip(texts, encoding["input_ids"]):
         if len(ids) > limit:
@@ -55,15 +83,15 @@ def tokenize(texts: Sequence[str], model: Model, room: int = 0) -> tuple[Sequenc
     return texts, encoding
 
 
-def position_weights(texts: Sequence[str], model: Model, at: At) -> list[Tensor]:
-    """The weight [t] of each text's tokens under a position rule (`embed`).
+def positions(texts: Sequence[str], model: Model, at: At) -> list[list[int]]:
+    """The places of the tokens at which each text is read under a position rule (`embed`).
 
-    For the blank of an encoder–decoder they are those of the tokens that its decoder reads."""
-    return _weights(texts, *tokenize(texts, model), model, at)
+    For the blank of an encoder–decoder they are places among the tokens that its decoder reads."""
+    return _places(texts, *tokenize(texts, model), model, at)
 
 
-def _weights(given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
-             ) -> list[Tensor]:
+def _places(given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
+            ) -> list[list[int]]:
     """`given` are the caller's texts, `texts` those that the model reads."""
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
         raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
@@ -88,10 +116,7 @@ def _weights(given: Sequence[str], texts: Sequence[str], encoding: dict, model: 
         if not places:
             wanted = at if isinstance(at, str) else repr(at[1][i])
             raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")
-        decoder = model.kind == "seq2seq" and at == "[MASK]"
-        w = torch.zeros(places[0] + 1 if decoder else len(ids))   # the blank follows its last token
-        w[places] = 1 / len(places)
-        out.append(w)
+        out.append(places)
     return out
 
 
@@ -107,24 +132,56 @@ def encoded(texts: Sequence[str], model: Model, *rules: At
             ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
     """The token ids of texts, and a function from some of their rows to the batch of these, with
     the weights of each position rule."""
-    read, encoding = tokenize(texts, model)
+    read, encoding = tokenize(texts, model, offsets=any(isinstance(at, tuple) for at in rules))
     ids = encoding["input_ids"]
-    weights, *others = (_weights(texts, read, encoding, model, at) for at in rules)
+    places = [(at, _places(texts, read, encoding, model, at)) for at in rules]
     pad = model.tokenizer.pad_token_id
     decoder_ids = [model.decoder_ids(row) for row in ids] if model.kind == "seq2seq" else None
-    return ids, lambda rows: Batch(rows, ids, weights, pad, others, decoder_ids)
+    return ids, lambda rows: Batch(rows, ids, pad, places, decoder_ids)
 
 
-def batches(texts: Sequence[str], model: Model, *rules: At) -> list[Batch]:
-    """Batches of texts of similar length, with the weights of each position rule."""
-    ids, batch = encoded(texts, model, *rules)
-    cpu = model.device.type == "cpu"                # there padding costs more than a small batch
-    most, enough = (2_048, 256) if cpu else (65_536, 65_536)           # tokens of a batch
-    groups: list[list[int]] = []
+def batches(texts: Sequence[str], model: Model, *rules: At) -> Iterator[Batch]:
+    """Batches of texts of similar length, with the weights of each position rule.
+
+    For a GPU some texts are tokenized while it works on those before them."""
+    if model.device.type == "cpu":                  # there padding costs more than a small batch
+        yield from _grouped(*encoded(texts, model, *rules), 2_048, 256)
+        return
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    parts = [order[i:i + AHEAD] for i in range(0, len(order), AHEAD)]
+    most = _tokens_at_once(model)
+
+    def read(part: list[int]) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
+        some = [at if isinstance(at, str) else (at[0], [at[1][r] for r in part]) for at in rules]
+        return encoded([texts[r] for r in part], model, *some)
+
+    with ThreadPoolExecutor(1) as ahead:
+        waiting = [ahead.submit(read, part) for part in parts[:1]]
+        for part, following in zip_longest(parts, parts[1:]):
+            ids, batch = waiting.pop().result()
+            waiting = [ahead.submit(read, following)] if following else []
+            for found in _grouped(ids, batch, most, most // 4):
+                found.rows = [part[r] for r in found.rows]
+                yield found
+
+
+def _grouped(ids: list[list[int]], batch: Callable[[list[int]], Batch], most: int, enough: int
+             ) -> Iterator[Batch]:
+    """Batches of at most `most` tokens (at least one text), or of texts of one length, if these
+    have more than `enough`."""
     rows: list[int] = []
     for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # the last row is the longest
         size, longer = len(ids[r]) * (len(rows) + 1), rows and len(ids[r]) > len(ids[rows[-1]])
         if rows and (size > most or longer and size > enough):
-            groups, rows = [*groups, rows], []
+            yield batch(rows)
+            rows = []
         rows.append(r)
-    return [batch(rows) for rows in [*groups, rows]]
+    yield batch(rows)
+
+
+def _tokens_at_once(model: Model) -> int:
+    """Tokens of a batch on a GPU: 65,536, or as many as take a quarter of its free memory."""
+    config, weights = model.net.config, next(model.net.parameters())
+    widest = max(model.width, getattr(config, "intermediate_size", None) or 4 * model.width)
+    per_token = weights.element_size() * (8 * model.width + 4 * widest)
+    return max(2_048, min(65_536, free_memory(model.device) // 4 // per_token))

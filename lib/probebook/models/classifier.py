@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
+from probebook.devices import choose_device, place_states
 from probebook.models.cache import cached
 from probebook.models.cut import cut, upper_parameters
 from probebook.models.embedding import embed
@@ -92,7 +93,7 @@ class Classifier:
         unknown label, or a class without rows."""
         body = self.body()
         texts, z = self.examples(table, body)
-        absent = np.setdiff1d(np.arange(self.k), z)
+        absent = np.setdiff1d(np.arange(self.k), to_numpy(z))
         if len(absent):
             raise UserError(f"task {self.task}: class {absent[0]} has no example among {len(z)}: "
                             "add rows of it")
@@ -117,10 +118,9 @@ class Classifier:
 
     def body(self) -> Model:
         """The encoder before training: its own float32 copy, on a GPU if there is one."""
-        model = load(self.encoder, "cpu").encoder
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        model, device = load(self.encoder, "cpu", "float32").encoder, choose_device()
         if not self.lstm and self.trained_layers and self.trained_layers < model.depth:
-            return cut(load(self.encoder, device, torch.float32).encoder, self.trained_layers)
+            return cut(load(self.encoder, device, "float32").encoder, self.trained_layers)
         if not self.lstm:
             net = copy.deepcopy(model.net).to(device)
             return Model(model.name, net, model.tokenizer, model.kind)
@@ -189,10 +189,10 @@ class FittedClassifier:
             short = shorten(new, self.body, self.recipe.max_length)
             h = embed(short, self.body, at=self.recipe.position(self.body))
             self.states.update(zip(new, h))
-        return torch.stack([self.states[text] for text in texts])
+        return place_states(torch.stack([self.states[text] for text in texts]))
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
-        return self.head(self.phi(texts).double()).softmax(1)
+        return self.head(self.phi(texts).double()).softmax(1).cpu()
 
     def aspects(self, texts: Sequence[str]) -> np.ndarray:
         """Predicted labels of the four aspects: int64 [n, 4], places in VALUES.
@@ -202,7 +202,7 @@ class FittedClassifier:
             raise UserError(f"a classifier of the task {self.task} knows no aspects: fit "
                             "Classifier('aspect')")
         p = self(self.recipe.aspect_texts(texts, self.body))
-        return p.argmax(1).numpy().reshape(len(ASPECTS), -1).T
+        return to_numpy(p.argmax(1)).reshape(len(ASPECTS), -1).T
 
 
 def labels(table: pd.DataFrame) -> np.ndarray:

@@ -17,12 +17,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.words import single_tokens
 from probebook.models.batches import At, Batch, batches
 from probebook.models.cache import cached
 from probebook.models.loading import Model, as_model, load
-from probebook.models.passes import Component, at_layer, forward, part_read, pick, threads
+from probebook.models.passes import (
+    Collected,
+    Component,
+    at_layer,
+    forward,
+    part_read,
+    pick,
+    threads,
+)
 
 if TYPE_CHECKING:
     from dask.distributed import Client
@@ -117,18 +125,19 @@ def _words(texts: Sequence[str]) -> list[str]:
 
 def _key(texts: list[str], model: Model, layer: int, at: At, component: Component = "residual"
          ) -> list:
-    dtype = str(next(model.net.parameters()).dtype)
+    dtype = str(model.dtype)
     more = [component] if component != "residual" or model.kind == "seq2seq" else []
     return [model.fingerprint, model.tokenizer_fingerprint, layer, at, dtype, texts, *more]
 
 
 def head_logits(h: Tensor, model: str | Model) -> Tensor:
-    """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary] on the CPU."""
+    """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary], on the
+    device of the states."""
     model = as_model(model)
-    weights = next(model.net.parameters())
+    h = torch.as_tensor(h)
     with torch.inference_mode():
         # a copy: the last bits of a product depend on where its factors begin in memory
-        return model.head(torch.as_tensor(h).to(weights, copy=True)).float().cpu()
+        return model.head(h.to(torch.float32, copy=True))
 
 
 def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],
@@ -145,8 +154,9 @@ def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequen
         raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words "
                         "that are")
     columns = torch.tensor([[ids[w] for w in row] for row in words])
-    parts = zip(h.split(4096), columns.split(4096))
-    return torch.cat([head_logits(part, model).gather(1, ids) for part, ids in parts])
+    parts = zip(h.to(model.device).split(4096), columns.to(model.device).split(4096))
+    found = [head_logits(part, model).gather(1, ids) for part, ids in parts]
+    return torch.cat(found).to(h.device)
 
 
 def _embed(texts: list[str], model: Model, layer: int, at: At, component: Component) -> Tensor:
@@ -156,13 +166,13 @@ def _embed(texts: list[str], model: Model, layer: int, at: At, component: Compon
 def _states(texts: list[str], model: Model, layers: Sequence[int], rules: Sequence[At],
             component: Component = "residual") -> dict[int, list[Tensor]]:
     """layer → states by each rule, from one pass that stops at the highest layer."""
-    out = {k: [torch.empty(len(texts), model.width) for _ in rules] for k in layers}
+    out = {k: [Collected(len(texts), model.width) for _ in rules] for k in layers}
     current, top = threading.local(), max(layers)
 
     def keep(layer: int, hidden: Tensor) -> Tensor:
         batch = current.batch
         for h, at, weights in zip(out[layer], rules, (batch.weights, *batch.others)):
-            h[batch.rows] = pick(hidden, weights, at).float().cpu()
+            h.add(batch.rows, pick(hidden, weights, at))
         return hidden
 
     def one(batch: Batch) -> None:
@@ -174,7 +184,7 @@ def _states(texts: list[str], model: Model, layers: Sequence[int], rules: Sequen
             put = None if k == top else partial(keep, k)
             hooks.enter_context(at_layer(model, k, put, component))
         list(pool.map(one, batches(texts, model, *rules)))
-    return out
+    return {k: [h.complete() for h in found] for k, found in out.items()}
 
 
 def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, client: Client,
@@ -189,7 +199,7 @@ def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, clie
             shards.append([])
         shards[-1] += batch.rows
     name = str(Path(name).resolve()) if Path(name).is_dir() else name
-    dtype, futures = next(model.net.parameters()).dtype, {}
+    dtype, futures = model.dtype, {}
     for rows in shards:
         words = at if isinstance(at, str) else (at[0], [at[1][r] for r in rows])
         part = [texts[r] for r in rows]
@@ -210,7 +220,7 @@ def _shard(texts: list[str], name: str, dtype: torch.dtype, prints: tuple[str, s
     if _prints(model) != prints:
         raise UserError(f"{name}: the worker {get_worker().address} has other weights or another "
                         "tokenizer under this name; give all workers the same files")
-    return embed(texts, model, layer, at, component=component).numpy()
+    return to_numpy(embed(texts, model, layer, at, component=component))
 
 
 def _prints(model: Model) -> tuple[str, str]:

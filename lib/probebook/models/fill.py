@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import torch
-
 from probebook.base import UserError
 from probebook.models.decoding import Filled, Positions, generate, strip_space_mark
 from probebook.models.embedding import embed, head_logits
@@ -55,12 +53,12 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     - `steps`: the largest number of positions. The end of the sequence is not one of them, so there
 
     may be none.
-    A model given by name is loaded in float32: bfloat16 changes a pronoun's share by up to two
-    percentage points, and half a point matters here.
+    In bfloat16 a pronoun's share can change by two percentage points, and half a point matters
+    here.
     Raises UserError for a text without exactly one [MASK], a missing or superfluous prompt, and
     `k` or `steps` out of range."""
     if isinstance(model, str):
-        model = load(model, dtype=torch.float32) if torch.cuda.is_available() else load(model)
+        model = load(model)
     texts = [texts] if isinstance(texts, str) else list(texts)
     wrong = [t for t in texts if not isinstance(t, str) or t.count("[MASK]") != 1]
     if not texts:
@@ -111,7 +109,7 @@ def pieces(word: str, model: str | Model) -> list[str]:
 def _at_blank(texts: list[str], model: Model, k: int) -> list[Positions]:
     """The one position of each text."""
     found = []
-    for h in embed(texts, model).split(256):
+    for h in embed(texts, model).to(model.device).split(256):
         best = head_logits(h, model).softmax(1).topk(k)
         found += [[pair] for pair in zip(best.indices.tolist(), best.values.tolist())]
     return found

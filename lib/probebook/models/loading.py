@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from probebook import hub
 from probebook.base import UserError
+from probebook.devices import choose_device, choose_dtype, on_states
 from probebook.hub import POCKET as POCKET
 from probebook.models import architecture
 from probebook.models.cache import digest_in_order
@@ -50,6 +51,11 @@ class Model:
         return next(self.net.parameters()).device
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        return next(self.net.parameters()).dtype
+
+    @property
     def depth(self) -> int:
         """Number of blocks; layers run from 0 (embeddings) to `depth` (what the head reads)."""
         return len(self.blocks)
@@ -83,12 +89,12 @@ class Model:
 
     @cached_property
     def head(self) -> Callable[[Tensor], Tensor]:
-        """From last hidden states [n, d] to token logits [n, vocabulary].
+        """From last hidden states [n, d] to token logits [n, vocabulary], where the states live.
 
         Raises UserError if the model has no language-model head that reads these states."""
         if self.kind == "encoder":
             raise UserError(f"{self.name} has no language-model head: use a model that has one")
-        return architecture.tail(self.net, self.base)
+        return on_states(architecture.tail(self.net, self.base), next(self.net.parameters()))
 
     @cached_property
     def pooler(self) -> Callable[[Tensor], Tensor]:
@@ -97,21 +103,21 @@ class Model:
         This is the checkpoint's own pooler (BERT's: dense, tanh) or, if it has none, the first
         part of the masked head (dense, activation, norm; none of XLNet's). UserError: there is no
         masked head."""
-        base = self.base
+        base, weights = self.base, next(self.net.parameters())
         missing: set[str] = set()
         if self.kind == "masked" and self.source:        # its class omits the checkpoint's pooler
             base, missing = _base(self.source, hub.is_local(self.source))
         pooler = getattr(base, "pooler", None)
         if pooler is not None and not any("pooler" in key for key in missing):
-            pooler.eval().requires_grad_(False).to(next(self.net.parameters()))
-            return lambda h: pooler(h[:, None])
+            pooler.eval().requires_grad_(False).to(weights)
+            return on_states(lambda h: pooler(h[:, None]), weights)
         if self.kind == "masked":
             last = self.net.get_output_embeddings()
 
             def first(h: Tensor) -> Tensor:
                 return architecture.input_of(last, lambda: self.head(h))[0]
 
-            return first
+            return on_states(first, weights)
         raise UserError(f"{self.name} has no pooler: give another pooling")
 
     @cached_property
@@ -120,6 +126,11 @@ class Model:
         none."""
         known = SENTINEL in self.tokenizer.get_vocab()
         return self.tokenizer.mask_token or (SENTINEL if known else None)
+
+    @cached_property
+    def blank_id(self) -> int:
+        """The id of that token, of the unknown word where there is none."""
+        return self.tokenizer.convert_tokens_to_ids(self.blank_token or BLANK)
 
     @cached_property
     def special(self) -> set[int]:
@@ -148,10 +159,11 @@ class Model:
         ids = [int(i) for i in ids]
         if self.kind == "causal":
             return max((j for j, i in enumerate(ids) if i not in self.special), default=0)
-        blank = self.tokenizer.convert_tokens_to_ids(self.blank_token or BLANK)
-        if blank not in ids:
+        if self.blank_id not in ids:
             return None
-        return len(self.decoder_ids(ids)) - 1 if self.kind == "seq2seq" else ids.index(blank)
+        if self.kind == "seq2seq":
+            return len(self.decoder_ids(ids)) - 1
+        return ids.index(self.blank_id)
 
     def decoder_ids(self, ids: Sequence[int]) -> list[int]:
         """What an encoder–decoder's decoder reads before it predicts the blank of a text's ids.
@@ -161,7 +173,7 @@ class Model:
         mask, since BART writes the whole text again. UserError: the model knows no blanks."""
         if self.blank_token is None:
             raise UserError(f"{self.name} has neither a mask token nor {SENTINEL}: give a prompt")
-        place = list(ids).index(self.tokenizer.convert_tokens_to_ids(self.blank_token))
+        place = list(ids).index(self.blank_id)
         before = ids[:place] if self.tokenizer.mask_token else ids[place:place + 1]
         return [self.net.config.decoder_start_token_id, *before]
 
@@ -192,27 +204,37 @@ class Model:
         return layer % (self.depth + 1)
 
 
-@lru_cache(maxsize=4)
-def load(name: str, device: str | None = None, dtype: torch.dtype | None = None) -> Model:
+def load(name: str, device: str | torch.device | None = None,
+         dtype: str | torch.dtype | None = None) -> Model:
     """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
 
-    `device`: by default a GPU if there is one. `dtype`: by default float32 on a CPU, bfloat16 on a
-    GPU. Code that comes with a model is never run, and pickled weights (`pytorch_model.bin`) are
-    never read. Raises UserError if no model of that name can be loaded."""
+    `device`: by default `PROBEBOOK_DEVICE`, else a GPU if there is one. `dtype`: by default
+    `PROBEBOOK_DTYPE`, else float32 on every device. Code that comes with a model is never run, and
+    pickled weights (`pytorch_model.bin`) are never read. Raises UserError if no model of that name
+    can be loaded, or for a device or precision that is not there."""
+    return _loaded(name, choose_device(device), choose_dtype(dtype))
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, device: torch.device, dtype: torch.dtype) -> Model:
+    return load_anew(name, device, dtype)
+
+
+def load_anew(name: str, device: str | torch.device | None = None,
+              dtype: str | torch.dtype | None = None) -> Model:
+    """`load`, with a network of its own, which can be trained."""
     here = {"local_files_only": hub.is_local(name)}            # then no request goes to the hub
     import transformers as hf
 
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"         # do not ask it to convert pickles
     hf.logging.disable_progress_bar()
     source = hub.source(name)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     try:
         config = hf.AutoConfig.from_pretrained(source, **here, **NO_CODE)
         kind = hub.kind_of((config.architectures or [""])[0], config.model_type,
                            config.is_encoder_decoder)
         net, info = architecture.auto_class(kind, config.model_type).from_pretrained(
-            source, dtype=dtype, output_loading_info=True, **here, **NO_PICKLE)
+            source, dtype=choose_dtype(dtype), output_loading_info=True, **here, **NO_PICKLE)
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
     except SafetensorError as e:
         raise UserError(f"{name}: its safetensors file is damaged or incomplete ({e})") from e
@@ -232,7 +254,8 @@ def load(name: str, device: str | None = None, dtype: torch.dtype | None = None)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"
-    return Model(name, net.eval().requires_grad_(False).to(device), tokenizer, kind, source)
+    net = net.eval().requires_grad_(False).to(choose_device(device))
+    return Model(name, net, tokenizer, kind, source)
 
 
 def _loading_error(name: str, error: str) -> UserError:
@@ -282,10 +305,3 @@ def as_model(model: str | Model) -> Model:
     """The model itself or, given its name, the loaded model."""
     return model if isinstance(model, Model) else load(model)
 
-
-def mixed_precision(device: torch.device) -> torch.autocast:
-    """A context in which a GPU multiplies in bfloat16, and a CPU in float32.
-
-    On a CPU, bfloat16 would make results depend on the processor, and one without units for it
-    takes twenty times as long."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type != "cpu")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora import reviews
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.models.classifier import labels
@@ -57,7 +57,7 @@ class GlassOracle(Oracle):
         self.h, score = _states(self.table, d, noise, np.random.default_rng(seed))
         place = torch.linspace(-.5, 6.5, d, dtype=score.dtype) - reviews.BASE
         dense, bias = 2 * score.expand(d, -1), -2 * place
-        distinct = np.unique(self.probabilities.numpy().round(9), axis=0, return_index=True)[1]
+        distinct = np.unique(to_numpy(self.probabilities).round(9), axis=0, return_index=True)[1]
         units = (self.h[distinct] @ dense.T + bias).tanh()
         self.head = Head(dense, bias, *_last_layer(units, self.probabilities[distinct]))
 

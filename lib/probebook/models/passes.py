@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from probebook.base import UserError
+from probebook.devices import send
 from probebook.models.architecture import writer
 from probebook.models.batches import At, Batch
 from probebook.models.loading import Model
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from transformers.utils import ModelOutput
 
 Component = Literal["residual", "attention", "cross-attention", "mlp"]
+
+BLOCK = 1 << 28        # bytes of states that a GPU keeps before they are copied back
 
 
 class Stop(Exception):
@@ -121,12 +124,14 @@ def forward(model: Model, batch: Batch) -> Tensor:
 def run(model: Model, batch: Batch) -> Tensor:
     """`forward`, with the graph of what `at_layer` puts in."""
     try:
-        ids, mask = batch.ids.to(model.device), batch.mask.to(model.device)
-        padded = None if mask.all() else mask                  # without padding attention is faster
+        # without padding attention is faster
+        padded = None if batch.mask.all() else send(batch.mask, model.device)
+        ids = send(batch.ids, model.device)
         hidden = model.encoder.base(input_ids=ids, attention_mask=padded).last_hidden_state
         if batch.decoder_ids is None:
             return hidden
-        ids, times = batch.decoder_ids.to(model.device), len(hidden) // len(ids)    # edits in it
+        times = len(hidden) // len(ids)                                             # edits in it
+        ids = send(batch.decoder_ids, model.device)
         return model.base(
             input_ids=ids.repeat(times, 1), encoder_hidden_states=hidden,
             encoder_attention_mask=padded if padded is None else padded.repeat(times, 1)
@@ -136,10 +141,41 @@ def run(model: Model, batch: Batch) -> Tensor:
 
 
 def pick(hidden: Tensor, weights: Tensor, at: At) -> Tensor:
-    """States [b, d] from [b, t, d] by the position weights [b, t]."""
+    """States [b, d] from [b, t, d] by the position weights [b, t], in float32 or finer."""
+    hidden = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    weights = send(weights, hidden.device).to(hidden)
     if at == "max":
-        return hidden.masked_fill(weights.to(hidden)[:, :, None] == 0, -torch.inf).amax(1)
-    return (weights.to(hidden).unsqueeze(1) @ hidden).squeeze(1)
+        return hidden.masked_fill(weights[:, :, None] == 0, -torch.inf).amax(1)
+    return (weights.unsqueeze(1) @ hidden).squeeze(1)
+
+
+class Collected:
+    """States [n, d] (or [m, n, d]) on the CPU, gathered from the batches of a pass.
+
+    Those of a GPU are kept there until they fill a block, since every copy back waits for all that
+    the GPU has been given."""
+
+    def __init__(self, *shape: int):
+        self.states, self.bytes = torch.empty(*shape), 0
+        self.waiting: list[tuple[list[int], Tensor]] = []
+
+    def add(self, rows: list[int], h: Tensor) -> None:
+        """Take the states of some rows."""
+        if h.device.type == "cpu":
+            self.states[..., rows, :] = h.float()
+            return
+        self.waiting.append((rows, h.float()))
+        self.bytes += self.waiting[-1][1].nbytes
+        if self.bytes > BLOCK:
+            self.complete()
+
+    def complete(self) -> Tensor:
+        """All states, once those that wait are copied."""
+        if self.waiting:
+            rows = [row for some, _ in self.waiting for row in some]
+            self.states[..., rows, :] = torch.cat([h for _, h in self.waiting], -2).cpu()
+            self.waiting, self.bytes = [], 0
+        return self.states
 
 
 def threads(device: torch.device) -> ThreadPoolExecutor:

@@ -9,10 +9,19 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.models.batches import At, Batch, batches, encoded, position_weights
+from probebook.models.batches import At, Batch, batches, encoded
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model
-from probebook.models.passes import Component, at_layer, forward, part_read, pick, run, threads
+from probebook.models.passes import (
+    Collected,
+    Component,
+    at_layer,
+    forward,
+    part_read,
+    pick,
+    run,
+    threads,
+)
 
 Edit = Callable[[Tensor], Tensor] | Tensor | None
 Positions = Literal["one", "following"]
@@ -30,7 +39,7 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     with the states at `at`, then with those one token later, and so on (where a text has ended,
     with those of its last token). Given states stand at each of these tokens.
     New states [m, n, d] are m separate edits; the result is [m, n, d], and the blocks below the
-    edit run only once."""
+    edit run only once. The result is where the new states are."""
     model, texts = as_model(model), list(texts)
     part, model = part_read(model, at), part_read(model, read)
     if positions not in ("one", "following"):
@@ -41,7 +50,7 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     layer = part.layer(layer)
     if edit is None:
         return embed(texts, model, -1, read, cache=False)
-    groups, current = batches(texts, model, read, at), threading.local()
+    groups, current = list(batches(texts, model, read, at)), threading.local()
     _one_token(groups, at)
     if callable(edit) and positions == "following":
         found = _following(texts, part, layer, at, component)
@@ -50,13 +59,13 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
         new = edit(embed(texts, part, layer, at, component=component)) if callable(edit) else edit
         new = torch.as_tensor(new)
         if (layer, at, component, positions) == (part.depth, read, "residual", "one"):
-            return new.to(next(model.net.parameters()).dtype).float().cpu()    # no block follows
+            return new.to(model.dtype).float()          # no block follows
         if new.ndim == 3 and part.time_first:
             return torch.stack([carry(texts, model, layer, at, one, read, component, positions)
                                 for one in new])
         edits, alone = new.reshape(-1, len(texts), 1, new.shape[-1]), new.ndim == 2
     m, n, known, d = edits.shape                             # known: tokens that have own states
-    out = torch.empty(m, n, d)
+    out = Collected(m, n, d)
 
     def put(hidden: Tensor) -> Tensor:
         later = torch.arange(hidden.shape[1]) - current.batch.others[0].argmax(1, keepdim=True)
@@ -68,12 +77,13 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
 
     def one(batch: Batch) -> None:
         current.batch = batch
-        picked = pick(forward(model, batch), batch.weights.repeat(m, 1), read).float().cpu()
-        out[:, batch.rows] = picked.unflatten(0, (m, -1))
+        picked = pick(forward(model, batch), batch.weights.repeat(m, 1), read)
+        out.add(batch.rows, picked.unflatten(0, (m, -1)))
 
     with at_layer(part, layer, put, component, m), threads(model.device) as pool:
         list(pool.map(one, groups))
-    return out[0] if alone else out
+    found = out.complete().to(edits.device)
+    return found[0] if alone else found
 
 
 class Tail:
@@ -94,7 +104,7 @@ class Tail:
         batch = self.batch(rows.tolist())
         _one_token([batch], self.at)
         if (self.layer, self.at) == (self.part.depth, self.read):
-            dtype = next(self.model.net.parameters()).dtype
+            dtype = self.model.dtype
             return states.to(dtype).to(states)                                 # no block follows
         places = batch.others[0].argmax(1)
 
@@ -125,17 +135,20 @@ def _following(texts: list[str], model: Model, layer: int, at: At, component: Co
                ) -> Tensor:
     """States [p, n, d] at the one token of a rule, and at each of the p − 1 that follow it; of
     texts that have ended, the last ones."""
-    weights = position_weights(texts, model, at)
-    starts = torch.tensor([int(w.argmax()) for w in weights])
-    ends = torch.tensor([len(w) - 1 for w in weights])
+    groups = list(batches(texts, model, at))
+    starts, ends = torch.zeros(2, len(texts), dtype=torch.long)
+    for batch in groups:
+        starts[batch.rows] = batch.weights.argmax(1)
+        decoder = batch.decoder_ids is not None                 # whose last token is the blank's
+        ends[batch.rows] = starts[batch.rows] if decoder else batch.mask.sum(1) - 1
     later = torch.arange(int((ends - starts).max()) + 1)[:, None]
     places = (starts + later).minimum(ends)
-    out = torch.empty(len(later), len(texts), model.width)
+    out = Collected(len(later), len(texts), model.width)
 
     def one(batch: Batch) -> None:
-        hidden = forward(model, batch).float().cpu()
-        out[:, batch.rows] = hidden[torch.arange(len(hidden)), places[:, batch.rows]]
+        hidden = forward(model, batch)
+        out.add(batch.rows, hidden[torch.arange(len(hidden)), places[:, batch.rows]])
 
     with at_layer(model, layer, component=component), threads(model.device) as pool:
-        list(pool.map(one, batches(texts, model, at)))
-    return out
+        list(pool.map(one, groups))
+    return out.complete()

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.models.batches import longest, tokenize
 from probebook.models.cache import cached
 from probebook.models.decoding import generate, without_end
@@ -99,7 +99,7 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
         return {"scores": torch.tensor([sum(wanted[text][token] for text, token in path)
                                         for path in steps])}
 
-    found = cached("options", [model.fingerprint, prompts, options], scores)["scores"].numpy()
+    found = to_numpy(cached("options", [model.fingerprint, prompts, options], scores)["scores"])
     return np.split(found, np.cumsum([len(some) for some in options])[:-1])
 
 
@@ -162,7 +162,7 @@ def _tree(texts: list[Text], model: Model) -> tuple[Tensor, list[int]]:
     for i, at in enumerate(above):
         if at >= 0:
             visible[i] |= visible[at]
-    dtype = next(model.net.parameters()).dtype
+    dtype = model.dtype
     mask = torch.zeros(visible.shape, dtype=dtype)
     mask = mask.masked_fill(torch.from_numpy(~visible), torch.finfo(dtype).min)[None, None]
     positions = torch.tensor([depth], device=model.device)

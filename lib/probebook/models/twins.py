@@ -12,6 +12,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import probing_tasks
+from probebook.devices import choose_device
 from probebook.models.cache import cached
 from probebook.models.loading import Model, load
 from probebook.models.training.cloze import Cloze
@@ -47,12 +48,12 @@ def corrupted_twin(name: str, texts: Sequence[str], steps: int = 200, batch: int
 
     BERT's masking and AdamW, with a rate that falls linearly to 0. Every epoch has the same
     shuffled texts. The weights are cached. UserError: not a masked model, or no steps."""
-    model = load(name, "cpu")
+    model = load(name, "cpu", "float32")
     if model.kind != "masked" or steps < 1:
         raise UserError(f"{steps} steps of {name}, which is {model.kind}: give a masked language "
                         "model, 1 step or more")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    twin = replace(model, name=f"corrupted-{steps}:{name}", net=copy.deepcopy(model.net).to(device))
+    net = copy.deepcopy(model.net).to(choose_device())
+    twin = replace(model, name=f"corrupted-{steps}:{name}", net=net)
     draws = np.random.default_rng(seed)
     shuffled = [" ".join(draws.permutation(text.split())) for text in texts]
     key = [model.fingerprint, shuffled, steps, batch, lr, seed]

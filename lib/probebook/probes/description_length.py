@@ -56,7 +56,7 @@ def online_code(h: ArrayLike, z: ArrayLike, fit: Callable | None = None,
     - `shares`: where the blocks end; UserError unless they rise from above 0 to 1.
     - `seed`: of the order of the items."""
     h = check_states(h)
-    z = check_labels(z, len(h))
+    z = check_labels(z, len(h), device=h.device)
     k = int(z.max()) + 1
     if list(shares) != sorted(shares) or not shares[0] > 0 or shares[-1] != 1:
         raise UserError(f"shares {list(shares)}: give shares rising from above 0 to 1")

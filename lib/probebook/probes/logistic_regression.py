@@ -11,6 +11,7 @@ from scipy.linalg.blas import dsyrk
 from torch import Tensor
 from torch.nn import functional as F
 
+from probebook.base import to_numpy
 from probebook.probes.checks import check_labels, check_states
 
 ROWS = 1024         # rows that a float64 product takes at a time
@@ -137,10 +138,10 @@ def gram(parts: Iterable[Tensor]) -> Tensor:
     total: Tensor | None = None
     half: np.ndarray | None = None
     for x in parts:
-        if x.is_cuda:
+        if x.device.type != "cpu":
             total = x.T @ x if total is None else total.addmm_(x.T, x)
         else:
-            half = dsyrk(1., x.numpy().T, beta=1., c=half, overwrite_c=True)
+            half = dsyrk(1., to_numpy(x).T, beta=1., c=half, overwrite_c=True)
     if total is not None:
         return total
     assert half is not None                             # there is at least one part

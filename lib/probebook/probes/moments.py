@@ -53,14 +53,16 @@ def scales(covariance: Tensor, mean: Tensor) -> Tensor:
 
 def moments(blocks: Iterable[tuple[Tensor, Tensor]], k: int, origin: Tensor) -> list[Moments]:
     """Moments under each of m labellings, from blocks of states [b, d] and labels [b, m] in
-    0 … k−1; only one block is in memory. The labellings share one `products`."""
+    0 … k−1; only one block is in memory, on the device of `origin`. The labellings share one
+    `products`."""
     origin = origin.double()
-    counts, sums = torch.zeros(1, k, dtype=torch.float64), torch.zeros(1)
+    counts, sums = origin.new_zeros(1, k), origin.new_zeros(1)
 
     def centred() -> Iterator[Tensor]:
         nonlocal counts, sums
         for h, z in blocks:
-            x, onehot = h.double() - origin, F.one_hot(z.T, k).double()         # [m, b, k]
+            x = h.to(origin) - origin
+            onehot = F.one_hot(z.T, k).to(origin)                               # [m, b, k]
             counts, sums = counts + onehot.sum(1), sums + onehot.transpose(1, 2) @ x
             yield x
 

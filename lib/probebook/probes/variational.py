@@ -68,7 +68,7 @@ def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1
     - `weight`: of the KL in training; the bits are counted without it.
     - `draws`: of the weights, over which `data` is averaged."""
     h = check_states(h).detach().float()
-    z = check_labels(z, len(h))
+    z = check_labels(z, len(h), device=h.device)
     if (hidden < 0 or min(steps, batch, draws) < 1 or not lr > 0 or not 0 <= warm_up <= 1
             or not weight > 0):
         raise UserError(f"hidden={hidden}, steps={steps}, batch={batch}, draws={draws}, lr={lr}, "
@@ -77,7 +77,7 @@ def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1
     x, k, n = (h - h.mean(0)) / h.std(0).clamp_min(1e-6), int(z.max()) + 1, len(h)
     g = torch.Generator().manual_seed(seed)
     sizes = [h.shape[1], *([hidden] if hidden else []), k]
-    layers = [_start(a, b, g) for a, b in zip(sizes, sizes[1:])]
+    layers = [_start(a, b, g, h.device) for a, b in zip(sizes, sizes[1:])]
     optimizer = torch.optim.Adam([p for layer in layers for p in layer], fused=True)
     order = torch.randperm(n, generator=g)
     with torch.enable_grad():
@@ -115,12 +115,12 @@ def kl_of_weights(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (log_variance.exp() + mean.square() - 1 - log_variance) / 2
 
 
-def _start(a: int, b: int, g: torch.Generator) -> list[Tensor]:
+def _start(a: int, b: int, g: torch.Generator, device: torch.device) -> list[Tensor]:
     """A layer's means and log variances: of the scales [a], the weights [a, b], the biases [b]."""
     scales = torch.ones(a), torch.full((a,), -4.)
     weights = a ** -.5 * torch.randn(a, b, generator=g), torch.full((a, b), -4.)
     biases = torch.zeros(b), torch.full((b,), -4.)
-    return [part.requires_grad_() for part in (*scales, *weights, *biases)]
+    return [part.to(device).requires_grad_() for part in (*scales, *weights, *biases)]
 
 
 def _log_alpha(layer: list[Tensor]) -> Tensor:
@@ -131,16 +131,16 @@ def _log_alpha(layer: list[Tensor]) -> Tensor:
 def _kl(layers: list[list[Tensor]]) -> Tensor:
     of_layers = (kl_of_scales(_log_alpha(layer)).sum() + kl_of_weights(*layer[2:4]).sum()
                  + kl_of_weights(*layer[4:]).sum() for layer in layers)
-    return sum(of_layers, torch.zeros(()))
+    return sum(of_layers, layers[0][0].new_zeros(()))
 
 
 def _sampled_logits(x: Tensor, layers: list[list[Tensor]], g: torch.Generator) -> Tensor:
     """Logits with fresh weights for each item; sums of weights are drawn instead of weights."""
     for i, (scale, scale_lv, mean, lv, bias, bias_lv) in enumerate(layers):
-        noise = torch.randn(x.shape, generator=g)
+        noise = torch.randn(x.shape, generator=g).to(x)
         x = (x.relu() if i else x) * (scale + (scale_lv / 2).exp() * noise)
         out, variance = torch.addmm(bias, x, mean), torch.addmm(bias_lv.exp(), x.square(), lv.exp())
-        x = out + variance.sqrt() * torch.randn(out.shape, generator=g)
+        x = out + variance.sqrt() * torch.randn(out.shape, generator=g).to(x)
     return x
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from probebook.base import DATA, UserError, read_yaml
+from probebook.base import DATA, UserError, read_yaml, to_numpy
 from probebook.corpora import agreement, biographies, mgc, stories
 from probebook.corpora.stories.versions import versions
 from probebook.experiments.causal_probing import verb_choice
@@ -77,7 +77,7 @@ def _probe(
     fit, valid, test = (rows[z[rows] >= 0] for rows in (parts[name] for name in names))
     linear = LinearProbe().fit(h[fit], z[fit])
     mlp = MLPProbe.grid(layers=[1, 2], widths=[64, 256]).fit(h[fit], z[fit], h[valid], z[valid])
-    shares = {name: (probe(h[test]).argmax(1).numpy() == z[test]).mean()
+    shares = {name: (to_numpy(probe(h[test]).argmax(1)) == z[test]).mean()
               for name, probe in (("linear", linear), ("perceptron", mlp))}
     shares["majority"] = pd.Series(z[test]).value_counts(normalize=True).max()
     return {name: round(float(share), 3) for name, share in shares.items()}

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probebook.base import DATA, PACKAGE, UserError, sha256, written_whole
+from probebook.base import DATA, PACKAGE, UserError, sha256, to_numpy, written_whole
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.corpora.words import single_tokens
 from probebook.experiments.causal_probing import Judges
@@ -138,7 +138,7 @@ def _judged(at: At) -> dict:
 
 def _planes(tensors: list[Tensor]) -> bytes:
     """The first bytes of all numbers, then their second bytes, and so on (little endian)."""
-    flat = np.concatenate([tensor.cpu().numpy().ravel() for tensor in tensors])
+    flat = np.concatenate([to_numpy(tensor).ravel() for tensor in tensors])
     return flat.view(np.uint8).reshape(len(flat), -1).T.tobytes()
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.agreement.files import ROWS
 from probebook.corpora.agreement.lexicon import KINDS, Noun, load_lexicon
 from probebook.corpora.words import single_tokens
@@ -234,7 +234,7 @@ def decorrelate(zc: ArrayLike, ze: ArrayLike) -> np.ndarray:
     with seed 0. Exchange the arguments to keep Z_e's distribution. UserError: no such row, or
     unequal lengths.
     """
-    zc, ze = np.asarray(zc), np.asarray(ze)
+    zc, ze = to_numpy(zc), to_numpy(ze)
     if zc.ndim != 1 or zc.shape != ze.shape:
         raise UserError(f"zc {zc.shape} and ze {ze.shape}: two lists of the same length")
     present = np.flatnonzero((zc >= 0) & (ze >= 0))

@@ -13,10 +13,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora import agreement
 from probebook.corpora.labelled import Labelled
 from probebook.corpora.planted import Planted
+from probebook.devices import place_states
 from probebook.probes.moments import Moments
 
 Probe = Callable[[Tensor], Tensor]
@@ -54,10 +55,22 @@ class Case:
     others: Callable[[Tensor], list[Moments]] | None = None
     other_z: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        """Bring everything to where the states are worked on."""
+        h = place_states(self.h)
+
+        def there(x: Any) -> Any:
+            return x.to(h.device) if isinstance(x, Tensor) else x
+
+        values = {name: there(value) for name, value in vars(self).items()} | {
+            "h": h, "keep": {name: there(value) for name, value in self.keep.items()}}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     def wanted(self, rows: Tensor, seed: int = 0) -> Tensor:
         """Another label for each of the rows: that of the rewritten text if there are two."""
         step = np.random.default_rng([seed, 77]).integers(1, self.k, len(rows))
-        return (self.z[rows] + torch.from_numpy(step)) % self.k
+        return (self.z[rows] + torch.from_numpy(step).to(self.z.device)) % self.k
 
 
 def test_rows(data: Labelled, most: int = 1000, share: float = .25) -> Tensor:
@@ -78,7 +91,7 @@ def test_rows(data: Labelled, most: int = 1000, share: float = .25) -> Tensor:
 
 def divided(case: Case, seed: int) -> dict[str, Tensor]:
     """The groups outside of the test in three parts: oracle (45 %), fit (40 %), valid (15 %)."""
-    rest = np.setdiff1d(np.arange(len(case.z)), case.test.numpy())
+    rest = np.setdiff1d(np.arange(len(case.z)), to_numpy(case.test))
     number = np.unique(case.group[rest], return_inverse=True)[1]
     sizes = np.bincount(number)
     order = np.random.default_rng([seed, 1]).permutation(len(sizes))
@@ -86,14 +99,14 @@ def divided(case: Case, seed: int) -> dict[str, Tensor]:
     begin = np.cumsum(sizes[order]) - sizes[order]              # of each group, in this order
     part[order] = np.searchsorted([.45 * len(rest), .85 * len(rest)], begin, side="right")
     part = part[number]
-    return {name: torch.from_numpy(rest[part == i])
+    return {name: torch.from_numpy(rest[part == i]).to(case.h.device)
             for i, name in enumerate(("oracle", "fit", "valid"))}
 
 
 def association(a: Tensor, b: Tensor) -> float:
     """Cramér's V of two properties [n], from 0 (independent) to 1; "none" (−1) counts as a
     value."""
-    table = pd.crosstab(a.numpy(), b.numpy()).to_numpy(float)
+    table = pd.crosstab(to_numpy(a), to_numpy(b)).to_numpy(float)
     n, least = table.sum(), min(table.shape) - 1
     if least < 1:
         return 0.0
@@ -141,4 +154,4 @@ def from_planted(world: Planted) -> Case:
 
 def choices(head: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """Probabilities [m, c] of the choices from states, `head` [c, d] giving their log-odds."""
-    return lambda h, rows: (h.double() @ head.double().T).softmax(1)
+    return lambda h, rows: (h.double() @ head.to(h.device).double().T).softmax(1)

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.corpora.labelled import Labelled
 from probebook.experiments.audit.case import Case, Probe, choices, test_rows
 from probebook.interventions.serialization import load as load_fitted
@@ -110,7 +110,7 @@ def _blocks(path: str, name: str, rows: np.ndarray) -> Iterator[tuple[np.ndarray
             with safe_open(path, "pt") as file:
                 states = file.get_slice(name)[start:start + size]
             found = states[torch.from_numpy(rows[here] - start)].float()
-            bad = np.flatnonzero(~found.isfinite().all(1).numpy())
+            bad = np.flatnonzero(~to_numpy(found.isfinite().all(1)))
             if len(bad):
                 raise UserError(f"{path}: row {rows[here[bad[0]]] + 1:,} of {name} holds NaN or "
                                 "infinite values: embed that text again, or drop it")

@@ -13,7 +13,7 @@ from probebook.corpora.words import single_tokens
 from probebook.experiments.audit.case import Case, test_rows
 from probebook.experiments.audit.from_files import check_others, from_states, saved_probe
 from probebook.models import Model, carry, embed_layers, load, word_logits
-from probebook.models.batches import position_weights
+from probebook.models.batches import positions
 from probebook.models.passes import part_read
 from probebook.models.twins import encoder
 
@@ -93,7 +93,7 @@ def check(data: Labelled, model: str, at: str, states: str = "", probe: str = ""
         if at == "[CLS]" and lm.tokenizer(texts[0])["input_ids"][0] != lm.tokenizer.cls_token_id:
             raise UserError(f"{model} has no [CLS] at the beginning of a text: give --at mean, "
                             "last or a word's")
-        position_weights(texts, part_read(lm, place), place)
+        positions(texts, part_read(lm, place), place)
         if data.words is not None and lm.kind != "encoder":
             _check_words(data.words, texts, lm)
         width = lm.width
@@ -133,7 +133,8 @@ def _read(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
     words = [data.words[int(r)] for r in rows]
     single = single_tokens({word for row in words for word in row}, lm.tokenizer)
     told = _told(words, single, lm.name)
-    found = torch.full((len(words), len(words[0])), torch.nan, dtype=torch.float64)
+    found = torch.full((len(words), len(words[0])), torch.nan, dtype=torch.float64,
+                       device=last.device)
     found[told] = word_logits([], lm, [words[i] for i in told], h=last[told]).double().softmax(1)
     return found
 
@@ -155,7 +156,7 @@ def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model
     if missing is not None:
         raise UserError(f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
                         "[MASK]: put one into every text, or leave --words out")
-    position_weights(texts, lm, MASK)
+    positions(texts, lm, MASK)
 
 
 def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) -> list[int]:

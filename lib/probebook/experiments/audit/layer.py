@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, Fit
 from probebook.measures.intervals import percentiles
@@ -48,7 +49,7 @@ class Layer:
     def r(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of reliability; of completeness alone where nothing that should stay is judged."""
         c, s = self.c(method, kind, strength), self.s(method, kind, strength)
-        return c if s is None else reliability(c, s).numpy()
+        return c if s is None else to_numpy(reliability(c, s))
 
     def share(self, method: str, kind: str, of: str, whole: str) -> np.ndarray:
         """Draws of 1 − mean of one score / mean of another, at the method's strength."""

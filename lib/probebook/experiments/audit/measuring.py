@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, Fit, fit, of_others
 from probebook.experiments.audit.layer import Layer
@@ -33,7 +33,7 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
     `fewest`: uncorrelated training items that a judge needs; `draws`: of the bootstrap."""
     fits = [fit(case, seed, methods, doses, ranks, others)
             for seed, others in enumerate(of_others(case, seeds))]
-    groups = pd.Series(case.group[case.test.numpy()])
+    groups = pd.Series(case.group[to_numpy(case.test)])
     readings = [readable.reading(case, one) for one in fits]
     reading = resample_seeds(readings, groups, draws)
     tasks = [readable.control_task(case, seed) for seed in range(seeds)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.fitting import ACTUAL, CONTROLS, ERASE, RANDOM, SHUFFLED
 from probebook.experiments.audit.layer import Layer, figure, figure_of_share
 
@@ -106,7 +107,7 @@ def items(layers: Sequence[Layer]) -> pd.DataFrame:
     """Every score of every test item, mean over the seeds; `row` is the item's row in the data."""
     found = []
     for layer in layers:
-        long = layer.items.assign(row=layer.case.test.numpy()).melt(
+        long = layer.items.assign(row=to_numpy(layer.case.test)).melt(
             id_vars="row", var_name="column", value_name="value").dropna()
         parts = long.column.str.split("|")
         edit = parts.str[0] == "edit"

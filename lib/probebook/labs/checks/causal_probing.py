@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.labs.checks.expect import (
     Answer,
     Cases,
@@ -270,7 +271,7 @@ complete_at_a_tenth = partial(prediction, among=["unit", "raw", "both", "neither
 def share_for(c: float) -> float:
     """Exercise 2: the share at which the library gives the ignorant oracle this completeness."""
     shares = np.linspace(.5, 1, 1001)
-    return shares[np.abs(completeness(np.c_[shares, 1 - shares]).numpy() - c).argmin()]
+    return shares[np.abs(to_numpy(completeness(np.c_[shares, 1 - shares])) - c).argmin()]
 
 
 def _scores(draw: np.random.Generator) -> Cases:

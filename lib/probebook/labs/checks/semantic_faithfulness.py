@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from probebook.base import to_numpy
 from probebook.corpora.predicate_argument import sample
 from probebook.corpora.stories.facts import entails
 from probebook.labs.checks.expect import (
@@ -143,7 +144,7 @@ def exchanged(
 
     draw = draws()
     case = tuple(draw.normal(size=size) for size in ((5, 4), (5, 6), (5, 6), (3, 6)))
-    w = reader.net.heads.weights().detach().cpu().numpy()[:, :cls.shape[1]]
+    w = to_numpy(reader.net.heads.weights())[:, :cls.shape[1]]
     w = (w - w[-1])[:3] / 2                             # what they gain on the span
     same_function(found, wanted, [case, (scores, cls, cls[other], w)], 1e-3,
                   why="2 (new - cls) w is added to yes, no and unknown, nothing to the span")

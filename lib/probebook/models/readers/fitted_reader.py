@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from probebook.base import written_whole
+from probebook.base import to_numpy, written_whole
 from probebook.models.cache import cached
 from probebook.models.readers.heads import answer_words, best_spans, decide
 from probebook.models.readers.network import Network
@@ -78,7 +78,7 @@ class FittedReader:
                 h, _ = self.net(batch)
             for i, row in enumerate(rows):
                 ids = np.array(cut.ids[row])
-                yield int(cut.item[row]), ids, h[i, :len(ids)].cpu().numpy(), int(cut.cls[row])
+                yield int(cut.item[row]), ids, to_numpy(h[i, :len(ids)]), int(cut.cls[row])
 
     def save(self, folder: Path) -> None:
         """Write the trained weights (float16) and the recipe, which names the encoder."""
@@ -111,9 +111,9 @@ class FittedReader:
         """Of each row: the place of its form, its span's characters, its value [2], its scores."""
         cut = self.windows(table)
         found = self._score(cut, see)
-        choice, window, best = decide(found["scores"].numpy(), cut.item)
+        choice, window, best = decide(to_numpy(found["scores"]), cut.item)
         is_span = choice == best.shape[1] - 1
-        first, last = (found[end].numpy()[window] - cut.story[window, 0]
+        first, last = (to_numpy(found[end])[window] - cut.story[window, 0]
                        for end in ("first", "last"))
         spans = []
         for offsets, wanted, a, b in zip((cut.offsets[w] for w in window), is_span, first, last):

@@ -11,9 +11,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from probebook.base import UserError
+from probebook.devices import mixed_precision, send
 from probebook.models.cache import digest_in_order
 from probebook.models.classifier import Classifier
-from probebook.models.loading import POCKET, mixed_precision
+from probebook.models.loading import POCKET
 from probebook.models.readers import windows
 from probebook.models.readers.heads import HEADS
 from probebook.models.readers.windows import Windows
@@ -65,7 +66,7 @@ class Network(nn.Module):
 
     def batch(self, cut: Windows, rows: np.ndarray) -> dict[str, Tensor]:
         """Some windows, padded, on the network's device (`Windows.padded`)."""
-        return {name: tensor.to(self.body.device) for name, tensor in cut.padded(rows).items()}
+        return {name: send(tensor, self.body.device) for name, tensor in cut.padded(rows).items()}
 
     def forward(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """States [b, t, d] float32 and the heads' logits."""
@@ -73,7 +74,7 @@ class Network(nn.Module):
         return h, self.heads(h, batch)
 
     def encode(self, batch: dict[str, Tensor], layers: bool = False) -> BaseModelOutput:
-        """The encoder's output, in mixed precision on a GPU; `layers`: with all hidden states."""
+        """The encoder's output; `layers`: with all hidden states."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
         with mixed_precision(self.body.device):
             return self.base(input_ids=batch["ids"], attention_mask=batch["mask"],

@@ -19,7 +19,7 @@ def save(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Opti
     for i, optimizer in enumerate(optimizers):
         for j, state in optimizer.state_dict()["state"].items():
             tensors |= {f"opt.{i}.{j}.{k}": torch.as_tensor(v) for k, v in state.items()}
-    tensors = {k: v.detach().clone().contiguous() for k, v in tensors.items()}
+    tensors = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in tensors.items()}
     metadata = {"step": str(step), "records": json.dumps(records), "recipe": same}
     with written_whole(path) as part:
         save_file(tensors, part, metadata=metadata)

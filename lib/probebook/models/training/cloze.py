@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from probebook.base import to_numpy
 from probebook.models.batches import Batch
 from probebook.models.loading import Model
 
@@ -30,7 +31,7 @@ class Cloze:
             self.labels = batch.ids.masked_fill(batch.mask == 0, -100).roll(-1, 1)
             self.labels[:, -1] = -100
             return batch.ids
-        fixed = torch.from_numpy(np.isin(batch.ids.numpy(), self.body.tokenizer.all_special_ids))
+        fixed = torch.from_numpy(np.isin(to_numpy(batch.ids), self.body.tokenizer.all_special_ids))
         ids, self.labels = self.collator.torch_mask_tokens(batch.ids.clone(), fixed)
         return ids
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from probebook.models.batches import Batch, position_weights
+from probebook.devices import mixed_precision, send
+from probebook.models.batches import Batch, positions
 from probebook.models.cut import upper_parameters
-from probebook.models.loading import Model, mixed_precision
+from probebook.models.loading import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Head:
 
     def net(self, dropout: float) -> nn.Sequential:
         """The head with its two dropouts, to be trained."""
-        (k, d), drop = self.out.shape, nn.Dropout(dropout)
+        (k, d), drop = self.out.shape, Dropout(dropout)
         net = nn.Sequential(drop, nn.Linear(d, d), nn.Tanh(), drop, nn.Linear(d, k))
         with torch.no_grad():
             for parameter, tensor in zip(net.parameters(), self.tensors().values()):
@@ -58,6 +59,16 @@ class Head:
                     .02 * torch.randn(k, width, generator=draws), torch.zeros(k))
 
 
+class Dropout(nn.Dropout):
+    """Dropout that draws on the CPU, so that a seed drops the same units on every device."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.p:
+            return x
+        kept = torch.empty(x.shape, dtype=x.dtype).bernoulli_(1 - self.p).div_(1 - self.p)
+        return x * kept.to(x.device)
+
+
 def train_head(h: Tensor, z: Tensor, start: Head, epochs: int, batch: int, lr: float, seed: int,
                dropout: float = .1) -> Head:
     """Train only the head, beginning with `start`, on states h [n, d] and classes z [n].
@@ -65,7 +76,7 @@ def train_head(h: Tensor, z: Tensor, start: Head, epochs: int, batch: int, lr: f
     AdamW in seeded batches; the learning rate falls linearly to 0."""
     if epochs == 0:
         return start
-    net, draws = start.net(dropout), np.random.default_rng(seed)
+    net, draws, z = start.net(dropout).to(h.device), np.random.default_rng(seed), z.to(h.device)
     optimizer, schedule = _optimizer(net.parameters(), lr, epochs * -(-len(h) // batch))
     with torch_seed(seed), torch.enable_grad():
         for _ in range(epochs):
@@ -122,7 +133,7 @@ class Trainer:
                  change: Callable[[Batch], Tensor] = lambda batch: batch.ids,
                  steps: int | None = None):
         self.body, self.parameters, self.batch, self.seed = body, list(parameters), batch, seed
-        self.change, self.weights = change, position_weights(texts, body, at)
+        self.change, self.at, self.places = change, at, positions(texts, body, at)
         self.ids = body.tokenizer(texts)["input_ids"]
         draws = np.random.default_rng(seed)
         self.orders = [rows for _ in range(epochs) for rows in self._epoch(draws)][:steps]
@@ -142,8 +153,8 @@ class Trainer:
         with torch_seed(self.seed), torch.enable_grad():
             self.body.net.train()
             for rows in self.orders:
-                batch = Batch(rows, self.ids, self.weights, pad)
-                ids, mask = self.change(batch).to(device), batch.mask.to(device)
+                batch = Batch(rows, self.ids, pad, [(self.at, self.places)])
+                ids, mask = send(self.change(batch), device), send(batch.mask, device)
                 with mixed_precision(device):
                     out = self.body.base(input_ids=ids, attention_mask=mask)
                 hidden = out.last_hidden_state.float()

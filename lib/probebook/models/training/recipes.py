@@ -19,8 +19,9 @@ from probebook import hub
 from probebook.base import UserError, cache_dir, written_whole
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.stories.versions import REGIMES, training
+from probebook.devices import choose_device
 from probebook.models import static
-from probebook.models.loading import POCKET, load
+from probebook.models.loading import POCKET, load_anew
 from probebook.models.readers import Reader
 from probebook.models.training import pretrain, text
 from probebook.models.training.pretrain import Recipe
@@ -91,11 +92,10 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
         cloze = _agreement_rows(tokenizer) if name in STARTS else None
     torch.manual_seed(recipe.seed)
     if name in STARTS:                               # begins with its own copy, in float32
-        model = load.__wrapped__(_trained(STARTS[name]), "cpu").net.requires_grad_(True)
+        model = load_anew(_trained(STARTS[name]), "cpu", "float32").net.requires_grad_(True)
     else:
         model = pretrain.build(recipe)
-    if torch.cuda.is_available():
-        model.cuda()
+    model.to(choose_device())
     ids, starts = prose
     records = pretrain.train(model, ids, starts, recipe, work / "checkpoint.safetensors",
                              valid=valid, cloze=cloze)
@@ -172,9 +172,10 @@ def _write_record(folder: Path, record: dict) -> None:
 
 
 def _device() -> str:
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    device = choose_device()
+    if device.type == "cpu":
+        return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    return torch.get_device_module(device.type).get_device_name(device)
 
 
 def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:

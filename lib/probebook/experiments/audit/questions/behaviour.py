@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, RANDOM, SHUFFLED
 from probebook.experiments.audit.layer import Layer, figure
@@ -22,10 +23,10 @@ def effects(case: Case, edited: Tensor, before: Tensor) -> dict[str, np.ndarray]
     if case.probs is None:
         return found
     after = case.probs(edited, rows)
-    found["moved"] = ((after - before).abs().sum(1) / 2).numpy()
+    found["moved"] = to_numpy((after - before).abs().sum(1) / 2)
     if case.true is not None and case.paired is not None:
-        some, true = case.paired[rows].numpy(), case.true[rows]
-        told = some & ~true.isnan().any(1).numpy()
+        some, true = to_numpy(case.paired[rows]), case.true[rows]
+        told = some & ~to_numpy(true.isnan().any(1))
         found["rewriting"] = where(some, (true - before).abs().sum(1) / 2)
         found["error"] = where(some, (after - true).norm(dim=1))
         found["effect"] = where(some, (before - true).norm(dim=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, RANDOM
 from probebook.experiments.audit.layer import Layer, figure
@@ -15,14 +16,14 @@ def distances(case: Case, edited: Tensor) -> dict[str, np.ndarray]:
     rows = case.test
     if case.partner is None or case.paired is None:
         return {}
-    some, there = case.paired[rows].numpy(), case.partner[rows]
+    some, there = to_numpy(case.paired[rows]), case.partner[rows]
     return {"far": where(some, (edited - there).norm(dim=1)),
             "way": where(some, (case.h[rows] - there).norm(dim=1))}
 
 
 def where(some: np.ndarray, values: Tensor) -> np.ndarray:
     """The values [m] as an array, with NaN where an item has none."""
-    return np.where(some, values.double().numpy(), np.nan)
+    return np.where(some, to_numpy(values.double()), np.nan)
 
 
 def answer(layer: Layer, best: str) -> dict:

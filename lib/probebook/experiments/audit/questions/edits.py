@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case
 from probebook.experiments.audit.fitting import ACTUAL, CONTROLS, ERASE, Fit
 from probebook.experiments.audit.layer import Layer, figure
@@ -37,16 +38,16 @@ def complete(case: Case, fitted: Fit, kind: str, edited: Tensor, to: Tensor, met
              ) -> np.ndarray:
     """Completeness [m] of edited states by one kind of judge."""
     said = fitted.judges[kind, ""](edited).double().softmax(1)
-    return completeness(said, None if method in ERASE else to).numpy()
+    return to_numpy(completeness(said, None if method in ERASE else to))
 
 
 def kept(case: Case, fitted: Fit, kind: str, name: str, edited: Tensor, rows: Tensor
          ) -> np.ndarray:
     """Selectivity [m] for one property, NaN where an item has none."""
-    probe, some = fitted.judges[kind, name], (case.keep[name][rows] >= 0).numpy()
+    probe, some = fitted.judges[kind, name], to_numpy(case.keep[name][rows] >= 0)
     found = np.full(len(rows), np.nan)
     before, after = probe(case.h[rows]), probe(edited)
-    found[some] = selectivity(after.double().softmax(1), before.double().softmax(1)).numpy()[some]
+    found[some] = to_numpy(selectivity(after.double().softmax(1), before.double().softmax(1)))[some]
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case, divided, rule, uncorrelated
 from probebook.experiments.audit.fitting import JUDGES, Fit
 from probebook.experiments.audit.layer import Layer, figure_of_share
@@ -30,7 +31,7 @@ def examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.Data
                 rows = exams[0][judge, name][0]
                 hits = np.array([exam[judge, name][1] for exam in exams])
                 best = float(np.mean([exam[judge, name][2] for exam in exams]))
-                group = pd.Series(case.group[rows.numpy()])
+                group = pd.Series(case.group[to_numpy(rows)])
                 drawn = figure_of_share(resample_seeds(hits, group, draws)[0].to_numpy())
                 least = min(drawn["low"], rate(hits.mean(0) > .5, group).low)
                 row |= {"accuracy": drawn["value"], "low": least, "high": drawn["high"],
@@ -55,8 +56,8 @@ def examined(case: Case, fitted: Fit) -> dict[tuple[str, str], tuple[Tensor, np.
         train = parts["oracle"][own[parts["oracle"]] >= 0]
         best = [float(z.bincount().max() / len(z))]
         for other in others.values():
-            said = rule(other[train].numpy(), own[train].numpy(), k, other[rows].numpy())
-            best.append(float((said == z.numpy()).mean()))
+            said = rule(to_numpy(other[train]), to_numpy(own[train]), k, to_numpy(other[rows]))
+            best.append(float((said == to_numpy(z)).mean()))
         found[kind, name] = rows, right(probe, case.h[rows], z), max(best)
     return found
 

@@ -8,6 +8,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case, Probe
 from probebook.experiments.audit.fitting import Fit, linear
 from probebook.experiments.audit.layer import Layer, figure_of_share
@@ -18,7 +19,7 @@ def reading(case: Case, fitted: Fit) -> pd.DataFrame:
     majority, bag of words and random weights (where there are texts and a twin)."""
     rows, test, z = fitted.fit, case.test, case.z
     found = {"probe": right(fitted.probe, case.h[test], z[test]),
-             "majority": (z[test] == z[rows].bincount().argmax()).double().numpy()}
+             "majority": to_numpy((z[test] == z[rows].bincount().argmax()).double())}
     if case.text is not None:
         found["bag of words"] = bag(case, rows, test)
     if case.twin is not None:
@@ -40,21 +41,21 @@ def control_task(case: Case, seed: int, share: float = .2) -> pd.DataFrame | Non
     asked, rest = torch.from_numpy(order[:int(share * n)]), order[int(share * n):]
     draws = np.random.default_rng([seed, 2])
     rows = torch.from_numpy(draws.permutation(rest)[:max(20, int(.4 * n))])
-    known = np.isin(case.group[asked.numpy()], case.group[rows.numpy()])
+    known = np.isin(case.group[to_numpy(asked)], case.group[to_numpy(rows)])
     asked = asked[torch.from_numpy(known)]
-    usual = (case.z.bincount(minlength=case.k).double() / n).numpy()
+    usual = to_numpy(case.z.bincount(minlength=case.k).double() / n)
     types = torch.from_numpy(draws.choice(case.k, int(case.group.max()) + 1, p=usual)[case.group])
     if int(types[rows].bincount(minlength=case.k).min()) < 2:
         return None
     found = pd.DataFrame({name: pd.Series(right(linear(case.h[rows], z[rows]), case.h[asked],
-                                                 z[asked]), asked.numpy())
+                                                 z[asked]), to_numpy(asked))
                           for name, z in (("label", case.z), ("control task", types))})
     return found.reindex(order[:int(share * n)])
 
 
 def right(probe: Probe, h: Tensor, z: Tensor) -> np.ndarray:
     """Whether a probe is right on each state [n]."""
-    return (probe(h).argmax(1) == z).double().numpy()
+    return to_numpy((probe(h).argmax(1) == z.to(h.device)).double())
 
 
 def bag(case: Case, rows: Tensor, asked: Tensor) -> np.ndarray:
@@ -65,9 +66,9 @@ def bag(case: Case, rows: Tensor, asked: Tensor) -> np.ndarray:
         x = words.fit_transform([text[int(r)] for r in rows])
     except ValueError:                                      # no word at all
         return np.zeros(len(asked))
-    model = LogisticRegression(max_iter=300).fit(x, case.z[rows].numpy())
+    model = LogisticRegression(max_iter=300).fit(x, to_numpy(case.z[rows]))
     return (model.predict(words.transform([text[int(r)] for r in asked]))
-            == case.z[asked].numpy()).astype(float)
+            == to_numpy(case.z[asked])).astype(float)
 
 
 def leads(layer: Layer) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from probebook.base import to_numpy
 from probebook.experiments.audit.case import Case, association, rule
 from probebook.experiments.audit.fitting import Fit
 from probebook.experiments.audit.layer import Layer
@@ -16,8 +17,8 @@ def conflicts(case: Case, fitted: Fit, reading: pd.DataFrame) -> dict[str, pd.Da
     """Source of a shortcut → test items: does a rule that knows only this source give the label,
     and is the probe right? Sources: the properties to keep, the number of words, the words.
     `reading`: the seed's own (`readable.reading`)."""
-    rows, test, z = fitted.fit, case.test, case.z.numpy()
-    sources = {name: values.numpy() for name, values in case.keep.items()}
+    rows, test, z = fitted.fit, case.test, to_numpy(case.z)
+    sources = {name: to_numpy(values) for name, values in case.keep.items()}
     found = {}
     if case.text is not None:
         length = np.array([len(one.split()) for one in case.text])
@@ -26,8 +27,8 @@ def conflicts(case: Case, fitted: Fit, reading: pd.DataFrame) -> dict[str, pd.Da
         found["bag of words"] = pd.DataFrame({"rule": reading["bag of words"],
                                               "probe": reading.probe})
     for name, values in sources.items():
-        said = rule(values[rows.numpy()], z[rows.numpy()], case.k, values[test.numpy()])
-        found[name] = pd.DataFrame({"rule": (said == z[test.numpy()]).astype(float),
+        said = rule(values[to_numpy(rows)], z[to_numpy(rows)], case.k, values[to_numpy(test)])
+        found[name] = pd.DataFrame({"rule": (said == z[to_numpy(test)]).astype(float),
                                     "probe": reading.probe})
     return found
 
@@ -37,7 +38,7 @@ def table(layer: Layer) -> pd.DataFrame:
     most seeds, but the share "rule" is the mean over them."""
     case, found = layer.case, []
     seeds = [conflicts(case, *both) for both in zip(layer.fits, layer.readings)]
-    groups = case.group[case.test.numpy()]
+    groups = case.group[to_numpy(case.test)]
     for source in seeds[0]:
         rule_right = np.mean([one[source].rule for one in seeds], axis=0)
         wrong = rule_right <= .5

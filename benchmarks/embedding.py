@@ -51,7 +51,7 @@ def peer(model: Model) -> Callable[[list[str]], torch.Tensor]:
         body = Transformer(folder)
         encoder = SentenceTransformer(modules=[body, Pooling(model.width, pooling_mode="cls")],
                                       device=str(model.device))
-    encoder[0].auto_model.to(next(model.net.parameters()).dtype)
+    encoder[0].auto_model.to(model.dtype)
 
     def encode(texts: list[str]) -> torch.Tensor:
         vectors = encoder.encode(texts, batch_size=32, show_progress_bar=False)

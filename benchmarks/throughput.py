@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/throughput.py [--seconds 10]
 
-Networks are of bert-base's size with random weights, in the library's own precision: `embed` on
-texts of 30 tokens, and steps of AdamW on 32 such texts. Probes are chapter 1's grid of perceptrons,
-attacks its PGD, the search is chapter 3's; all three run on the processor, as in the library.
-Operations are counted as in `probebook.runs.cost`. The machine's rows in data/throughput.csv are
-replaced; OMP_NUM_THREADS sets the threads.
+Networks are of bert-base's size with random weights: `embed` on texts of 30 tokens (in bfloat16 on
+a GPU), and steps of AdamW on 32 such texts. Probes are chapter 1's grid of perceptrons, attacks its
+PGD, the search is chapter 3's. All run on the device that `PROBEBOOK_DEVICE` names, else on a GPU
+if there is one. Operations are counted as in `probebook.runs.cost`. The machine's rows in
+data/throughput.csv are replaced; OMP_NUM_THREADS sets the threads.
 """
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ import torch
 import transformers as hf
 
 from probebook.base import DATA
+from probebook.devices import choose_device
 from probebook.experiments.data_requirements import GRIDS
 from probebook.interventions import PGD
 from probebook.models import Model, embed, load
-from probebook.models.loading import mixed_precision
 from probebook.probes import MLPProbe
 from probebook.runs.cost import GRADIENT
 from probebook.runs.page import processor
@@ -35,13 +35,15 @@ WORDS = "the old man near the houses knew that they were a child and went on".sp
 
 def machine() -> str:
     """The GPU, if there is one; the processor and the number of threads."""
-    gpu = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else ""
-    return gpu + processor()
+    device = choose_device()
+    if device.type == "cpu":
+        return processor()
+    return f"{torch.get_device_module(device.type).get_device_name(device)}, {processor()}"
 
 
 def clock() -> float:
     """Seconds; without a GPU those that each thread had, so that other processes do not count."""
-    if torch.cuda.is_available():
+    if choose_device().type != "cpu":
         return time.perf_counter()
     return time.process_time() / torch.get_num_threads()
 
@@ -56,13 +58,12 @@ def per_second(work: Callable[[], object], operations: float, seconds: float) ->
     return times * operations / (clock() - began)
 
 
-def network() -> Model:
+def network(dtype: torch.dtype) -> Model:
     """bert-base with random weights and the tokenizer of a pocket model."""
     tokenizer = load("pocket-english").tokenizer
     net = hf.BertForMaskedLM(hf.BertConfig(vocab_size=len(tokenizer)))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    return Model("bert-base's size", net.to(device, dtype), tokenizer, "masked")
+    net = net.eval().requires_grad_(False).to(choose_device(), dtype)
+    return Model("bert-base's size", net, tokenizer, "masked")
 
 
 def texts() -> list[str]:
@@ -73,21 +74,19 @@ def texts() -> list[str]:
 
 def networks(seconds: float) -> dict[str, float]:
     """The speeds of `embed` and of training steps."""
-    model = network()
+    model = network(torch.float32 if choose_device().type == "cpu" else torch.bfloat16)
     asked = texts()
     batch = model.tokenizer(asked, padding=True, return_tensors="pt").to(model.device)
     passed = sum(p.numel() for p in model.base.encoder.parameters())
     operations = 2 * passed * int(batch["attention_mask"].sum())
-    model.net.eval().requires_grad_(False)
     speeds = {"forward": per_second(lambda: embed(asked, model, at="[CLS]", cache=False),
                                     operations, seconds)}
     model.net.float().train().requires_grad_(True)
     optimizer = torch.optim.AdamW(model.net.parameters(), lr=1e-5)
 
     def step() -> None:
-        with mixed_precision(model.device):
-            hidden = model.base(**batch).last_hidden_state
-        hidden.float().square().mean().backward()
+        hidden = model.base(**batch).last_hidden_state
+        hidden.square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         float(hidden.detach()[0, 0, 0])                 # waits for the GPU
@@ -99,7 +98,8 @@ def networks(seconds: float) -> dict[str, float]:
 def probes(seconds: float) -> dict[str, float]:
     """The speeds of chapter 1's grid of perceptrons and attacks, and of chapter 3's search."""
     draws = torch.Generator().manual_seed(0)
-    h, z = torch.randn(ROWS, WIDTH, generator=draws), torch.arange(ROWS) % 2
+    h = torch.randn(ROWS, WIDTH, generator=draws).to(choose_device())
+    z = torch.arange(ROWS, device=h.device) % 2
     grids = {"probes": MLPProbe.grid((1, 2), (64, 256, 512, 1024), (1e-3, 1e-2), [0], epochs=1),
              "search": MLPProbe.grid(**GRIDS["MLP-20"] | {"epochs": 1}, seeds=range(5))}
     speeds = {}
@@ -118,11 +118,13 @@ def probes(seconds: float) -> dict[str, float]:
     return speeds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10, help="for each kind of work")
-    seconds = parser.parse_args().seconds
-    speeds = networks(seconds) | probes(seconds)
+def measure(seconds: float) -> dict[str, float]:
+    """Operations per second of every kind of work, each for so many seconds."""
+    return networks(seconds) | probes(seconds)
+
+
+def write(speeds: dict[str, float]) -> None:
+    """Replace the machine's rows in the table."""
     here = pd.DataFrame([{"machine": machine(), "work": work,
                           "operations_per_second": f"{speed:.3g}", "torch": torch.__version__,
                           "measured": date.today().isoformat()}
@@ -131,6 +133,12 @@ def main() -> None:
     kept = kept[kept.machine != machine()]
     pd.concat([kept, here]).to_csv(TABLE, index=False)
     print(here.to_string(index=False))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=10, help="for each kind of work")
+    write(measure(parser.parse_args().seconds))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Work(BaseModel):
     """Something that each run of a sweep does.
 
     - `work`: "forward" or "training" of a network; on states "probes" (chapter 1's grid), "search"
-      (chapter 3's) or "attacks", which run on the processor even where there is a GPU
+      (chapter 3's) or "attacks"
     - `of`: the parameters that a token passes: a number, a model of `data/model_sizes.csv`, or the
       page's parameter that names models (all of them, one after the other)
     - `tokens`: that pass them; of states, rows

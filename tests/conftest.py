@@ -20,6 +20,11 @@ import yaml
 # the cores, and a fork of a process that has computed with several threads waits for them for ever
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["OMP_NUM_THREADS"] = "1"
+# With PROBEBOOK_DEVICE=cuda the built book runs on the GPU, and test_devices.py compares every
+# method there with the CPU. Other tests compare with sums that they make on the CPU, often to the
+# bit, and a GPU adds in another order: they stay on the CPU. Workers inherit what was asked for.
+os.environ.setdefault("PROBEBOOK_TESTED", os.environ.get("PROBEBOOK_DEVICE") or "cpu")
+os.environ["PROBEBOOK_DEVICE"] = "cpu"
 
 from probebook.base import ROOT, sha256, written_whole
 from probebook.runs.execute import server_of
@@ -27,6 +32,7 @@ from probebook.runs.page import processor
 from probebook.runs.pages import pages
 from probebook.runs.warm import Server
 
+DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"      # what test runs find again as long as it reads the same
 
 HEADER = """---
@@ -105,7 +111,8 @@ def built_book() -> Path:
     (ROOT / "_build").mkdir(exist_ok=True)
     with open(ROOT / "_build" / "test.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one of pytest's workers builds, the others wait
-        done = probebook("build", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
+        done = probebook("build", "--profile", "smoke",
+                         env={"PROBEBOOK_HOME": "", "PROBEBOOK_DEVICE": DEVICE})
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
 

@@ -71,6 +71,7 @@ def test_cores_and_free_memory_bound_the_runs_at_a_time(todo, cores, asked, each
 
 def cards(monkeypatch, *free):
     """A machine on which torch sees GPUs with so many free bytes, and one of Apple's."""
+    monkeypatch.delenv("PROBEBOOK_DEVICE", raising=False)
     for kind in (torch.cuda, torch.mps):
         monkeypatch.setattr(kind, "is_available", lambda: True)
         monkeypatch.setattr(kind, "device_count", lambda: len(free))
@@ -78,7 +79,6 @@ def cards(monkeypatch, *free):
 
 
 def test_the_device_that_models_use_is_asked_for_its_free_memory(monkeypatch):
-    monkeypatch.delenv("PROBEBOOK_DEVICE", raising=False)
     cards(monkeypatch, 7 * GIB, 5 * GIB)
     assert free_memory() == [7 * GIB]
     assert free_memory(2) == [7 * GIB, 5 * GIB]

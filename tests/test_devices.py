@@ -18,6 +18,7 @@ from probebook import base, devices
 from probebook import explainers as ex
 from probebook.base import PACKAGE, UserError, to_numpy
 from probebook.devices import choose_device, choose_dtype, place_states
+from probebook.experiments.across import stories_world
 from probebook.experiments.concept_effects import prepare
 from probebook.interventions import (
     DAS,
@@ -37,6 +38,7 @@ from probebook.interventions import (
     SparseFeatures,
 )
 from probebook.models import embed, fill, head_logits, load, patch, word_logits
+from probebook.models.cache import cached
 from probebook.models.classifier import Classifier
 from probebook.models.embedding import embed_poolings
 from probebook.models.patching import Tail
@@ -120,6 +122,14 @@ def test_the_precision_is_float32_unless_another_is_asked_for(monkeypatch):
     monkeypatch.setenv("PROBEBOOK_DTYPE", "int8")
     with pytest.raises(UserError, match="'int8' is not a valid precision: expected float32, bfl"):
         load("pocket-agreement")
+
+
+def test_what_was_computed_in_another_precision_is_kept_apart(monkeypatch, tmp_path):
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    for name, value in (("", 1.), ("bfloat16", 2.), ("", 3.), ("bfloat16", 4.)):
+        monkeypatch.setenv("PROBEBOOK_DTYPE", name)
+        found = cached("things", ["key"], lambda value=value: {"h": torch.tensor([value])})
+        assert found["h"] == (2. if name else 1.)
 
 
 def test_float32_is_the_default_on_a_gpu_too(card):
@@ -293,6 +303,23 @@ def test_explainers_fitted_on_a_gpu_are_asked_on_the_cpu_and_the_other_way_round
             found.append(explainer.effect(questions))
         for effects in found[1:]:
             torch.testing.assert_close(effects, found[0], rtol=1e-5, atol=1e-5, msg=name)
+
+
+def test_a_readers_head_on_a_gpu_reads_states_of_the_cpu(card, monkeypatch, tmp_path):
+    """Page 6/02: edits work on the states of a story, and the reader's own head judges them."""
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
+    found = {}
+    for worth in (10**9, 0):                            # the states on the CPU, and on the GPU
+        monkeypatch.setattr(devices, "WORTH", worth)
+        world = stories_world("pocket-stories-ibt", n=6)
+        rows = world.parts["test"]
+        shift = MeanShift().fit(world.h, world.z)(world.h[rows], to=1 - world.z[rows])
+        das = DAS(steps=3).fit(world.h, world.partner, 1 - world.z, world.logits, world.choices)
+        found[world.h.device] = [world.true, world.probs(shift, rows), world.logits(shift),
+                                 das(world.h[rows], to=1 - world.z[rows])]
+        assert {one.device for one in found[world.h.device]} == {world.h.device}
+    for here, there in zip(found[CPU], found[card]):
+        torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-4)
 
 
 def test_batches_of_a_gpu_are_tokenized_ahead_and_keep_their_rows(card, monkeypatch):

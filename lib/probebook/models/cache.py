@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, uint8
 
-from probebook.base import cache_dir, cache_path, written_whole
+from probebook.base import cache_dir, cache_path, precision, written_whole
 
 T = TypeVar("T")
 
@@ -22,10 +22,13 @@ T = TypeVar("T")
 def cached(room: str, key: list, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
     """The tensors that `make` returns, on the CPU, stored in the cache folder `room`.
 
-    `key` (plain values) names the file. If several processes ask for it at the same time, one
-    computes it and the others wait. A damaged file is computed again, with a warning. If the disk
-    is full the result is returned but not stored, with a warning. A cache folder that cannot be
-    written is still read. Raises UserError if the file is not there either."""
+    `key` (plain values) names the file, with the precision asked for. If several processes ask for
+    it at the same time, one computes it and the others wait. A damaged file is computed again, with
+    a warning. If the disk is full the result is returned but not stored, with a warning. A cache
+    folder that cannot be written is still read. Raises UserError if the file is not there
+    either."""
+    asked = precision()                 # networks are trained in it, too, and read other numbers
+    key = key if asked == "float32" else [*key, asked]
     path = cache_path() / room / f"{key_name(key)}.safetensors"
 
     def compute() -> dict[str, Tensor]:

@@ -21,7 +21,6 @@ from probebook.figures.scatterplots import (
     clouds,
     cut,
     fits,
-    points,
     scatter,
 )
 from probebook.figures.sliders import slider
@@ -31,5 +30,5 @@ __all__ = [
     "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "among", "bars", "before_and_after",
     "beside", "by_class", "by_source", "calculator", "calibration", "causal_graphs", "clouds",
     "cut", "fits", "heat", "histograms", "lines", "live", "margins", "method_colours",
-    "moving_state", "outcomes", "panels", "points", "ranges", "roc", "scatter", "scheme", "slider",
+    "moving_state", "outcomes", "panels", "ranges", "roc", "scatter", "scheme", "slider",
     "strength_curves", "style"]

@@ -7,33 +7,12 @@ from itertools import cycle
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from probebook.figures import look
-
-
-def points(data: pd.DataFrame, x: str, y: str, hue: str, size: str, col: str,
-           baseline: float | None = None, baseline_name: str = "majority") -> Figure:
-    """One point per row, x logarithmic, one panel per value of `col`, a dashed baseline if
-    given.
-
-    `hue` sets colour and marker, the rank of `size` sets the area."""
-    figure, panels = look.row_of_panels(data, col, 3.8, 3.6)
-    kinds = sorted(data[size].unique())
-    sizes = dict(zip(kinds, range(22, 22 + 30 * len(kinds), 30)))
-    for panel, ax in panels:
-        sns.scatterplot(data[data[col] == panel], x=x, y=y, hue=hue, style=hue, size=size, ax=ax,
-                        alpha=.85, palette=look.colour_of(data, hue), linewidth=0, sizes=sizes,
-                        legend=panel == panels[-1][0])
-        look.dashed(ax, baseline, baseline_name)
-        look.log_axis(ax)
-        look.panel_name(ax, panel)
-    look.legend_beside(panels[-1][1])
-    return look.done(figure)
 
 
 def fits(data: pd.DataFrame, x: str, y: str, hue: str, col: str) -> Figure:

@@ -37,6 +37,8 @@ from probebook.interventions import (
     SparseAutoencoder,
     SparseFeatures,
 )
+from probebook.interventions.attack import CHUNK
+from probebook.interventions.fab import FAB
 from probebook.models import embed, fill, head_logits, load, patch, word_logits
 from probebook.models.cache import cached
 from probebook.models.classifier import Classifier
@@ -206,6 +208,29 @@ def test_every_method_gives_the_same_on_a_gpu_and_for_states_that_live_elsewhere
                 assert found.dtype == states.dtype
                 torch.testing.assert_close(found.detach().cpu(), wanted, rtol=1e-5, atol=1e-5,
                                            msg=lambda m, name=name, on=on: f"{name} {on}: {m}")
+
+
+def test_states_that_do_not_fit_on_a_gpu_go_there_block_by_block(card, data, monkeypatch):
+    monkeypatch.setattr(devices, "free_memory", lambda device: 0)
+    monkeypatch.setitem(CHUNK, card.type, 70)
+    h, z = data
+    assert place_states(h) is h
+    probe, seen = MLPProbe(width=8).fit(h, z), []
+
+    def watched(states):
+        seen.append((states.device, len(states)))
+        return probe(states)
+
+    for attack in (FGSM, PGD, FAB):
+        wanted = attack(probe, .3)(h.to(card), to=1 - z).cpu()
+        found, failed = attack(watched, .3)(h, to=1 - z, return_failed=True)
+        assert found.device == failed.device == CPU
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert {size for on, size in seen if on == card} == {70, 300 % 70}
+    assert {size for on, size in seen if on == CPU} == {2}                   # what it gives at all
+    for method in (LEACE, LinearDiscriminant):
+        torch.testing.assert_close(method().fit(h, z)(h), method().fit(h.to(card), z)(h),
+                                   rtol=1e-5, atol=1e-5)
 
 
 def test_which_rows_failed_is_the_same_on_a_gpu(card, data):

@@ -43,15 +43,22 @@ def choose_dtype(name: str | torch.dtype | None = None) -> torch.dtype:
     return name if isinstance(name, torch.dtype) else DTYPES[precision(name)]
 
 
-def place_states(h: Tensor) -> Tensor:
-    """Put states where fits, edits and attacks run soonest: on the GPU, if there is one, if they
-    have at least `WORTH` values, and if they fit into its free memory; else they stay.
+def workplace(h: Tensor) -> torch.device:
+    """Choose where states are worked on, whole or block by block: where they live or, if they live
+    on the CPU and have at least `WORTH` values, on a GPU, if there is one.
 
     Apple's GPUs (mps) have no float64, which the closed forms need, so states stay on the CPU."""
+    if h.device.type != "cpu" or h.numel() < WORTH:
+        return h.device
     there = choose_device()
-    if there.type in ("cpu", "mps", h.device.type) or h.numel() < WORTH:
-        return h
-    return h.to(there) if COPIES * h.nbytes <= free_memory(there) else h
+    return h.device if there.type == "mps" else there
+
+
+def place_states(h: Tensor) -> Tensor:
+    """Put states where they are worked on, if they fit into the free memory there; else they
+    stay, and go there block by block."""
+    there = workplace(h)
+    return h if there == h.device or COPIES * h.nbytes > free_memory(there) else h.to(there)
 
 
 def free_memory(device: torch.device) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.base import UserError
+from probebook.devices import workplace
 from probebook.interventions.norm_ball import Norm
 from probebook.probes.checks import check_labels, check_states
 
@@ -75,10 +76,11 @@ def count_logits(probe: Callable[[Tensor], Tensor], h: Tensor) -> int:
     return logits.shape[1]
 
 
-def chunks(h: Tensor) -> Iterator[slice]:
-    """Slices of the rows of h that are attacked together."""
-    size = CHUNK.get(h.device.type, CHUNK["cuda"])
-    return (slice(i, i + size) for i in range(0, len(h), size))
+def chunks(h: Tensor, to: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """States and their wanted classes that are attacked together, where they are worked on."""
+    there = workplace(h)
+    size = CHUNK.get(there.type, CHUNK["cuda"])
+    return ((x.to(there), wanted.to(there)) for x, wanted in zip(h.split(size), to.split(size)))
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class Attack(ABC):
 
     @torch.no_grad()
     def _failed(self, x: Tensor, to: Tensor) -> Tensor:
-        return torch.cat([~flipped(self.probe(x[rows]), to[rows]) for rows in chunks(x)])
+        failed = [~flipped(self.probe(some), wanted) for some, wanted in chunks(x, to)]
+        return torch.cat(failed).to(x.device)
 
 
 class ChunkedAttack(Attack):
@@ -125,7 +128,7 @@ class ChunkedAttack(Attack):
     def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
                  ) -> Tensor | tuple[Tensor, Tensor]:
         h, to = self._checked(h, to)
-        x = torch.cat([self._move(h[rows], to[rows]) for rows in chunks(h)])
+        x = torch.cat([self._move(*some).to(h.device) for some in chunks(h, to)])
         return (x, self._failed(x, to)) if return_failed else x
 
     @abstractmethod

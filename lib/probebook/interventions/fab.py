@@ -44,8 +44,8 @@ class FAB(ChunkedAttack):
     def minimal(self, h: ArrayLike, to: ArrayLike) -> tuple[Tensor, Tensor]:
         """Points [n, d] and their distances [n] from h (0: already in class `to`; inf: none)."""
         h, to = self._checked(h, to)
-        x, distance = zip(*(self._minimal(h[rows], to[rows]) for rows in chunks(h)))
-        return torch.cat(x), torch.cat(distance)
+        x, distance = zip(*(self._minimal(*some) for some in chunks(h, to)))
+        return torch.cat(x).to(h.device), torch.cat(distance).to(h.device)
 
     def _move(self, h: Tensor, to: Tensor) -> Tensor:
         return NormBall(h, self.eps, self.norm).project(self._minimal(h, to)[0])

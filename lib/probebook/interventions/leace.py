@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import to_numpy
+from probebook.devices import workplace
 from probebook.interventions.inlp import is_left
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
@@ -38,11 +39,12 @@ class LEACE:
         """Closed form from h [n, d], z [n] (any k ≥ 2). UserError for bad states or labels."""
         h = check_states(h).detach()
         z = check_labels(z, len(h), device=h.device)
-        mean = sum(part.double().sum(0) for part in h.split(ROWS)) / len(h)
-        onehot, d = F.one_hot(z).double(), h.shape[1]
+        there, d = workplace(h), h.shape[1]
+        mean = sum(part.to(there).double().sum(0) for part in h.split(ROWS)) / len(h)
+        onehot = F.one_hot(z).to(there).double()
         onehot -= onehot.mean(0)
         parts = zip(h.split(ROWS), onehot.split(ROWS))
-        joint = gram(torch.cat([x.double() - mean, y], 1) for x, y in parts) / len(h)
+        joint = gram(torch.cat([x.to(there).double() - mean, y], 1) for x, y in parts) / len(h)
         return self._solved(joint[:d, :d], joint[:d, d:], mean)
 
     def fit_moments(self, moments: Moments) -> FittedLEACE:

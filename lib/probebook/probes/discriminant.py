@@ -5,6 +5,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from probebook.base import UserError
+from probebook.devices import workplace
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.linear import Linear
 from probebook.probes.logistic_regression import ROWS
@@ -34,7 +35,8 @@ class LinearDiscriminant(Linear):
         h = check_states(h).detach()
         z = check_labels(z, len(h), device=h.device)
         parts = zip(h.split(ROWS), z[:, None].split(ROWS))
-        return self.fit_moments(moments(parts, int(z.max()) + 1, h[:ROWS].mean(0))[0])
+        origin = h[:ROWS].mean(0).to(workplace(h))
+        return self.fit_moments(moments(parts, int(z.max()) + 1, origin)[0])
 
     def fit_moments(self, moments: Moments) -> LinearDiscriminant:
         """The same closed form from sums over states that were read block by block."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from probebook.base import UserError, to_numpy
 from probebook.corpora.labelled import Labelled
+from probebook.devices import workplace
 from probebook.experiments.audit.case import Case, Probe, choices, test_rows
 from probebook.interventions.serialization import load as load_fitted
 from probebook.probes.moments import Moments, moments
@@ -48,12 +49,12 @@ def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "", st
     return Case(h, torch.from_numpy(data.z), len(data.classes), keep, data.group,
                 test_rows(data, most), data.text, pair, paired, None, probs, true,
                 saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None,
-                **_streamed(data, path, h.mean(0)) if stream and len(data.other_rows) else {})
+                **_streamed(data, path, h) if stream and len(data.other_rows) else {})
 
 
-def _streamed(data: Labelled, path: str, origin: Tensor) -> dict[str, Any]:
-    """The fields of a case for the items that were not drawn."""
-    k, rows = len(data.classes), data.other_rows
+def _streamed(data: Labelled, path: str, h: Tensor) -> dict[str, Any]:
+    """The fields of a case for the items that were not drawn; `h`: states of those that were."""
+    k, rows, origin = len(data.classes), data.other_rows, h.mean(0).to(workplace(h))
 
     def others(labels: Tensor) -> list[Moments]:
         found = ((h, labels[torch.from_numpy(places)]) for places, h in _blocks(path, "h", rows))

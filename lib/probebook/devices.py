@@ -9,7 +9,7 @@ from torch import Tensor
 from probebook.base import PRECISIONS, UserError, device_name, precision
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in PRECISIONS}
-WORTH = 1 << 22        # values of states from which a GPU fits, edits and attacks them sooner
+WORTH = 1 << 22        # values of states from which a GPU should be sooner (benchmarks/gpu.py)
 COPIES = 6             # of states, that a fit has in memory at most (float64 counts for two)
 
 

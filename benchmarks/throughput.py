@@ -20,7 +20,7 @@ import torch
 import transformers as hf
 
 from probebook.base import DATA
-from probebook.devices import choose_device
+from probebook.devices import choose_device, gpu_name
 from probebook.experiments.data_requirements import GRIDS
 from probebook.interventions import PGD
 from probebook.models import Model, embed, load
@@ -38,7 +38,7 @@ def machine() -> str:
     device = choose_device()
     if device.type == "cpu":
         return processor()
-    return f"{torch.get_device_module(device.type).get_device_name(device)}, {processor()}"
+    return f"{gpu_name(device)}, {processor()}"
 
 
 def clock() -> float:

@@ -68,6 +68,11 @@ def free_memory(device: torch.device) -> int:
     return torch.get_device_module(device.type).mem_get_info(device)[0]
 
 
+def gpu_name(device: torch.device) -> str:
+    """Name a GPU as its driver does, or as torch does where the driver is not asked (Apple's)."""
+    return getattr(torch.get_device_module(device.type), "get_device_name", str)(device)
+
+
 def on_states(part: Callable[[Tensor], Tensor], weights: Tensor) -> Callable[[Tensor], Tensor]:
     """Let a part of a network read states of any device and precision: they go to its weights, and
     what it makes of them comes back to where, and as what, they came."""

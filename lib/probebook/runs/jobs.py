@@ -51,14 +51,9 @@ def free_memory(gpus: int = 0) -> list[int]:
     processor or shares its memory. Asking takes CUDA's own part of each for this process."""
     if device_name() == "cpu":
         return []
-    import torch
-
-    from probebook.devices import choose_device
-    free = []
-    for device in map(choose_device, [f"cuda:{i}" for i in range(gpus)] or [""]):
-        ask = getattr(torch.get_device_module(device.type), "mem_get_info", None)
-        free += [ask(device)[0]] if ask and device.type != "cpu" else []
-    return free
+    from probebook import devices
+    asked = map(devices.choose_device, [f"cuda:{i}" for i in range(gpus)] or [""])
+    return [devices.free_memory(one) for one in asked if one.type not in ("cpu", "mps")]
 
 
 def cores() -> int:

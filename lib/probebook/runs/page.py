@@ -199,12 +199,9 @@ def device() -> str:
     processor."""
     if "torch" not in sys.modules:
         return processor()
-    import torch
-
-    from probebook.devices import choose_device
+    from probebook.devices import choose_device, gpu_name
     found = choose_device()
-    name = getattr(torch.get_device_module(found.type), "get_device_name", str)
-    return processor() if found.type == "cpu" else name(found)
+    return processor() if found.type == "cpu" else gpu_name(found)
 
 
 def device_memory() -> int:

@@ -19,7 +19,7 @@ from probebook import hub
 from probebook.base import UserError, cache_dir, written_whole
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.stories.versions import REGIMES, training
-from probebook.devices import choose_device
+from probebook.devices import choose_device, gpu_name
 from probebook.models import static
 from probebook.models.loading import POCKET, load_anew
 from probebook.models.readers import Reader
@@ -175,7 +175,7 @@ def _device() -> str:
     device = choose_device()
     if device.type == "cpu":
         return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-    return torch.get_device_module(device.type).get_device_name(device)
+    return gpu_name(device)
 
 
 def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:

@@ -30,20 +30,21 @@ H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]
 SPARSE = SparseAutoencoder(width=12, active=2, steps=20)
 
 
-def fitted():
-    mlp, linear = MLPProbe(width=8).fit(H, Z), LinearProbe().fit(H, Z)
+def fitted(h=H, z=Z):
+    """Every method, fitted on states h [n, 6] and labels z [n]: name → edit or probe."""
+    mlp, linear = MLPProbe(width=8).fit(h, z), LinearProbe().fit(h, z)
     return {
-        "inlp": INLP(max_rank=3).fit(H, Z).at(rank=2),
-        "rlace": RLACE(rank=1, steps=200).fit(H, Z),
-        "leace": LEACE().fit(H, Z),
-        "alterrep": AlterRep(max_rank=2).fit(H, Z).at(alpha=3.0),
-        "shift": MeanShift().fit(H, Z).at(.5),
-        "affine": AffineSteering().fit(H, Z).at(1.5),
-        "das": DAS(steps=2).fit(H, H.flip(0), Z, linear).at(.5),
-        "direction": MatchedDirection(MeanShift().fit(H, Z), seed=3).at(.5),
-        "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(H, Z), seed=3).at(2.0),
-        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(H, Z).at(.5),
-        "qleace": QLEACE().fit(H, Z).at(.5),
+        "inlp": INLP(max_rank=3).fit(h, z).at(rank=2),
+        "rlace": RLACE(rank=1, steps=200).fit(h, z),
+        "leace": LEACE().fit(h, z),
+        "alterrep": AlterRep(max_rank=2).fit(h, z).at(alpha=3.0),
+        "shift": MeanShift().fit(h, z).at(.5),
+        "affine": AffineSteering().fit(h, z).at(1.5),
+        "das": DAS(steps=2).fit(h, h.flip(0), z, linear).at(.5),
+        "direction": MatchedDirection(MeanShift().fit(h, z), seed=3).at(.5),
+        "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(h, z), seed=3).at(2.0),
+        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(h, z).at(.5),
+        "qleace": QLEACE().fit(h, z).at(.5),
         "fgsm": FGSM(mlp).at(eps=0.3),
         "pgd": PGD(linear, steps=5).at(eps=0.2),
         "auto": AutoAttack(mlp).at(eps=0.3),

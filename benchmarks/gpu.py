@@ -17,8 +17,10 @@ data/throughput.csv are replaced (`throughput.py`).
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -55,6 +57,14 @@ def wait() -> None:
     module = torch.get_device_module(THERE.type)
     if THERE.type != "cpu" and hasattr(module, "synchronize"):
         module.synchronize()
+
+
+@contextmanager
+def only(device: torch.device) -> Iterator[None]:
+    """Let large states stay on `device`, which is the CPU too."""
+    os.environ["PROBEBOOK_DEVICE"] = str(device)
+    yield
+    os.environ["PROBEBOOK_DEVICE"] = str(THERE)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -123,7 +133,8 @@ def methods(small: bool) -> Iterator[Row]:
         found, took = {}, {}
         for device in (HERE, THERE):
             given = h.to(device), z.to(device)
-            edited, took[device] = timed(lambda given=given, way=way: way(*given))
+            with only(device):
+                edited, took[device] = timed(lambda given=given, way=way: way(*given))
             found[device] = edited.detach().cpu()
         apart = (found[HERE] - found[THERE]).abs() / found[HERE].abs().clamp_min(1)
         yield {"what": f"{name}, {len(h):,} × {h.shape[1]}", "GPU, s": took[THERE],
@@ -189,7 +200,8 @@ def size(small: bool) -> Iterator[Row]:
             took = {}
             for device in (HERE, THERE):
                 given = h.to(device), z.to(device)
-                took[device] = seconds(lambda way=way, given=given: way(*given))
+                with only(device):
+                    took[device] = seconds(lambda way=way, given=given: way(*given))
             yield {"what": f"{name}, {h.numel():,} values", "GPU, s": took[THERE],
                    "CPU, s": took[HERE], "note": f"WORTH is {WORTH:,}"}
 

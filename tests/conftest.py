@@ -26,7 +26,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("PROBEBOOK_TESTED", os.environ.get("PROBEBOOK_DEVICE") or "cpu")
 os.environ["PROBEBOOK_DEVICE"] = "cpu"
 
-from card import simulated_card  # noqa: F401, before any gradient: then torch counts its devices
+if os.environ["PROBEBOOK_TESTED"] == "cpu":     # beside a real GPU gradients would stop here
+    from card import simulated_card  # noqa: F401, before any gradient: then torch counts devices
+
 from probebook.base import ROOT, sha256, written_whole
 from probebook.runs.execute import server_of
 from probebook.runs.page import processor

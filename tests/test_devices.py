@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from card import simulated_card
 from conftest import DEVICE, ROOT, probebook
 from probebook import base, devices
 from probebook import explainers as ex
@@ -44,6 +43,8 @@ from test_serialization import fitted
 
 CPU = torch.device("cpu")
 SIMULATED = DEVICE == "cpu"
+if SIMULATED:
+    from card import simulated_card
 TEXTS = [f"the {noun} {'near the barn ' * i}[MASK] green" for noun in ("dog", "cats", "old farmer")
          for i in range(4)]
 G = torch.Generator().manual_seed(0)

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from probebook.base import PRECISIONS, UserError, device_name, precision
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in PRECISIONS}
-WORTH = 1 << 22        # values of states from which a GPU should be sooner (benchmarks/gpu.py)
+WORTH = 1 << 20        # values of states from which an H100 is sooner (benchmarks/gpu.py, size)
 COPIES = 6             # of states, that a fit has in memory at most (float64 counts for two)
 
 
@@ -83,6 +85,15 @@ def mixed_precision(device: torch.device) -> torch.autocast:
     """A context in which a network that is trained in float32 multiplies in `PROBEBOOK_DTYPE`."""
     asked = choose_dtype()
     return torch.autocast(device.type, asked, enabled=asked in (torch.bfloat16, torch.float16))
+
+
+def attention(device: torch.device) -> AbstractContextManager[None]:
+    """A context in which attention on a GPU is not cuDNN's, which plans anew for every shape of a
+    batch: two thirds of the time of a pass over texts of many lengths."""
+    if device.type != "cuda":
+        return nullcontext()
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(kernels)
 
 
 def send(x: Tensor, device: torch.device) -> Tensor:

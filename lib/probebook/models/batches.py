@@ -1,11 +1,14 @@
-"""Texts to padded batches: tokenize, find the wanted position, group texts of similar length."""
+"""Texts to padded batches: tokenize, find the wanted position, group texts of similar length.
+
+Batches are made by NumPy, which does not compete for torch's threads while a GPU is given work."""
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,17 +48,17 @@ class Batch:
 
 def _equal_weights(places: list[list[int]], ids: Tensor) -> Tensor:
     """Weights [b, t] that sum to 1 over each row's places among ids [b, t]."""
-    counts = torch.tensor([len(row) for row in places])
-    rows, columns = torch.arange(len(places)), [place for row in places for place in row]
-    weights = torch.zeros(ids.shape)
-    weights[rows.repeat_interleave(counts), columns] = (1 / counts).repeat_interleave(counts)
-    return weights
+    counts = np.array([len(row) for row in places])
+    rows, columns = np.arange(len(places)).repeat(counts), list(chain.from_iterable(places))
+    weights = np.zeros(ids.shape, np.float32)
+    weights[rows, columns] = (np.float32(1) / counts.astype(np.float32)).repeat(counts)
+    return torch.from_numpy(weights)
 
 
 def _padded(rows: list[list[int]], value: int) -> Tensor:
     """Lists of ids as one tensor [b, t]."""
     width = max(map(len, rows))
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
+    return torch.from_numpy(np.array([row + [value] * (width - len(row)) for row in rows]))
 
 
 def longest(model: Model) -> int:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from probebook.base import UserError
-from probebook.devices import send
+from probebook.devices import attention, send
 from probebook.models.architecture import writer
 from probebook.models.batches import At, Batch
 from probebook.models.loading import Model
@@ -118,7 +118,8 @@ def _repeated(x: object, before: int, after: int) -> object:
 def forward(model: Model, batch: Batch) -> Tensor:
     """Last hidden states [b, t, d], or those of the layer at which the pass stops, without a graph
     for gradients."""
-    return run(model, batch)
+    with attention(model.device):
+        return run(model, batch)
 
 
 def run(model: Model, batch: Batch) -> Tensor:

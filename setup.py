@@ -1,5 +1,6 @@
 """What pyproject.toml cannot say: the small data of `data/` travel in the wheel, inside the
 package."""
+
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 

@@ -9,6 +9,7 @@ Union addresses as text files (the folder data/ of the npm package @stdlib/datas
 replaces agreement_addresses.tsv.xz, and counts the addresses' sentences that the prose holds, too.
 The same text and words give the same bytes.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -20,7 +21,7 @@ import pandas as pd
 from probebook.corpora import english
 from probebook.corpora.agreement import prose
 
-WINDOW = 8                      # words in a row that count as the same text
+WINDOW = 8  # words in a row that count as the same text
 
 
 def windows(text: str) -> Iterator[tuple[str, ...]]:
@@ -30,10 +31,20 @@ def windows(text: str) -> Iterator[tuple[str, ...]]:
 
 def in_the_prose(rows: list[dict]) -> int:
     """How many of the sentences share WINDOW words in a row with the text of the pocket models."""
-    sought = {window: i for i, row in enumerate(rows) for part in row["text"].split("[MASK]")
-              for window in windows(part)}
-    return len({sought[window] for paragraph in english.paragraphs()
-                for window in windows(paragraph) if window in sought})
+    sought = {
+        window: i
+        for i, row in enumerate(rows)
+        for part in row["text"].split("[MASK]")
+        for window in windows(part)
+    }
+    return len(
+        {
+            sought[window]
+            for paragraph in english.paragraphs()
+            for window in windows(paragraph)
+            if window in sought
+        }
+    )
 
 
 def main() -> None:

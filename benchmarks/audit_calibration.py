@@ -6,6 +6,7 @@ of the table, so a killed run goes on.
 
     .venv/bin/python benchmarks/audit_calibration.py data/records/benchmarks/audit_calibration.csv
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,10 +27,14 @@ def worlds(nulls: int, used: int) -> list[tuple[str, str, float, int]]:
     """Noise, kind, weight and seed of every world; the seeds come first, so that a part of the
     table has all kinds."""
     kinds = [kind for kind in planted.KINDS if kind != planted.RELIABLE]
-    found = [(noise, kind, 1.0, seed) for seed, noise, kind in product(
-        range(nulls), ("gaussian", "pocket-english"), kinds)]
-    found += [(noise, planted.RELIABLE, weight, seed) for seed, noise, weight in product(
-        range(used), ("gaussian", "pocket-english"), (.25, 1.0))]
+    found = [
+        (noise, kind, 1.0, seed)
+        for seed, noise, kind in product(range(nulls), ("gaussian", "pocket-english"), kinds)
+    ]
+    found += [
+        (noise, planted.RELIABLE, weight, seed)
+        for seed, noise, weight in product(range(used), ("gaussian", "pocket-english"), (0.25, 1.0))
+    ]
     return sorted(found, key=lambda one: one[3])
 
 

@@ -8,6 +8,7 @@ Texts: an audit's states of sentences of 8 to 10 words, by a network of bert-bas
 weights; of a tenth of them, and of all by a process that follows one killed half way. Memory is the
 resident size of all processes together, read four times a second. The table
 data/records/benchmarks/audit_size.csv is replaced."""
+
 from __future__ import annotations
 
 import json
@@ -48,14 +49,24 @@ def file(folder: Path, n: int, d: int) -> list[str]:
     with open(folder / "h.safetensors", "wb") as out:
         out.write(struct.pack("<Q", len(head)) + head.encode())
         for start in range(0, n, ROWS):
-            signs = 2. * np.stack([z, other], 1)[start:start + ROWS] - 1
+            signs = 2.0 * np.stack([z, other], 1)[start : start + ROWS] - 1
             places = (np.arange(len(signs)) + start // 7) % len(pool)
             h = np.roll(pool[places], int(rng.integers(d)), axis=1)
             out.write((h + 2 * signs @ axes).astype(np.float16).tobytes())
     pd.DataFrame({"label": z, "other": other, "group": np.arange(n) // 10}).to_csv(
-        folder / "labels.csv", index=False)
-    return [str(folder / "labels.csv"), "--states", str(folder / "h.safetensors"), "--label",
-            "label", "--keep", "other", "--group", "group"]
+        folder / "labels.csv", index=False
+    )
+    return [
+        str(folder / "labels.csv"),
+        "--states",
+        str(folder / "h.safetensors"),
+        "--label",
+        "label",
+        "--keep",
+        "other",
+        "--group",
+        "group",
+    ]
 
 
 def watched(command: list[str]) -> tuple[float, float]:
@@ -65,21 +76,32 @@ def watched(command: list[str]) -> tuple[float, float]:
         own = psutil.Process(process.pid)
         while process.poll() is None:
             try:
-                peak = max(peak, sum(one.memory_info().rss for one in [
-                    own, *own.children(recursive=True)]))
-            except psutil.Error:                        # one has just ended
+                peak = max(
+                    peak, sum(one.memory_info().rss for one in [own, *own.children(recursive=True)])
+                )
+            except psutil.Error:  # one has just ended
                 pass
-            time.sleep(.25)
+            time.sleep(0.25)
     assert process.returncode == 0
     after = os.times()
-    return (after.children_user + after.children_system - before.children_user
-            - before.children_system, peak / 1e9)
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system,
+        peak / 1e9,
+    )
 
 
 def texts(n: int) -> None:
     """The audit's states of n sentences."""
-    found = list(islice((s for s in dict.fromkeys(sentences(english.paragraphs([0])))
-                         if 8 <= len(s.split()) <= 10), n))
+    found = list(
+        islice(
+            (
+                s
+                for s in dict.fromkeys(sentences(english.paragraphs([0])))
+                if 8 <= len(s.split()) <= 10
+            ),
+            n,
+        )
+    )
     assert len(found) == n
     lm = load(os.environ["PROBEBOOK_CACHE"] + "/model")
     embedded(found, lm, [lm.depth], "mean")
@@ -88,20 +110,29 @@ def texts(n: int) -> None:
 def main(n: int = 1_000_000, d: int = 4096, said: int = 20_000) -> None:
     own, rows = Path(os.environ["PROBEBOOK_CACHE"]), []
     options = file(own, n, d)
-    rows.append((f"{n:,} saved states of {d:,} dimensions", *watched([
-        *COMMAND, *options, "--methods", "LEACE,MeanShift", "--out",
-        str(own / "report")])))
+    rows.append(
+        (
+            f"{n:,} saved states of {d:,} dimensions",
+            *watched(
+                [*COMMAND, *options, "--methods", "LEACE,MeanShift", "--out", str(own / "report")]
+            ),
+        )
+    )
     network(own / "model")
     one = [sys.executable, __file__, "texts"]
     rows.append((f"states of {said // 10:,} texts", *watched([*one, str(said // 10)])))
     before = shards(own)
     with subprocess.Popen([*one, str(said)]) as first:
         while shards(own) < before + said // 4096 // 2:
-            time.sleep(.25)
+            time.sleep(0.25)
         first.kill()
     kept = shards(own) - before
-    rows.append((f"states of {said:,} texts, {4096 * kept:,} of which a killed process had kept",
-                 *watched([*one, str(said)])))
+    rows.append(
+        (
+            f"states of {said:,} texts, {4096 * kept:,} of which a killed process had kept",
+            *watched([*one, str(said)]),
+        )
+    )
     table = pd.DataFrame(rows, columns=["what", "CPU seconds", "peak memory, GB"])
     table = table.round({"CPU seconds": 0, "peak memory, GB": 2}).astype({"CPU seconds": int})
     print(table.to_string(index=False))

@@ -7,6 +7,7 @@ concept. The row-wise way is what a page would write: a table with a row for eac
 explainer, and a function applied to its rows. The two take turns in one run on one CPU thread;
 their results are asserted equal, and the median of the turns' CPU seconds counts.
 """
+
 from __future__ import annotations
 
 import os
@@ -36,26 +37,40 @@ def effects(n: int, explainers: int) -> tuple[pd.Series, np.ndarray, dict[str, n
         sys.exit(f"{n} pairs: at most {len(pairs)}")
     pairs, rng = pairs[:n], np.random.default_rng(0)
     true = p[pairs.target_row] - p[pairs.source_row]
-    estimates = {f"explainer {i}": true + rng.normal(0, .1 * i, true.shape)
-                 for i in range(1, explainers)}
+    estimates = {
+        f"explainer {i}": true + rng.normal(0, 0.1 * i, true.shape) for i in range(1, explainers)
+    }
     return pairs.concept, true, {"zero": np.zeros_like(true)} | estimates
 
 
 def arrays(concept: pd.Series, true: np.ndarray, estimates: dict[str, np.ndarray]) -> pd.DataFrame:
     """Mean distances of each explainer and concept."""
-    errors = {(name, distance): icace_error(true, estimate, distance).numpy()
-              for name, estimate in estimates.items() for distance in DISTANCES}
+    errors = {
+        (name, distance): icace_error(true, estimate, distance).numpy()
+        for name, estimate in estimates.items()
+        for distance in DISTANCES
+    }
     means = pd.DataFrame(errors).groupby(concept.to_numpy()).mean()
     return means.stack(0, future_stack=True).swaplevel().sort_index()[list(DISTANCES)]
 
 
-def row_by_row(concept: pd.Series, true: np.ndarray, estimates: dict[str, np.ndarray]
-               ) -> pd.DataFrame:
+def row_by_row(
+    concept: pd.Series, true: np.ndarray, estimates: dict[str, np.ndarray]
+) -> pd.DataFrame:
     """The same with a function for each distance, applied to the rows of a table."""
-    table = pd.concat([
-        pd.DataFrame({"explainer": name, "concept": concept.array, "true": list(true),
-                      "estimated": list(estimate)})
-        for name, estimate in estimates.items()])
+    table = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "explainer": name,
+                    "concept": concept.array,
+                    "true": list(true),
+                    "estimated": list(estimate),
+                }
+            )
+            for name, estimate in estimates.items()
+        ]
+    )
 
     def cosine(row: pd.Series) -> float:
         # Rounding errors count as zero.
@@ -74,7 +89,7 @@ def row_by_row(concept: pd.Series, true: np.ndarray, estimates: dict[str, np.nda
 def main(n: int = 4_000, explainers: int = 10) -> None:
     given = effects(n, explainers)
     ways = {"arrays": arrays, "row by row": row_by_row}
-    results = {way: run(*given) for way, run in ways.items()}           # warm-up, and the check
+    results = {way: run(*given) for way, run in ways.items()}  # warm-up, and the check
     gap = float(np.abs(results["arrays"].to_numpy() - results["row by row"].to_numpy()).max())
     assert results["arrays"].index.tolist() == results["row by row"].index.tolist()
     assert gap < 1e-12, gap
@@ -85,10 +100,17 @@ def main(n: int = 4_000, explainers: int = 10) -> None:
             run(*given)
             seconds[way].append(time.process_time() - start)
     median = {way: statistics.median(times) for way, times in seconds.items()}
-    print(json.dumps({"pairs": n, "explainers": explainers,
-                      "seconds": {way: round(s, 4) for way, s in median.items()},
-                      "largest difference": gap,
-                      "times as fast": round(median["row by row"] / median["arrays"], 1)}))
+    print(
+        json.dumps(
+            {
+                "pairs": n,
+                "explainers": explainers,
+                "seconds": {way: round(s, 4) for way, s in median.items()},
+                "largest difference": gap,
+                "times as fast": round(median["row by row"] / median["arrays"], 1),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

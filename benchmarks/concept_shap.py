@@ -10,6 +10,7 @@ grows over 600 steps of rate .01, must end with the same mean loss of the coalit
 The loop is what one would write: a `torch.nn` network for each coalition that reads only the
 coordinates in it.
 """
+
 from __future__ import annotations
 
 import os
@@ -41,11 +42,16 @@ def loop(start: Coalitions, x: Tensor, z: Tensor, head: Head, epochs: int) -> Te
     found = []
     for s, seen in enumerate(members(M).bool()):
         seen = seen.nonzero()[:, 0] if seen.any() else torch.tensor([0])
-        inputs = (x[:, seen] * bool(s)).to(device)                  # the empty set sees a 0
-        g = nn.Sequential(nn.Linear(len(seen), HIDDEN), nn.ReLU(),
-                          nn.Linear(HIDDEN, head.out.shape[1]))
-        begin = (start.weights[0][s][seen].T, start.biases[0][s, 0],
-                 start.weights[1][s].T, start.biases[1][s, 0])
+        inputs = (x[:, seen] * bool(s)).to(device)  # the empty set sees a 0
+        g = nn.Sequential(
+            nn.Linear(len(seen), HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, head.out.shape[1])
+        )
+        begin = (
+            start.weights[0][s][seen].T,
+            start.biases[0][s, 0],
+            start.weights[1][s].T,
+            start.biases[1][s, 0],
+        )
         with torch.no_grad():
             for parameter, tensor in zip(g.parameters(), begin):
                 parameter.copy_(tensor)
@@ -78,7 +84,7 @@ def clock() -> float:
 def main(width: int, epochs: int, reviews: int, turns: int) -> None:
     draws = torch.Generator().manual_seed(0)
     z = torch.randint(K, (reviews,), generator=draws)
-    signal = (z[:, None] - 2) * torch.tensor([1.0, .5, .3, .1])
+    signal = (z[:, None] - 2) * torch.tensor([1.0, 0.5, 0.3, 0.1])
     x = torch.randn(reviews, M, generator=draws) + signal
     head = Head(*(5 * t for t in Head.initial(width, K, 0).tensors().values()))
     start = Coalitions.random(M, HIDDEN, width, 0)
@@ -94,15 +100,24 @@ def main(width: int, epochs: int, reviews: int, turns: int) -> None:
             seconds[name].append(clock() - began)
             losses[name] = -probs[:, range(reviews), z].log().mean(1)
     apart = abs(float(losses["batched"].mean() / losses["loop"].mean()) - 1)
-    assert apart < .02, f"the final losses differ by the share {apart}"
+    assert apart < 0.02, f"the final losses differ by the share {apart}"
     medians = {name: statistics.median(s) for name, s in seconds.items()}
     cpu = f"{platform.machine()}, 1 thread"
-    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else cpu,
-                      "width": width, "epochs": epochs, "reviews": reviews,
-                      "seconds": {name: round(s, 2) for name, s in medians.items()},
-                      "largest gap, float64, one epoch": gap,
-                      "share between final losses": round(apart, 4),
-                      "ratio": round(medians["loop"] / medians["batched"], 2)}, indent=1))
+    print(
+        json.dumps(
+            {
+                "device": torch.cuda.get_device_name() if DEVICE == "cuda" else cpu,
+                "width": width,
+                "epochs": epochs,
+                "reviews": reviews,
+                "seconds": {name: round(s, 2) for name, s in medians.items()},
+                "largest gap, float64, one epoch": gap,
+                "share between final losses": round(apart, 4),
+                "ratio": round(medians["loop"] / medians["batched"], 2),
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Three tables, in % of the studies, printed and kept in data/records/benchmarks/c
 seeds (the luck of training beside that of groups and items), of the best of several methods, and of
 families of comparisons. One percent point is about 1.5 standard errors of a share of 95 % in 1,000
 studies."""
+
 from __future__ import annotations
 
 import argparse
@@ -27,14 +28,18 @@ from probebook.measures.intervals import (
 
 GROUPS, ITEMS, DRAWS = 40, 10, 500
 # standard deviations between seeds, groups, items, answers of one seed to one item
-WORLDS = {"all alike": (.2, .5, 1, 1), "mostly seeds": (1, .5, 1, 1),
-          "mostly groups": (.05, 1, 1, 1), "single answers": (0, 0, 0, 2)}
+WORLDS = {
+    "all alike": (0.2, 0.5, 1, 1),
+    "mostly seeds": (1, 0.5, 1, 1),
+    "mostly groups": (0.05, 1, 1, 1),
+    "single answers": (0, 0, 0, 2),
+}
 SEEDS = (3, 5, 10)
-METHODS, STEPS = (2, 5, 10), (0, 2, 4)            # lead of the best, in a difference's errors
-FAMILIES = [(20, 40), (20, 100), (20, 400), (11, 40), (11, 100)]             # nulls, groups
+METHODS, STEPS = (2, 5, 10), (0, 2, 4)  # lead of the best, in a difference's errors
+FAMILIES = [(20, 40), (20, 100), (20, 400), (11, 40), (11, 100)]  # nulls, groups
 
 
-def holds(low: float, high: float, truth: float = 0.) -> bool:
+def holds(low: float, high: float, truth: float = 0.0) -> bool:
     return bool(low <= truth <= high)
 
 
@@ -58,20 +63,24 @@ def study(seeds: int, deviations: tuple[float, ...], number: int) -> dict[str, b
     groups = pd.Series(np.repeat(np.arange(GROUPS), ITEMS))
     drawn = resample_means(pd.DataFrame(flat.T), groups, DRAWS, number).to_numpy()[1:]
     of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), DRAWS) / seeds
-    means, errors = flat.mean(1), of_groups.std(1, ddof=1) / GROUPS ** .5
-    return {"one training": holds(*percentiles(drawn[:, 0])),
-            "their mean, groups drawn": holds(*percentiles(drawn.mean(1))),
-            "seeds, groups drawn": holds(*percentiles((drawn * of_seeds).sum(1))),
-            "seeds, groups, items drawn": holds(*percentiles(items_too(answers, rng))),
-            "resample_seeds":
-                holds(*percentiles(resample_seeds(flat, groups, DRAWS, number)[0][1:])),
-            "mean_over_seeds": holds(*mean_over_seeds(means)[1:]),
-            "mean_over_seeds, own_errors": holds(*mean_over_seeds(means, errors)[1:])}
+    means, errors = flat.mean(1), of_groups.std(1, ddof=1) / GROUPS**0.5
+    return {
+        "one training": holds(*percentiles(drawn[:, 0])),
+        "their mean, groups drawn": holds(*percentiles(drawn.mean(1))),
+        "seeds, groups drawn": holds(*percentiles((drawn * of_seeds).sum(1))),
+        "seeds, groups, items drawn": holds(*percentiles(items_too(answers, rng))),
+        "resample_seeds": holds(*percentiles(resample_seeds(flat, groups, DRAWS, number)[0][1:])),
+        "mean_over_seeds": holds(*mean_over_seeds(means)[1:]),
+        "mean_over_seeds, own_errors": holds(*mean_over_seeds(means, errors)[1:]),
+    }
 
 
 def of_seeds(studies: int) -> pd.DataFrame:
-    rows = {(name, seeds): pd.DataFrame([study(seeds, world, i) for i in range(studies)]).mean()
-            for name, world in WORLDS.items() for seeds in SEEDS}
+    rows = {
+        (name, seeds): pd.DataFrame([study(seeds, world, i) for i in range(studies)]).mean()
+        for name, world in WORLDS.items()
+        for seeds in SEEDS
+    }
     return 100 * pd.DataFrame(rows).T.rename_axis(["luck", "seeds"])
 
 
@@ -81,7 +90,7 @@ def of_the_best(studies: int, groups: int = 100) -> pd.DataFrame:
     rng, rows = np.random.default_rng(0), {}
     for k in METHODS:
         for step in STEPS:
-            lead = step * (2 / groups) ** .5
+            lead = step * (2 / groups) ** 0.5
             true, found = lead * np.eye(k)[0], []
             for _ in range(studies):
                 items, others = rng.normal(size=(2, groups, k)) + true
@@ -89,13 +98,19 @@ def of_the_best(studies: int, groups: int = 100) -> pd.DataFrame:
                 one = contrasts({"lead": leads}).loc["lead"]
                 plain = percentiles(leads[1:].min(1))
                 second, first = items.mean(0).argsort()[-2:]
-                same, apart = (contrast(counts @ (part[:, first] - part[:, second]))
-                               for part in (items, others))
+                same, apart = (
+                    contrast(counts @ (part[:, first] - part[:, second]))
+                    for part in (items, others)
+                )
                 truth = true[first] - true[second]
-                found.append({"percentiles of the least lead": holds(*plain, lead),
-                              "contrasts": holds(one.low, one.high, lead),
-                              "picked by the same items": holds(same["low"], same["high"], truth),
-                              "picked by others": holds(apart["low"], apart["high"], truth)})
+                found.append(
+                    {
+                        "percentiles of the least lead": holds(*plain, lead),
+                        "contrasts": holds(one.low, one.high, lead),
+                        "picked by the same items": holds(same["low"], same["high"], truth),
+                        "picked by others": holds(apart["low"], apart["high"], truth),
+                    }
+                )
             rows[k, step] = pd.DataFrame(found).mean()
     return 100 * pd.DataFrame(rows).T.rename_axis(["methods", "lead, standard errors"])
 
@@ -108,8 +123,9 @@ def of_families(studies: int) -> pd.DataFrame:
         found = []
         for _ in range(studies):
             family = contrasts(pd.DataFrame(counts @ rng.normal(size=(groups, nulls))))
-            found.append({"each at 5 %": (family.p <= .05).any(),
-                          "contrasts": (family.verdict != 0).any()})
+            found.append(
+                {"each at 5 %": (family.p <= 0.05).any(), "contrasts": (family.verdict != 0).any()}
+            )
         rows[nulls, groups] = pd.DataFrame(found).mean()
     return 100 * pd.DataFrame(rows).T.rename_axis(["comparisons", "groups"])
 

@@ -7,6 +7,7 @@ for each metric: `again` is the largest difference between two runs with one thr
 between one thread and two. Both are shares of the metric's largest value in its table (NaN against
 a number is 1). The named pages replace their rows; without names all pages do.
 """
+
 from __future__ import annotations
 
 import os
@@ -32,14 +33,23 @@ def recorded(page: str, threads: int) -> pd.DataFrame:
     names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
     counts = dict.fromkeys(names, str(threads))
     with TemporaryDirectory() as folder:
-        env = os.environ | counts | {"PROBEBOOK_HOME": str(a_home(Path(folder))),
-                                     "PROBEBOOK_CACHE": f"{folder}/cache"}
+        env = (
+            os.environ
+            | counts
+            | {"PROBEBOOK_HOME": str(a_home(Path(folder))), "PROBEBOOK_CACHE": f"{folder}/cache"}
+        )
         command = [sys.executable, "-c", "from probebook.cli import app; app()"]
         arguments = [page, "--profile", "smoke"]
-        subprocess.run([*command, "run", *arguments], env=env, check=True,
-                       stdout=subprocess.DEVNULL)
-        results = subprocess.run([*command, "results", *arguments], env=env, check=True,
-                                 stdout=subprocess.PIPE, text=True)
+        subprocess.run(
+            [*command, "run", *arguments], env=env, check=True, stdout=subprocess.DEVNULL
+        )
+        results = subprocess.run(
+            [*command, "results", *arguments],
+            env=env,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     return pd.read_csv(StringIO(results.stdout))
 
 
@@ -47,12 +57,14 @@ def apart(a: pd.DataFrame, b: pd.DataFrame) -> pd.Series:
     """Largest difference of each (table, metric), as a share of its largest value.
 
     1 where rows or NaN differ."""
+
     def share(part: pd.Series) -> float:
         x, y = part.to_numpy(), b.value.loc[part.index].to_numpy()
         if (np.isnan(x) != np.isnan(y)).any():
             return 1.0
         gap, size = np.abs(x - y)[~np.isnan(x)], np.abs(x[~np.isnan(x)])
         return gap.max() / size.max() if gap.any() else 0.0
+
     ids = list(a.columns.drop("value"))
     if list(a.columns) != list(b.columns) or not a[ids].equals(b[ids]):
         return a.groupby(["table", "metric"]).value.agg(lambda _: 1.0)

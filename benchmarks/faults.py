@@ -6,6 +6,7 @@ Each kill (−9, in turn of the runner, of its kernel, of a sweep's worker) has 
 of its own. The run is then started again until it succeeds. `same`: its metrics are those of the
 undisturbed run, bit for bit. data/records/benchmarks/faults.csv is replaced; it has a row per kill.
 """
+
 from __future__ import annotations
 
 import os
@@ -33,8 +34,15 @@ def begin(*words: str, home: Path, **given: Any) -> subprocess.Popen:
     """Start the command line on the book in `home`, with a cache there; `given`: for Popen."""
     env = os.environ | {"PROBEBOOK_HOME": str(home), "PROBEBOOK_CACHE": str(home / "cache")}
     command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
-    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, cwd=home, **given)
+    return subprocess.Popen(
+        command,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=home,
+        **given,
+    )
 
 
 def the_runner(process: subprocess.Popen) -> list[psutil.Process]:
@@ -70,7 +78,7 @@ def kill(process: subprocess.Popen, whom: Callable, seconds: float) -> bool:
         if time.monotonic() >= until and (found := whom(process)):
             found[0].kill()
             return True
-        time.sleep(.05)
+        time.sleep(0.05)
     return False
 
 
@@ -110,9 +118,15 @@ def trial(whom: Callable, words: list[str], seconds: float, expected: dict[str, 
         before = _record_times(home)
         go_on(*words, home=home, tries=1)
         after = _record_times(home)
-        return {"killed": killed, "at second": round(at, 1), "ended with": process.returncode,
-                "asked again": repeats, "runs": len(after), "same": metrics(home) == expected,
-                "made twice": before != after}
+        return {
+            "killed": killed,
+            "at second": round(at, 1),
+            "ended with": process.returncode,
+            "asked again": repeats,
+            "runs": len(after),
+            "same": metrics(home) == expected,
+            "made twice": before != after,
+        }
 
 
 def _record_times(home: Path) -> list[int]:
@@ -129,9 +143,9 @@ def main(kills: int) -> None:
     while len(rows) < kills:
         whom = [the_runner, its_kernel, a_worker][len(rows) % 3]
         words = sweep if whom is a_worker else run
-        row = trial(whom, words, rng.uniform(0, .9 * seconds), expected)
+        row = trial(whom, words, rng.uniform(0, 0.9 * seconds), expected)
         print(row, flush=True)
-        if row.pop("killed"):                                   # else it had ended before
+        if row.pop("killed"):  # else it had ended before
             rows.append({"killed": whom.__name__.replace("_", " ")} | row)
             pd.DataFrame(rows).to_csv(TABLE, index=False)
     table = pd.DataFrame(rows)

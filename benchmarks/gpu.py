@@ -14,6 +14,7 @@
 `--small`: tiny sizes, to try the script, also without a GPU. `--write`: the machine's rows of
 data/throughput.csv are replaced (`throughput.py`).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -86,7 +87,7 @@ def states(n: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
     """States [n, d] in which a label [n] can be read, but not always."""
     draws = torch.Generator().manual_seed(0)
     z = torch.randint(2, (n,), generator=draws)
-    return torch.randn(n, d, generator=draws) + .3 * z[:, None] * torch.ones(d).sqrt(), z
+    return torch.randn(n, d, generator=draws) + 0.3 * z[:, None] * torch.ones(d).sqrt(), z
 
 
 def pages(small: bool) -> Iterator[Row]:
@@ -101,8 +102,11 @@ def pages(small: bool) -> Iterator[Row]:
     with server_of(chosen) as server:
         failed = run_all(runs, force=True, server=server)
     names = ", ".join(run.page.name for run in failed) or "none fails"
-    yield {"what": f"{len(runs)} pages side by side", "GPU, s": time.perf_counter() - began,
-           "note": names}
+    yield {
+        "what": f"{len(runs)} pages side by side",
+        "GPU, s": time.perf_counter() - began,
+        "note": names,
+    }
 
 
 def methods(small: bool) -> Iterator[Row]:
@@ -125,9 +129,10 @@ def methods(small: bool) -> Iterator[Row]:
         "SparseFeatures": lambda h, z: SparseFeatures(autoencoder=sparse).fit(h, z)(h, to=1 - z),
         "FGSM": lambda h, z: FGSM(mlp)(h, to=1 - z),
         "PGD": lambda h, z: PGD(mlp)(h, to=1 - z),
-        "AutoAttack": lambda h, z: AutoAttack(mlp, steps=20, queries=20)(h, to=1 - z)}
+        "AutoAttack": lambda h, z: AutoAttack(mlp, steps=20, queries=20)(h, to=1 - z),
+    }
     few, labels = h[:, :16].to(THERE), z.to(THERE)
-    for fit in (LinearProbe().fit, QLEACE().fit):               # a first call loads libraries
+    for fit in (LinearProbe().fit, QLEACE().fit):  # a first call loads libraries
         fit(few, labels)
     for name, way in ways.items():
         found, took = {}, {}
@@ -137,23 +142,29 @@ def methods(small: bool) -> Iterator[Row]:
                 edited, took[device] = timed(lambda given=given, way=way: way(*given))
             found[device] = edited.detach().cpu()
         apart = (found[HERE] - found[THERE]).abs() / found[HERE].abs().clamp_min(1)
-        yield {"what": f"{name}, {len(h):,} × {h.shape[1]}", "GPU, s": took[THERE],
-               "CPU, s": took[HERE],
-               "note": f"differs by {apart.max():.0e}, in {(apart > 1e-5).double().mean():.2%} of "
-                       "the values by more than 1e-5"}
+        yield {
+            "what": f"{name}, {len(h):,} × {h.shape[1]}",
+            "GPU, s": took[THERE],
+            "CPU, s": took[HERE],
+            "note": f"differs by {apart.max():.0e}, in {(apart > 1e-5).double().mean():.2%} of "
+            "the values by more than 1e-5",
+        }
 
 
 def embedding(small: bool) -> Iterator[Row]:
     """`embed` against a plain loop and sentence-transformers, at equal vectors."""
     words = "the old man near the houses knew that they were a child and went on".split()
-    texts = [" ".join(words[(i * (k + 1) + k) % len(words)] for k in range(25 + i % 40))
-             for i in range(8 if small else 20_000)]
+    texts = [
+        " ".join(words[(i * (k + 1) + k) % len(words)] for k in range(25 + i % 40))
+        for i in range(8 if small else 20_000)
+    ]
     for dtype in (torch.bfloat16, torch.float32):
         model = network(dtype)
         tokens = sum(map(len, model.tokenizer(texts)["input_ids"]))
         ways: dict[str, Callable] = {
             "embed": lambda m=model: embed(texts, m, -1, "[CLS]", cache=False),
-            "a plain loop": lambda m=model: plain(texts, m)}
+            "a plain loop": lambda m=model: plain(texts, m),
+        }
         try:
             encode = peer(model)
             ways["sentence-transformers"] = lambda encode=encode: encode(texts)
@@ -163,8 +174,11 @@ def embedding(small: bool) -> Iterator[Row]:
         for name, way in ways.items():
             found, took = timed(way)
             apart = float((found - own).abs().max())
-            yield {"what": f"{name}, {str(dtype)[6:]}, {len(texts):,} texts", "GPU, s": took,
-                   "note": f"{tokens / took:,.0f} tokens per second, differs by {apart:.0e}"}
+            yield {
+                "what": f"{name}, {str(dtype)[6:]}, {len(texts):,} texts",
+                "GPU, s": took,
+                "note": f"{tokens / took:,.0f} tokens per second, differs by {apart:.0e}",
+            }
 
 
 def speed(small: bool) -> Iterator[Row]:
@@ -181,8 +195,10 @@ def speed(small: bool) -> Iterator[Row]:
         f"INLP, rank 40, {n:,} × {d}": lambda: INLP(min(40, d)).fit(h, z),
         f"R-LACE, {steps:,} steps, {n:,} × {d}": lambda: RLACE(steps=steps).fit(h, z),
         f"PGD, 40 steps, {few:,} × {d}": lambda: PGD(probe)(h[rows], to=1 - z[rows]),
-        f"AutoAttack, {queries:,} queries, {few:,} × {d}":
-            lambda: AutoAttack(probe, .05, queries=queries)(h[rows], to=1 - z[rows])}
+        f"AutoAttack, {queries:,} queries, {few:,} × {d}": lambda: AutoAttack(
+            probe, 0.05, queries=queries
+        )(h[rows], to=1 - z[rows]),
+    }
     for name, way in ways.items():
         yield {"what": name, "GPU, s": timed(way)[1]}
 
@@ -195,19 +211,29 @@ def size(small: bool) -> Iterator[Row]:
         ways: dict[str, Callable] = {
             "linear probe": lambda h, z: LinearProbe().fit(h, z),
             "perceptrons": lambda h, z: MLPProbe.grid((1, 2), (64, 256), epochs=1).fit(h, z),
-            "PGD": lambda h, z, p=probe: PGD(p)(h, to=1 - z)}
+            "PGD": lambda h, z, p=probe: PGD(p)(h, to=1 - z),
+        }
         for name, way in ways.items():
             took = {}
             for device in (HERE, THERE):
                 given = h.to(device), z.to(device)
                 with only(device):
                     took[device] = seconds(lambda way=way, given=given: way(*given))
-            yield {"what": f"{name}, {h.numel():,} values", "GPU, s": took[THERE],
-                   "CPU, s": took[HERE], "note": f"WORTH is {WORTH:,}"}
+            yield {
+                "what": f"{name}, {h.numel():,} values",
+                "GPU, s": took[THERE],
+                "CPU, s": took[HERE],
+                "note": f"WORTH is {WORTH:,}",
+            }
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
-    "embedding": embedding, "methods": methods, "speed": speed, "pages": pages, "size": size}
+    "embedding": embedding,
+    "methods": methods,
+    "speed": speed,
+    "pages": pages,
+    "size": size,
+}
 
 
 def main() -> None:
@@ -220,9 +246,9 @@ def main() -> None:
     for name in asked.part:
         for row in PARTS[name](asked.small):
             rows.append({"part": name, **row})
-            print(f"{name}: {row}", flush=True)                # what a killed run leaves
+            print(f"{name}: {row}", flush=True)  # what a killed run leaves
     if asked.write:
-        write(measure(2.))
+        write(measure(2.0))
     table = pd.DataFrame(rows, columns=["part", "what", "GPU, s", "CPU, s", "note"])
     print(f"\nGPU: {THERE}, torch {torch.__version__}")
     print(table.to_string(index=False, float_format="{:.3g}".format, na_rep=""))

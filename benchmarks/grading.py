@@ -7,6 +7,7 @@ the last exercise open. Asserts that each gets the outcomes that it should. CPU 
 all processes that the grading starts, read ten times a second. The load is the number of processes
 that wanted a core in the minute before; the seconds on the clock grow with it. The page's row of
 data/records/benchmarks/grading.csv is replaced."""
+
 from __future__ import annotations
 
 import os
@@ -49,8 +50,9 @@ def hand_in(folder: Path, page: Page, n: int) -> list[list[str]]:
             cell.source = f"{first}{solution(answer)}\n# handed in by student {i}"
         notebook.cells.append(new_code_cell(f"mine = {i}"))
         nbformat.write(notebook, folder / f"student {i}.ipynb")
-        wanted.append([ACCEPTED[exercise.kind] for exercise in done]
-                      + ["not done"] * (len(asked) - len(done)))
+        wanted.append(
+            [ACCEPTED[exercise.kind] for exercise in done] + ["not done"] * (len(asked) - len(done))
+        )
     handed_out.unlink()
     return wanted
 
@@ -61,7 +63,7 @@ def watched():
     used, over = {}, threading.Event()
 
     def watch() -> None:
-        while not over.wait(.1):
+        while not over.wait(0.1):
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     times = process.cpu_times()
@@ -88,14 +90,23 @@ def main(name: str = "1_causal_probing/03", n: str = "16") -> None:
         seconds = time.monotonic() - began
     found = table.groupby("submission", sort=False).outcome.agg(list).tolist()
     assert found == wanted, table.to_string()
-    row = {"page": page.name, "submissions": int(n), "at a time": WORKERS,
-           "sandbox": "no" if sandbox.missing() else "yes",
-           "CPU seconds": round(sum(used.values())), "seconds": round(seconds),
-           "load before": round(load, 1)}
+    row = {
+        "page": page.name,
+        "submissions": int(n),
+        "at a time": WORKERS,
+        "sandbox": "no" if sandbox.missing() else "yes",
+        "CPU seconds": round(sum(used.values())),
+        "seconds": round(seconds),
+        "load before": round(load, 1),
+    }
     print(row)
     kept = [pd.read_csv(TABLE)] if TABLE.exists() else []
-    (pd.concat([*kept, pd.DataFrame([row])]).drop_duplicates("page", keep="last")
-     .sort_values("page").to_csv(TABLE, index=False))
+    (
+        pd.concat([*kept, pd.DataFrame([row])])
+        .drop_duplicates("page", keep="last")
+        .sort_values("page")
+        .to_csv(TABLE, index=False)
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ models fit which pages* shows it. With pages (1_causal_probing/03, 5_) or archit
 only their rows are made again. About 40 minutes on two cores. tests/test_matrix.py runs the same,
 and fails where a page does.
 """
+
 from __future__ import annotations
 
 import sys

@@ -6,6 +6,7 @@
 The loop is that of Card et al. (2020): draw a table, test it with the exact test, count. Both
 answers are asserted to agree within four standard errors of the loop's. CPU seconds of one thread;
 data/records/benchmarks/power.csv."""
+
 from __future__ import annotations
 
 import time
@@ -19,7 +20,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from probebook.base import DATA
 from probebook.measures.sample_size import mcnemar_power
 
-CASES = [(.12, .08, 64), (.12, .08, 1024), (.11, .09, 4096), (.105, .095, 16_384)]
+CASES = [(0.12, 0.08, 64), (0.12, 0.08, 1024), (0.11, 0.09, 4096), (0.105, 0.095, 16_384)]
 DRAWS = 2000
 
 
@@ -29,7 +30,7 @@ def loop(a: float, b: float, n: int, draws: int = DRAWS, seed: int = 0) -> float
     for _ in range(draws):
         only_a, only_b, rest = rng.multinomial(n, [a, b, 1 - a - b])
         p = mcnemar([[rest, only_a], [only_b, 0]], exact=True).pvalue
-        found += p <= .05 and (only_a > only_b) == (a > b)
+        found += p <= 0.05 and (only_a > only_b) == (a > b)
     return found / draws
 
 
@@ -38,7 +39,7 @@ def seconds(call: Callable, *arguments: Any) -> tuple[Any, float]:
     times, begin = [], time.process_time()
     found = call(*arguments)
     times.append(time.process_time() - begin)
-    while len(times) < 5 and times[0] < .5:
+    while len(times) < 5 and times[0] < 0.5:
         begin = time.process_time()
         call(*arguments)
         times.append(time.process_time() - begin)
@@ -50,11 +51,19 @@ def main() -> None:
     for a, b, n in CASES:
         exact, own = seconds(mcnemar_power, a, b, n)
         drawn, theirs = seconds(loop, a, b, n)
-        assert abs(exact - drawn) <= 4 * (exact * (1 - exact) / DRAWS) ** .5, (exact, drawn)
-        rows.append({"only A": a, "only B": b, "items": n,
-                     "power, exact": round(exact, 4), "power, loop": drawn,
-                     "exact, ms": round(1e3 * own, 3), "loop, ms": round(1e3 * theirs, 1),
-                     "times as long": round(theirs / own)})
+        assert abs(exact - drawn) <= 4 * (exact * (1 - exact) / DRAWS) ** 0.5, (exact, drawn)
+        rows.append(
+            {
+                "only A": a,
+                "only B": b,
+                "items": n,
+                "power, exact": round(exact, 4),
+                "power, loop": drawn,
+                "exact, ms": round(1e3 * own, 3),
+                "loop, ms": round(1e3 * theirs, 1),
+                "times as long": round(theirs / own),
+            }
+        )
     table = pd.DataFrame(rows)
     print(table.to_string(index=False))
     table.to_csv(DATA / "records" / "benchmarks" / "power.csv", index=False)

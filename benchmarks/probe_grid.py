@@ -13,6 +13,7 @@ of both ways must agree within the noise of seeds and items. CPU seconds of one 
 one turn of all three. Without `--small` each finished size replaces the table in
 data/records/benchmarks.
 """
+
 from __future__ import annotations
 
 import os
@@ -36,21 +37,29 @@ from probebook.experiments.data_requirements import RATES, prepare, rows, states
 from probebook.probes import MLPProbe
 from probebook.probes.training import generator
 
-SIZES = [2 ** i for i in range(6, 15)]                                       # training items
-SETTINGS = {"layers": [1], "widths": [20], "lrs": RATES, "batches": [8, 16, 32, 64], "epochs": 50,
-            "patience": 5}
-Examples = tuple[Tensor, Tensor]                                             # states and labels
+SIZES = [2**i for i in range(6, 15)]  # training items
+SETTINGS = {
+    "layers": [1],
+    "widths": [20],
+    "lrs": RATES,
+    "batches": [8, 16, 32, 64],
+    "epochs": 50,
+    "patience": 5,
+}
+Examples = tuple[Tensor, Tensor]  # states and labels
 
 
-def together(seeds: Sequence[int], x: Tensor, z: Tensor, dev: Examples, test: Examples
-             ) -> list[float]:
+def together(
+    seeds: Sequence[int], x: Tensor, z: Tensor, dev: Examples, test: Examples
+) -> list[float]:
     """Test accuracy of each seed's best cell."""
     best = MLPProbe.grid(**SETTINGS, seeds=seeds).fit_seeds(x, z, *dev)
     return [float((best[seed](test[0]).argmax(1) == test[1]).double().mean()) for seed in seeds]
 
 
-def one_by_one(seeds: Sequence[int], x: Tensor, z: Tensor, dev: Examples, test: Examples,
-               fused: bool) -> list[float]:
+def one_by_one(
+    seeds: Sequence[int], x: Tensor, z: Tensor, dev: Examples, test: Examples, fused: bool
+) -> list[float]:
     """The same, one cell after another."""
     mean, std, accuracies = x.mean(0), x.std(0).clamp_min(1e-6), []
     x, x_dev, x_test = ((part - mean) / std for part in (x, dev[0], test[0]))
@@ -63,8 +72,9 @@ def one_by_one(seeds: Sequence[int], x: Tensor, z: Tensor, dev: Examples, test: 
     return accuracies
 
 
-def trained(cell: MLPProbe, x: Tensor, z: Tensor, x_dev: Tensor, z_dev: Tensor, fused: bool
-            ) -> tuple[float, torch.nn.Sequential]:
+def trained(
+    cell: MLPProbe, x: Tensor, z: Tensor, x_dev: Tensor, z_dev: Tensor, fused: bool
+) -> tuple[float, torch.nn.Sequential]:
     """Best dev accuracy, and the network that had it."""
     net = network(cell, [x.shape[1], cell.width, 2])
     optimizer = torch.optim.Adam(net.parameters(), lr=cell.lr, fused=fused)
@@ -92,10 +102,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="training items")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--loop-seeds", type=int, default=2,
-                        help="the first seeds, on which the loop is measured")
-    parser.add_argument("--small", action="store_true",
-                        help="two sizes, two seeds; nothing is stored")
+    parser.add_argument(
+        "--loop-seeds", type=int, default=2, help="the first seeds, on which the loop is measured"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="two sizes, two seeds; nothing is stored"
+    )
     options = parser.parse_args()
     if options.small:
         options.sizes, options.seeds, options.loop_seeds = [64, 128], 2, 1
@@ -106,8 +118,9 @@ def main() -> None:
     seeds, few, found = range(options.seeds), range(options.loop_seeds), []
     for size in options.sizes:
         here = rows(table, size // 2)
-        train, dev, test = (here[table.split.to_numpy()[here] == name]
-                            for name in ("train", "dev", "test"))
+        train, dev, test = (
+            here[table.split.to_numpy()[here] == name] for name in ("train", "dev", "test")
+        )
         examples = h[train], z[train], (h[dev], z[dev]), (h[test], z[test])
         begin = time.process_time()
         whole = together(seeds, *examples)
@@ -116,15 +129,24 @@ def main() -> None:
             begin = time.process_time()
             loop = one_by_one(few, *examples, fused=fused)
             seconds = (time.process_time() - begin) * len(seeds) / len(few)
-            gap = np.abs(np.subtract(whole[:len(few)], loop))
+            gap = np.abs(np.subtract(whole[: len(few)], loop))
             deviation = np.std(whole, ddof=min(1, len(whole) - 1))
-            noise = max(deviation, (.25 / len(test)) ** .5) * (2 / len(few)) ** .5
-            difference = abs(np.mean(whole[:len(few)]) - np.mean(loop))
+            noise = max(deviation, (0.25 / len(test)) ** 0.5) * (2 / len(few)) ** 0.5
+            difference = abs(np.mean(whole[: len(few)]) - np.mean(loop))
             assert difference <= 2 * noise, f"accuracies: {whole}, {loop}"
-            found.append({"training items": size, "loop": "fused Adam" if fused else "default Adam",
-                          "loop seeds": len(few), "together, s": own, "loop, s": seconds,
-                          "times as long": seconds / own, "test accuracy": np.mean(whole),
-                          "sd over seeds": deviation, "largest difference": gap.max()})
+            found.append(
+                {
+                    "training items": size,
+                    "loop": "fused Adam" if fused else "default Adam",
+                    "loop seeds": len(few),
+                    "together, s": own,
+                    "loop, s": seconds,
+                    "times as long": seconds / own,
+                    "test accuracy": np.mean(whole),
+                    "sd over seeds": deviation,
+                    "largest difference": gap.max(),
+                }
+            )
             row = pd.DataFrame(found[-1:]).round(4)
             print(row.to_string(index=False, header=len(found) == 1), flush=True)
         if not options.small:
@@ -138,8 +160,14 @@ def store(found: pd.DataFrame) -> None:
     total["times as long"] = total["loop, s"] / total["together, s"]
     print(total.to_string(index=False), flush=True)
     total["training items"] = "all"
-    decimals = {"together, s": 2, "loop, s": 1, "times as long": 1, "test accuracy": 4,
-                "sd over seeds": 4, "largest difference": 4}
+    decimals = {
+        "together, s": 2,
+        "loop, s": 1,
+        "times as long": 1,
+        "test accuracy": 4,
+        "sd over seeds": 4,
+        "largest difference": 4,
+    }
     whole = pd.concat([found.astype({"training items": str}), total]).round(decimals)
     whole.to_csv(DATA / "records" / "benchmarks" / "probe_grid.csv", index=False)
 

@@ -7,6 +7,7 @@ generated stories. What differs is how windows are put into batches and how a st
 held-out losses are printed. Tokens are those of the texts, without padding; seconds are CPU
 seconds. data/records/benchmarks/readers.csv is replaced.
 """
+
 from __future__ import annotations
 
 import sys
@@ -47,9 +48,9 @@ def plain(net: Network, asked: Any, want: Any, size: int, width: int) -> None:
     net.body.net.set_attn_implementation("sdpa")
     net.train()
     parameters = [p for p in net.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, RECIPE.lr, betas=(.9, .98), weight_decay=.01)
+    optimizer = torch.optim.AdamW(parameters, RECIPE.lr, betas=(0.9, 0.98), weight_decay=0.01)
     order = np.random.default_rng(0).permutation(len(asked.ids))
-    steps = [order[i:i + size] for i in range(0, len(order), size)]
+    steps = [order[i : i + size] for i in range(0, len(order), size)]
 
     def rate(step: int) -> float:
         rising = (step + 1) / (RECIPE.warmup * len(steps))
@@ -78,8 +79,12 @@ def main(n: int = 600) -> None:
     sizes, found = None, []
     for way in ("token budget", "padded to the longest", "padded to the window"):
         net = Network(RECIPE)
-        asked, other = (windows.cut(examples, net.body.tokenizer, RECIPE.context, RECIPE.max_length,
-                                    RECIPE.stride) for examples in (table, held))
+        asked, other = (
+            windows.cut(
+                examples, net.body.tokenizer, RECIPE.context, RECIPE.max_length, RECIPE.stride
+            )
+            for examples in (table, held)
+        )
         want, wanted = windows.targets(table, asked), windows.targets(held, other)
         tokens = sum(len(ids) for ids in asked.ids)
         sizes = sizes or -(-len(asked.ids) // len(RECIPE.batches(asked)))
@@ -89,9 +94,16 @@ def main(n: int = 600) -> None:
         else:
             plain(net, asked, want, sizes, RECIPE.max_length if way.endswith("window") else 0)
         seconds = time.process_time() - start
-        found.append({"contestant": way, "questions": len(table), "tokens": tokens,
-                      "CPU seconds": round(seconds, 1), "tokens a second": round(tokens / seconds),
-                      "held-out loss": held_out_loss(net, other, wanted)})
+        found.append(
+            {
+                "contestant": way,
+                "questions": len(table),
+                "tokens": tokens,
+                "CPU seconds": round(seconds, 1),
+                "tokens a second": round(tokens / seconds),
+                "held-out loss": held_out_loss(net, other, wanted),
+            }
+        )
     found = pd.DataFrame(found)
     found["ratio"] = (found["tokens a second"].iloc[0] / found["tokens a second"]).round(2)
     found["held-out loss"] = found["held-out loss"].round(3)

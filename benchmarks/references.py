@@ -1,4 +1,5 @@
 """Plain implementations with which tests and benchmarks compare the library's fast ones."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ def official_inlp(x: np.ndarray, z: np.ndarray, rounds: int, **solver: Any) -> l
     left, removed, projections = x, [], []
     for _ in range(rounds):
         w = LogisticRegression(**solver).fit(left, z).coef_
-        if len(w) > 1:                                  # softmax sees differences only
+        if len(w) > 1:  # softmax sees differences only
             w = w - w.mean(0)
         row_space = orth(w.T, rcond=1e-6)
         removed.append(row_space @ row_space.T)
@@ -35,7 +36,7 @@ def network(cell: MLPProbe, sizes: Sequence[int]) -> torch.nn.Sequential:
     """A torch module that starts as the perceptron `cell` does; `sizes`: units, inputs first."""
     net = torch.nn.Sequential()
     for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
-        bound, draws = a ** -.5, generator(cell.seed, a, b, i)
+        bound, draws = a**-0.5, generator(cell.seed, a, b, i)
         start = torch.empty(a + 1, b).uniform_(-bound, bound, generator=draws)
         layer = torch.nn.utils.skip_init(torch.nn.Linear, a, b)
         layer.load_state_dict({"weight": start[:-1].T, "bias": start[-1]})

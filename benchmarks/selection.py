@@ -9,6 +9,7 @@ rows of the table.
     .venv/bin/python benchmarks/selection.py $TABLE
     .venv/bin/python benchmarks/selection.py $TABLE --masked .4 --strengths .5 --task none
 """
+
 from __future__ import annotations
 
 import argparse
@@ -42,8 +43,15 @@ def trained(s: float, task: str, masked: float, steps: int, seed: int) -> pd.Dat
     def measure(net: PreTrainedModel) -> dict[str, float]:
         return female_slopes(Model(name, net, tokenizer, "masked"))
 
-    records = pretrain.train(model, *prose, recipe, checkpoint, valid=valid,
-                             cloze=pronouns if task == "pronouns" else None, measure=measure)
+    records = pretrain.train(
+        model,
+        *prose,
+        recipe,
+        checkpoint,
+        valid=valid,
+        cloze=pronouns if task == "pronouns" else None,
+        measure=measure,
+    )
     keys = dict(zip(KEYS, (s, task, masked, steps, seed)))
     return pd.DataFrame(records).assign(**keys)
 
@@ -61,11 +69,20 @@ def add(rows: pd.DataFrame, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("table", type=Path)
-    parser.add_argument("--strengths", type=float, nargs="+", default=[0, .5, 1])
-    parser.add_argument("--task", nargs="+", choices=["pronouns", "none"],
-                        default=["none", "pronouns"], help="the second task")
-    parser.add_argument("--masked", type=float, default=recipes.BIOGRAPHY.mask_rate,
-                        help="share of all words that are masked")
+    parser.add_argument("--strengths", type=float, nargs="+", default=[0, 0.5, 1])
+    parser.add_argument(
+        "--task",
+        nargs="+",
+        choices=["pronouns", "none"],
+        default=["none", "pronouns"],
+        help="the second task",
+    )
+    parser.add_argument(
+        "--masked",
+        type=float,
+        default=recipes.BIOGRAPHY.mask_rate,
+        help="share of all words that are masked",
+    )
     parser.add_argument("--steps", type=int, default=recipes.BIOGRAPHY.steps)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
@@ -77,8 +94,9 @@ def main() -> None:
         rows = trained(**keys)
         add(rows, given.table)
         last = rows.iloc[-1]
-        print(f"{keys}: {last.seconds:.0f} s, slopes {last.time:+.3f}, {last.place:+.3f}",
-              flush=True)
+        print(
+            f"{keys}: {last.seconds:.0f} s, slopes {last.time:+.3f}, {last.place:+.3f}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ times a second; a reading belongs to the shards that are finished by then. A sha
 batches, at least one. Asserts that the peak of the last third of the shards is within 5 % of the
 first third's. The table
 data/records/benchmarks/shards.csv is replaced."""
+
 from __future__ import annotations
 
 import os
@@ -44,16 +45,28 @@ def main(n: int = 2000, shard: int = 60) -> None:
     own = Path(os.environ["PROBEBOOK_CACHE"])
     embedding.SHARD = shard
     parameters = network(own / "model")
-    texts = list(islice((s for s in dict.fromkeys(sentences(english.paragraphs([0])))
-                         if 8 <= len(s.split()) <= 12), n))
+    texts = list(
+        islice(
+            (
+                s
+                for s in dict.fromkeys(sentences(english.paragraphs([0])))
+                if 8 <= len(s.split()) <= 12
+            ),
+            n,
+        )
+    )
     readings: list[tuple[int, list[float]]] = []
     over = threading.Event()
-    with LocalCluster(WORKERS, threads_per_worker=1, memory_limit=0,
-                      dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(
+            WORKERS, threads_per_worker=1, memory_limit=0, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
         processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
 
         def watch() -> None:
-            while not over.wait(.1):
+            while not over.wait(0.1):
                 done = len(list((own / "embeddings").glob("*.safetensors")))
                 readings.append((done, [p.memory_info().rss / 1e6 for p in processes]))
 
@@ -70,18 +83,26 @@ def main(n: int = 2000, shard: int = 60) -> None:
     assert h.shape == (len(texts), 768) and h.isfinite().all()
     # the first shard of each worker loads the network
     thirds = [(WORKERS, shards // 3), (shards // 3, 2 * shards // 3), (2 * shards // 3, shards + 1)]
-    peaks = [[max(memory[k] for done, memory in readings if a <= done < b) for a, b in thirds]
-             for k in range(WORKERS)]
+    peaks = [
+        [max(memory[k] for done, memory in readings if a <= done < b) for a, b in thirds]
+        for k in range(WORKERS)
+    ]
     growth = max(last / first - 1 for first, _, last in peaks)
-    found = {"parameters, millions": round(parameters / 1e6), "texts": len(texts),
-             "shards": shards, "seconds": round(seconds),
-             **{f"peak memory of worker {k + 1}, MB, {when} third": round(peak)
-                for k, row in enumerate(peaks)
-                for when, peak in zip(("first", "second", "last"), row)},
-             "growth, percent": round(100 * growth, 1)}
+    found = {
+        "parameters, millions": round(parameters / 1e6),
+        "texts": len(texts),
+        "shards": shards,
+        "seconds": round(seconds),
+        **{
+            f"peak memory of worker {k + 1}, MB, {when} third": round(peak)
+            for k, row in enumerate(peaks)
+            for when, peak in zip(("first", "second", "last"), row)
+        },
+        "growth, percent": round(100 * growth, 1),
+    }
     table = pd.DataFrame({"what": found.keys(), "value": [f"{v:g}" for v in found.values()]})
     print(table.to_string(index=False))
-    assert growth < .05, f"memory grows by {growth:.0%}"
+    assert growth < 0.05, f"memory grows by {growth:.0%}"
     table.to_csv(TABLE, index=False)
 
 

@@ -8,6 +8,7 @@ one half before the sweep and one after. Seconds per run are seconds on the cloc
 runs; those of the sweep include planning and the start of its workers. Memory is that of the
 process that runs the sweep, read every half second. The table
 data/records/benchmarks/sweep_load.csv is replaced."""
+
 from __future__ import annotations
 
 import os
@@ -55,8 +56,10 @@ display({"application/papermill.record/text/csv": f"metric,value\\ni,{i}\\n"}, r
 def plain(notebook: str, i: int) -> None:
     """One run by papermill alone."""
     import papermill
-    papermill.execute_notebook(notebook, f"{notebook}.{i}.ipynb", {"i": i}, kernel_name="python3",
-                               progress_bar=False)
+
+    papermill.execute_notebook(
+        notebook, f"{notebook}.{i}.ipynb", {"i": i}, kernel_name="python3", progress_bar=False
+    )
 
 
 def loop(pool: ProcessPoolExecutor, notebook: str, runs: int) -> float:
@@ -71,7 +74,7 @@ def swept(path: Path) -> tuple[float, list[float]]:
     memory, over = [], threading.Event()
 
     def watch() -> None:
-        while not over.wait(.5):
+        while not over.wait(0.5):
             memory.append(psutil.Process().memory_info().rss / 1e6)
 
     thread = threading.Thread(target=watch)
@@ -92,7 +95,7 @@ def main(n: int = 1000) -> None:
     (home / "sweep.yaml").write_text(f"page: 1_load\ngrid: {{i: {list(range(n))}}}\n")
     (home / "plain.ipynb").write_text(find("1_load").pair)
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        loop(pool, str(home / "plain.ipynb"), 2 * WORKERS)      # imports, first starts of kernels
+        loop(pool, str(home / "plain.ipynb"), 2 * WORKERS)  # imports, first starts of kernels
         alone = loop(pool, str(home / "plain.ipynb"), 10)
         seconds, memory = swept(home / "sweep.yaml")
         alone += loop(pool, str(home / "plain.ipynb"), 10)
@@ -104,15 +107,21 @@ def main(n: int = 1000) -> None:
     pivoted, began = time.monotonic() - began, time.monotonic()
     sweeps.forecast(home / "sweep.yaml", WORKERS)
     one, other = WORKERS * seconds / n, WORKERS * alone / 20
-    moments = (("after a tenth", .1), ("in the middle", .5), ("at the end", 1))
-    found = {"runs": n, "seconds a run, sweep": round(one, 2),
-             "seconds a run, papermill": round(other, 2),
-             "ratio": round(one / other, 3), "milliseconds a run more": round(1e3 * (one - other)),
-             **{f"memory, MB, {where}": round(memory[int(share * (len(memory) - 1))])
-                for where, share in moments},
-             "seconds to read all records": round(read, 2),
-             "seconds to check, read and pivot all metrics": round(pivoted, 2),
-             "seconds of a dry run": round(time.monotonic() - began, 1)}
+    moments = (("after a tenth", 0.1), ("in the middle", 0.5), ("at the end", 1))
+    found = {
+        "runs": n,
+        "seconds a run, sweep": round(one, 2),
+        "seconds a run, papermill": round(other, 2),
+        "ratio": round(one / other, 3),
+        "milliseconds a run more": round(1e3 * (one - other)),
+        **{
+            f"memory, MB, {where}": round(memory[int(share * (len(memory) - 1))])
+            for where, share in moments
+        },
+        "seconds to read all records": round(read, 2),
+        "seconds to check, read and pivot all metrics": round(pivoted, 2),
+        "seconds of a dry run": round(time.monotonic() - began, 1),
+    }
     values = [f"{value:g}" for value in found.values()]
     table = pd.DataFrame({"what": found.keys(), "value": values})
     print(table.to_string(index=False))

@@ -8,6 +8,7 @@ PGD, the search is chapter 3's. All run on the device that `PROBEBOOK_DEVICE` na
 if there is one. Operations are counted as in `probebook.runs.cost`. The machine's rows in
 data/throughput.csv are replaced; OMP_NUM_THREADS sets the threads.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -68,8 +69,10 @@ def network(dtype: torch.dtype) -> Model:
 
 def texts() -> list[str]:
     """Different texts of about TOKENS tokens."""
-    return [" ".join(WORDS[(i * (k + 1) + k) % len(WORDS)] for k in range(TOKENS - 2))
-            for i in range(TEXTS)]
+    return [
+        " ".join(WORDS[(i * (k + 1) + k) % len(WORDS)] for k in range(TOKENS - 2))
+        for i in range(TEXTS)
+    ]
 
 
 def networks(seconds: float) -> dict[str, float]:
@@ -79,9 +82,14 @@ def networks(seconds: float) -> dict[str, float]:
     batch = model.tokenizer(asked, padding=True, return_tensors="pt").to(model.device)
     passed = sum(p.numel() for p in model.base.encoder.parameters())
     operations = 2 * passed * int(batch["attention_mask"].sum())
-    times = 1 if choose_device().type == "cpu" else 300          # a GPU waits with few texts
-    speeds = {"forward": per_second(
-        lambda: embed(asked * times, model, at="[CLS]", cache=False), times * operations, seconds)}
+    times = 1 if choose_device().type == "cpu" else 300  # a GPU waits with few texts
+    speeds = {
+        "forward": per_second(
+            lambda: embed(asked * times, model, at="[CLS]", cache=False),
+            times * operations,
+            seconds,
+        )
+    }
     model.net.float().train().requires_grad_(True)
     optimizer = torch.optim.AdamW(model.net.parameters(), lr=1e-5)
 
@@ -90,7 +98,7 @@ def networks(seconds: float) -> dict[str, float]:
         hidden.square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        float(hidden.detach()[0, 0, 0])                 # waits for the GPU
+        float(hidden.detach()[0, 0, 0])  # waits for the GPU
 
     speeds["training"] = per_second(step, GRADIENT["training"] * operations, seconds)
     return speeds
@@ -101,19 +109,24 @@ def probes(seconds: float) -> dict[str, float]:
     draws = torch.Generator().manual_seed(0)
     h = torch.randn(ROWS, WIDTH, generator=draws).to(choose_device())
     z = torch.arange(ROWS, device=h.device) % 2
-    grids = {"probes": MLPProbe.grid((1, 2), (64, 256, 512, 1024), (1e-3, 1e-2), [0], epochs=1),
-             "search": MLPProbe.grid(**GRIDS["MLP-20"] | {"epochs": 1}, seeds=range(5))}
+    grids = {
+        "probes": MLPProbe.grid((1, 2), (64, 256, 512, 1024), (1e-3, 1e-2), [0], epochs=1),
+        "search": MLPProbe.grid(**GRIDS["MLP-20"] | {"epochs": 1}, seeds=range(5)),
+    }
     speeds = {}
     for name, grid in grids.items():
-        passed = sum(WIDTH * cell.width + (cell.layers - 1) * cell.width ** 2 + 2 * cell.width
-                     for cell in grid.cells)
+        passed = sum(
+            WIDTH * cell.width + (cell.layers - 1) * cell.width**2 + 2 * cell.width
+            for cell in grid.cells
+        )
         operations = 2 * GRADIENT[name] * passed * ROWS
 
         def fit(grid=grid) -> None:
             grid.fit(h, z, h[:100], z[:100])
+
         speeds[name] = per_second(fit, operations, seconds)
     probe = MLPProbe(layers=1, width=1024, epochs=1).fit(h, z)
-    attack = PGD(probe, steps=40).at(eps=.1)
+    attack = PGD(probe, steps=40).at(eps=0.1)
     operations = 2 * GRADIENT["attacks"] * (WIDTH + 2) * 1024 * len(h) * attack.steps
     speeds["attacks"] = per_second(lambda: attack(h, to=1 - z), operations, seconds)
     return speeds
@@ -126,10 +139,18 @@ def measure(seconds: float) -> dict[str, float]:
 
 def write(speeds: dict[str, float]) -> None:
     """Replace the machine's rows in the table."""
-    here = pd.DataFrame([{"machine": machine(), "work": work,
-                          "operations_per_second": f"{speed:.3g}", "torch": torch.__version__,
-                          "measured": date.today().isoformat()}
-                         for work, speed in speeds.items()])
+    here = pd.DataFrame(
+        [
+            {
+                "machine": machine(),
+                "work": work,
+                "operations_per_second": f"{speed:.3g}",
+                "torch": torch.__version__,
+                "measured": date.today().isoformat(),
+            }
+            for work, speed in speeds.items()
+        ]
+    )
     kept = pd.read_csv(TABLE, dtype=str) if TABLE.exists() else here.iloc[:0]
     kept = kept[kept.machine != machine()]
     pd.concat([kept, here]).to_csv(TABLE, index=False)

@@ -1,6 +1,7 @@
 """Run all cells of a notebook, whatever fails: python -m cells NOTEBOOK OUT.
 
 OUT gets, as JSON, the tags and the error of each code cell."""
+
 import json
 import os
 import sys

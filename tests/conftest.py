@@ -1,5 +1,6 @@
 """Shared fixtures: the built book, a small book in a temporary folder, and what is kept from one
 test run to the next."""
+
 from __future__ import annotations
 
 import fcntl
@@ -26,7 +27,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("PROBEBOOK_TESTED", os.environ.get("PROBEBOOK_DEVICE") or "cpu")
 os.environ["PROBEBOOK_DEVICE"] = "cpu"
 
-if os.environ["PROBEBOOK_TESTED"] == "cpu":     # beside a real GPU gradients would stop here
+if os.environ["PROBEBOOK_TESTED"] == "cpu":  # beside a real GPU gradients would stop here
     from card import simulated_card  # noqa: F401, before any gradient: then torch counts devices
 
 from probebook.base import ROOT, sha256, written_whole
@@ -36,7 +37,7 @@ from probebook.runs.pages import pages
 from probebook.runs.warm import Server
 
 DEVICE = os.environ["PROBEBOOK_TESTED"]
-KEPT = ROOT / "_build" / "tests"      # what test runs find again as long as it reads the same
+KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
 
 HEADER = """---
 file_format: mystnb
@@ -50,8 +51,9 @@ IMPORTS = """from typing import Literal
 from probebook.runs import Count, Layer, ModelName, Strength, start, write_table"""
 # what runs a page: papermill, and nbclient alone, which make test tries on a few pages
 ENGINES = pytest.mark.parametrize("engine", ["papermill", "nbclient"], indirect=True)
-ENGINES_IN_VERIFY = pytest.mark.parametrize("engine", [
-    "papermill", pytest.param("nbclient", marks=pytest.mark.verify)], indirect=True)
+ENGINES_IN_VERIFY = pytest.mark.parametrize(
+    "engine", ["papermill", pytest.param("nbclient", marks=pytest.mark.verify)], indirect=True
+)
 PARAMETERS = """
     n: Count = 5  # rows
     eps: Strength = 0.1  # step size
@@ -65,8 +67,10 @@ def contents() -> list[str]:
     """The pages that the table of contents lists, in its order, without ending."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = [chapter for part in toc["parts"] for chapter in part["chapters"]]
-    return [toc["root"], *(page["file"] for chapter in chapters
-                           for page in (chapter, *chapter.get("sections", [])))]
+    return [
+        toc["root"],
+        *(page["file"] for chapter in chapters for page in (chapter, *chapter.get("sections", []))),
+    ]
 
 
 def pytest_itemcollected(item):
@@ -85,8 +89,11 @@ def pytest_collection_modifyitems(items):
     """What takes long begins first, so that no worker is left alone with it: the book, then what
     waits for processes."""
     first = ("test_sweep", "test_faults", "test_warm")
-    items.sort(key=lambda item: (0 if "built_book" in item.fixturenames
-                                 else 1 if item.path.stem in first else 2))
+    items.sort(
+        key=lambda item: (
+            0 if "built_book" in item.fixturenames else 1 if item.path.stem in first else 2
+        )
+    )
 
 
 def _passed_before(item) -> Path | None:
@@ -114,8 +121,9 @@ def built_book() -> Path:
     (ROOT / "_build").mkdir(exist_ok=True)
     with open(ROOT / "_build" / "test.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one of pytest's workers builds, the others wait
-        done = probebook("build", "--profile", "smoke",
-                         env={"PROBEBOOK_HOME": "", "PROBEBOOK_DEVICE": DEVICE})
+        done = probebook(
+            "build", "--profile", "smoke", env={"PROBEBOOK_HOME": "", "PROBEBOOK_DEVICE": DEVICE}
+        )
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
 
@@ -130,8 +138,9 @@ def forks() -> Iterator[Server | None]:
 def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProcess:
     """Run the command line in a process of its own."""
     command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False,
-                          env=os.environ | (env or {}))
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | (env or {})
+    )
 
 
 def once(read: list, check) -> None:
@@ -199,9 +208,12 @@ def tiny(book_folder, monkeypatch):
         codes = [f"```{{code-cell}}\n{dedent(cell).strip()}\n```\n" for cell in cells]
         path = book_folder / "notebooks" / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes),
-                        encoding="utf-8")
+        path.write_text(
+            f"{HEADER}```{{code-cell}}\n{IMPORTS}\n```\n\n{tagged}" + "\n".join(codes),
+            encoding="utf-8",
+        )
         return book_folder
+
     return write
 
 

@@ -1,4 +1,5 @@
 """An assertion on a page that fails says what it compared and by how much it differs."""
+
 import ast
 
 import numpy as np
@@ -18,23 +19,30 @@ def failure(source: str, **names: object) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("source, message", [
-    ("assert a < .5, 'too large'", "too large: 0.75 < 0.5 does not hold"),
-    ("assert a < .5", "it: 0.75 < 0.5 does not hold"),
-    ("assert 0 < a <= .5, 'no share'", "no share: 0.75 <= 0.5 does not hold"),
-    ("assert a > 0 and a == 1, 'no'", "no: 0.75 == 1 does not hold"),
-    ("assert (x < 2).all(), 'rows'", "rows: 2 < 2 does not hold, nor do 1 others of 4"),
-    ("assert (x.to_frame() >= [1]).all().all(), 'frame'",
-     "frame: 0 >= 1 does not hold"),
-    ("assert names == ['b'], 'leaders'", "leaders: ['a'] == ['b'] does not hold"),
-    ("assert names == ['a', 'b'], 'leaders'", "leaders: ['a'] == ['a', 'b'] does not hold"),
-    ("assert {1} <= {2}, 'sets'", "sets: {1} <= {2} does not hold"),
-    ("assert t.equal(t + 1), 'same'", "same: t.equal(t + 1) is false of tensor([1, 2, 3, 4, 5])"),
-    ("assert not x.any(), 'none'", "none: not x.any() is false of"),
-    ("assert flag, 'flag'", "flag: flag is false")])
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        ("assert a < .5, 'too large'", "too large: 0.75 < 0.5 does not hold"),
+        ("assert a < .5", "it: 0.75 < 0.5 does not hold"),
+        ("assert 0 < a <= .5, 'no share'", "no share: 0.75 <= 0.5 does not hold"),
+        ("assert a > 0 and a == 1, 'no'", "no: 0.75 == 1 does not hold"),
+        ("assert (x < 2).all(), 'rows'", "rows: 2 < 2 does not hold, nor do 1 others of 4"),
+        ("assert (x.to_frame() >= [1]).all().all(), 'frame'", "frame: 0 >= 1 does not hold"),
+        ("assert names == ['b'], 'leaders'", "leaders: ['a'] == ['b'] does not hold"),
+        ("assert names == ['a', 'b'], 'leaders'", "leaders: ['a'] == ['a', 'b'] does not hold"),
+        ("assert {1} <= {2}, 'sets'", "sets: {1} <= {2} does not hold"),
+        (
+            "assert t.equal(t + 1), 'same'",
+            "same: t.equal(t + 1) is false of tensor([1, 2, 3, 4, 5])",
+        ),
+        ("assert not x.any(), 'none'", "none: not x.any() is false of"),
+        ("assert flag, 'flag'", "flag: flag is false"),
+    ],
+)
 def test_the_message_ends_with_the_values(source, message):
-    assert failure(source, a=.75, x=pd.Series([0, 1, 2, 3]), t=torch.arange(5), names=["a"],
-                   flag=False).startswith(message)
+    assert failure(
+        source, a=0.75, x=pd.Series([0, 1, 2, 3]), t=torch.arange(5), names=["a"], flag=False
+    ).startswith(message)
 
 
 def test_what_holds_is_computed_once():

@@ -1,5 +1,6 @@
 """`probebook audit`: bad input in one line, the report of a real run, and worlds whose truth is
 known."""
+
 from __future__ import annotations
 
 import json
@@ -25,17 +26,40 @@ from probebook.publish import report
 from test_browser import CHROMIUM, DRIVER, FLAGS
 
 MODEL = "pocket-english"
-SAID = [f"The {noun} near the {other} [MASK] {rest}." for noun in (
-    "dog", "cats", "king", "boys", "ship", "trees", "judge", "wives", "horse", "birds", "child",
-    "stones", "river", "books", "friend", "walls")
-    for other in ("door", "houses", "road", "hills") for rest in ("here", "there")]
+SAID = [
+    f"The {noun} near the {other} [MASK] {rest}."
+    for noun in (
+        "dog",
+        "cats",
+        "king",
+        "boys",
+        "ship",
+        "trees",
+        "judge",
+        "wives",
+        "horse",
+        "birds",
+        "child",
+        "stones",
+        "river",
+        "books",
+        "friend",
+        "walls",
+    )
+    for other in ("door", "houses", "road", "hills")
+    for rest in ("here", "there")
+]
 
 
 def texts(**columns):
     """A table of 128 short texts, two labels, sixteen groups."""
     nouns = [one.split()[1] for one in SAID]
-    table = {"text": SAID, "number": ["many" if n[-1] == "s" else "one" for n in nouns],
-             "noun": nouns, "place": [one.split()[4] for one in SAID]}
+    table = {
+        "text": SAID,
+        "number": ["many" if n[-1] == "s" else "one" for n in nouns],
+        "noun": nouns,
+        "place": [one.split()[4] for one in SAID],
+    }
     return pd.DataFrame(table | columns)
 
 
@@ -43,10 +67,12 @@ def called(tmp_path, *words, table=None, name="texts.csv", model=MODEL):
     """Exit status and last line of the command on a table; nothing must be left behind."""
     file = tmp_path / name
     if table is not None:
-        {".csv": lambda: table.to_csv(file, index=False),
-         ".tsv": lambda: table.to_csv(file, index=False, sep="\t"),
-         ".jsonl": lambda: table.to_json(file, orient="records", lines=True),
-         ".parquet": lambda: table.to_parquet(file)}[file.suffix]()
+        {
+            ".csv": lambda: table.to_csv(file, index=False),
+            ".tsv": lambda: table.to_csv(file, index=False, sep="\t"),
+            ".jsonl": lambda: table.to_json(file, orient="records", lines=True),
+            ".parquet": lambda: table.to_parquet(file),
+        }[file.suffix]()
     given = [model] * bool(model) + [str(file), *words]
     found = CliRunner().invoke(app, ["audit", *given, "--out", str(tmp_path / "report")])
     assert not (tmp_path / "report").exists() or found.exit_code == 0
@@ -66,10 +92,16 @@ BAD = {
     "a position that is none": (texts(), (*FULL, "--at", "whale"), "'last word' with --spot"),
     "few groups": (texts(noun=["a", "b"] * 64), FULL, "2 groups of texts"),
     "a long text": (texts(text=[*SAID[1:], "very " * 500 + "[MASK]"]), FULL, "reads at most"),
-    "no mask": (texts(text=[one.replace("[MASK]", "is") for one in SAID]),
-                (*FULL, "--at", "[MASK]"), "is not in the text"),
-    "no such word": (texts(noun2=["whale"] * 128), (*FULL, "--at", "last word", "--spot", "noun2"),
-                     "'whale' is not in the text"),
+    "no mask": (
+        texts(text=[one.replace("[MASK]", "is") for one in SAID]),
+        (*FULL, "--at", "[MASK]"),
+        "is not in the text",
+    ),
+    "no such word": (
+        texts(noun2=["whale"] * 128),
+        (*FULL, "--at", "last word", "--spot", "noun2"),
+        "'whale' is not in the text",
+    ),
     "a property with one value": (texts(same="x"), (*FULL, "--keep", "same"), "two values"),
     "one word": (texts(), (*FULL, "--words", "is"), "two at least"),
     "unknown words": (texts(), (*FULL, "--words", "qwxyz,zyxwq"), "no single token"),
@@ -91,7 +123,7 @@ def test_bad_input_in_one_line(tmp_path, what):
 
 @pytest.mark.parametrize("name", ["texts.csv", "texts.tsv", "texts.jsonl", "texts.parquet"])
 def test_every_format_gives_the_same_items(tmp_path, name):
-    called(tmp_path, table=texts(), name=name)              # writes it, and is refused
+    called(tmp_path, table=texts(), name=name)  # writes it, and is refused
     read = labelled.read(str(tmp_path / name), "text", "number", ["place"], group="noun")
     assert (len(read.z), read.classes, read.group.max() + 1) == (128, ["many", "one"], 16)
     assert read.id == labelled.read(str(tmp_path / name), "text", "number").id
@@ -108,7 +140,7 @@ def test_a_file_of_another_form(tmp_path, content):
 
 def test_a_file_of_ten_gigabytes(tmp_path):
     with open(tmp_path / "texts.csv", "wb") as file:
-        file.truncate(10 * 10 ** 9)                         # sparse: it takes no room
+        file.truncate(10 * 10**9)  # sparse: it takes no room
     status, line = called(tmp_path, *FULL)
     assert status == 2 and "10,000 MB" in line
 
@@ -117,8 +149,9 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "thesis.tex").write_text("mine")
     texts().to_csv(tmp_path / "texts.csv", index=False)
-    found = CliRunner().invoke(app, ["audit", MODEL, str(tmp_path / "texts.csv"), *FULL, "--out",
-                                     str(tmp_path / "report")])
+    found = CliRunner().invoke(
+        app, ["audit", MODEL, str(tmp_path / "texts.csv"), *FULL, "--out", str(tmp_path / "report")]
+    )
     assert found.exit_code == 2 and "holds other files" in found.stderr
     assert (tmp_path / "report" / "thesis.tex").read_text() == "mine"
 
@@ -126,7 +159,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 def test_items_with_the_same_text_are_one_group():
     table = pd.DataFrame({"text": ["a", "b", "a", "c"] * 10, "pair": ["x", "c", "", "y"] * 10})
     group = labelled._groups([*range(40)], [*table.text], [*table.pair])
-    assert len({*group}) == 2                               # a; b, whose rewritten text is c
+    assert len({*group}) == 2  # a; b, whose rewritten text is c
     assert group[1] == group[3] != group[0]
 
 
@@ -145,10 +178,24 @@ def test_bad_states_in_one_line(tmp_path, wrong):
     save_file(held, tmp_path / "s.safetensors")
     if wrong == "no file":
         (tmp_path / "s.safetensors").write_bytes(b"none")
-    status, line = called(tmp_path, "--label", "number", "--group", "noun", "--states",
-                          str(tmp_path / "s.safetensors"), table=texts(), model="")
-    said = {"NaN": "NaN", "rows": "100 rows", "no h": "no tensor 'h'", "pair": "columns",
-            "no file": "no safetensors"}[wrong]
+    status, line = called(
+        tmp_path,
+        "--label",
+        "number",
+        "--group",
+        "noun",
+        "--states",
+        str(tmp_path / "s.safetensors"),
+        table=texts(),
+        model="",
+    )
+    said = {
+        "NaN": "NaN",
+        "rows": "100 rows",
+        "no h": "no tensor 'h'",
+        "pair": "columns",
+        "no file": "no safetensors",
+    }[wrong]
     assert status == 2 and said in line and len(line.splitlines()) == 1, line
 
 
@@ -162,16 +209,35 @@ def written(tmp_path_factory):
     bad = "<script>alert(1)</script> The dog near the road [MASK] here."
     table = texts(text=[bad, *SAID[1:]])
     table.to_csv(folder / "texts.csv", index=False)
-    found = CliRunner().invoke(app, [
-        "audit", MODEL, str(folder / "texts.csv"), *FULL, "--keep", "place", "--words", "is,are",
-        *SMALL, "--methods", "LEACE,MeanShift", "--out", str(folder / "report")])
+    found = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            MODEL,
+            str(folder / "texts.csv"),
+            *FULL,
+            "--keep",
+            "place",
+            "--words",
+            "is,are",
+            *SMALL,
+            "--methods",
+            "LEACE,MeanShift",
+            "--out",
+            str(folder / "report"),
+        ],
+    )
     assert found.exit_code == 0, found.output
     return folder / "report"
 
 
 def test_the_report_is_whole(written):
     assert sorted(path.name for path in written.iterdir()) == [
-        "edits", "report.html", "report.json", "tables"]
+        "edits",
+        "report.html",
+        "report.json",
+        "tables",
+    ]
     found = report.Report.model_validate_json((written / "report.json").read_bytes())
     assert [one.question for one in found.answers] == [*audit.QUESTIONS]
     n = len(found.items.id)
@@ -201,12 +267,15 @@ def test_the_report_opens_by_a_click(written, width):
     for flag in FLAGS:
         options.add_argument(flag)
     with webdriver.Chrome(options, webdriver.ChromeService(DRIVER)) as browser:
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400})
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400},
+        )
         browser.get((written / "report.html").as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert browser.execute_script(
-            "return [...document.images].every(i => i.complete && i.naturalWidth)")
+            "return [...document.images].every(i => i.complete && i.naturalWidth)"
+        )
         assert browser.get_log("browser") == []
         found = Axe().run(browser)["violations"]
         assert found == [], [one["id"] for one in found]
@@ -218,8 +287,17 @@ def test_the_schema_is_kept():
 
 
 def test_every_word_has_a_sentence():
-    row = {"value": .5, "control_value": .4, "have": 10., "need": 20., "control": "x", "what": "y",
-           "low": .4, "high": .6, "rewriting value": .3}
+    row = {
+        "value": 0.5,
+        "control_value": 0.4,
+        "have": 10.0,
+        "need": 20.0,
+        "control": "x",
+        "what": "y",
+        "low": 0.4,
+        "high": 0.6,
+        "rewriting value": 0.3,
+    }
     for question, word in audit.sentences.SENTENCES:
         said = audit.sentence({**row, "question": question, "word": word})
         assert said.endswith(".") and "{" not in said
@@ -235,8 +313,14 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
     inside, outside = set(data.group[test]), set(np.delete(data.group, test))
     assert not inside & outside
     assert (audit.test_rows(data).numpy() == test).all()
-    case = audit.Case(torch.randn(len(data.z), 3), torch.from_numpy(data.z), 2, {}, data.group,
-                      torch.from_numpy(test))
+    case = audit.Case(
+        torch.randn(len(data.z), 3),
+        torch.from_numpy(data.z),
+        2,
+        {},
+        data.group,
+        torch.from_numpy(test),
+    )
     for seed in (0, 1):
         parts = audit.case.divided(case, seed)
         held = [set(data.group[rows.numpy()]) for rows in parts.values()]
@@ -247,17 +331,39 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
 def test_states_saved_elsewhere_and_a_probe_of_ones_own(tmp_path):
     """No model, no texts: a planted, used concept is found, by a probe that was brought."""
     world = planted.world("used", 1000, seed=5)
-    table = pd.DataFrame({"label": np.where(world.label, "yes", "no"), "other": world.other,
-                          "group": world.group})
+    table = pd.DataFrame(
+        {"label": np.where(world.label, "yes", "no"), "other": world.other, "group": world.group}
+    )
     table.to_csv(tmp_path / "labels.csv", index=False)
     states = {name: torch.from_numpy(getattr(world, name)) for name in ("h", "pair", "head")}
     save_file(states, tmp_path / "s.safetensors")
     save(LinearProbe().fit(states["h"][:200], world.label[:200]), tmp_path / "probe.safetensors")
-    found = CliRunner().invoke(app, [
-        "audit", str(tmp_path / "labels.csv"), "--states", str(tmp_path / "s.safetensors"),
-        "--probe", str(tmp_path / "probe.safetensors"), "--label", "label", "--keep", "other",
-        "--group", "group", *SMALL, "-p", "n_judged=250", "--seeds", "3", "-p", "fewest=100",
-        "--out", str(tmp_path / "report")])
+    found = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            str(tmp_path / "labels.csv"),
+            "--states",
+            str(tmp_path / "s.safetensors"),
+            "--probe",
+            str(tmp_path / "probe.safetensors"),
+            "--label",
+            "label",
+            "--keep",
+            "other",
+            "--group",
+            "group",
+            *SMALL,
+            "-p",
+            "n_judged=250",
+            "--seeds",
+            "3",
+            "-p",
+            "fewest=100",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert found.exit_code == 0, found.output
     read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
     words = {one.question: one.word for one in read.answers}
@@ -267,7 +373,7 @@ def test_states_saved_elsewhere_and_a_probe_of_ones_own(tmp_path):
 
 
 def test_only_the_rows_that_are_drawn_are_kept(tmp_path):
-    h = torch.arange(70_000.)[:, None].repeat(1, 3)
+    h = torch.arange(70_000.0)[:, None].repeat(1, 3)
     save_file({"h": h}, tmp_path / "s.safetensors")
     rows = np.array([0, 5, 32_768, 69_999])
     kept = audit.from_files.saved(str(tmp_path / "s.safetensors"), "h", rows)
@@ -278,15 +384,23 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     from probebook.models import embed
     from probebook.models import load as load_model
+
     lm = load_model(MODEL)
     by_shards = audit.from_model.embedded(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
     for layer, h in by_shards.items():
         assert torch.allclose(h, embed(SAID[:20], lm, layer, "mean"), atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "verdicts"), [
-    ("absent", {"not readable", "not enough data"}), ("unused", {"not used"}),
-    ("shortcut", {"shortcut"}), ("few", {"not enough data"}), ("used", {"reliable"})])
+@pytest.mark.parametrize(
+    ("kind", "verdicts"),
+    [
+        ("absent", {"not readable", "not enough data"}),
+        ("unused", {"not used"}),
+        ("shortcut", {"shortcut"}),
+        ("few", {"not enough data"}),
+        ("used", {"reliable"}),
+    ],
+)
 def test_a_planted_world_gets_its_verdict(kind, verdicts):
     found = audit.tried(kind, [3]).iloc[0]
     assert found.verdict in verdicts
@@ -299,17 +413,19 @@ def test_a_rule_on_which_two_trainings_disagree_gives_no_label(seed):
     """The label is independent of the property: each training makes a rule of its own from it."""
     case = audit.from_planted(planted.world("used", 400, seed))
     layer = audit.measure(case, 2, ["LEACE"], [1], [1], 50, 200)
-    said = [shortcut.conflicts(case, *both)["other"].rule for both in zip(layer.fits,
-                                                                          layer.readings)]
-    assert (said[0] != said[1]).mean() > .5
+    said = [
+        shortcut.conflicts(case, *both)["other"].rule for both in zip(layer.fits, layer.readings)
+    ]
+    assert (said[0] != said[1]).mean() > 0.5
     found = shortcut.table(layer).iloc[0]
-    assert found.rule == pytest.approx(.5, abs=.1) and found["rule low"] < found.usual
+    assert found.rule == pytest.approx(0.5, abs=0.1) and found["rule low"] < found.usual
 
 
 def test_the_strength_of_a_planted_concept_is_that_of_very_many_items():
     world = planted.world("used", 200_000, seed=1)
-    first, second = (1 / (1 + np.exp(-(h @ (world.head[1] - world.head[0]))))
-                     for h in (world.h, world.pair))
+    first, second = (
+        1 / (1 + np.exp(-(h @ (world.head[1] - world.head[0])))) for h in (world.h, world.pair)
+    )
     assert np.abs(first - second).mean() == pytest.approx(world.moved, abs=2e-3)
 
 
@@ -318,8 +434,8 @@ def test_the_audit_is_calibrated():
     """200 worlds without anything reliable, 100 with a used concept."""
     nulls = [kind for kind in planted.KINDS if kind != planted.RELIABLE]
     silent = pd.concat([audit.tried(kind, range(500, 529)) for kind in nulls])
-    assert len(silent) >= 200 and silent.verdict.eq("reliable").mean() <= .05
-    assert silent[silent.kind == "shortcut"].named.mean() >= .95
+    assert len(silent) >= 200 and silent.verdict.eq("reliable").mean() <= 0.05
+    assert silent[silent.kind == "shortcut"].named.mean() >= 0.95
     found = audit.tried(planted.RELIABLE, range(500, 600))
-    assert found.verdict.eq("reliable").mean() >= .95
-    assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= .9
+    assert found.verdict.eq("reliable").mean() >= 0.95
+    assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= 0.9

@@ -1,5 +1,6 @@
 """`probebook audit` of every architecture: it ends with a report, or is refused in one line before
 a kernel starts."""
+
 from __future__ import annotations
 
 import pandas as pd
@@ -16,26 +17,52 @@ from probebook.experiments import audit
 from probebook.models import load
 from probebook.publish import report
 
-NOUNS = ("dog", "cats", "king", "boys", "ship", "trees", "judge", "wives", "horse", "birds",
-         "child", "stones", "river", "books", "friend", "walls")
+NOUNS = (
+    "dog",
+    "cats",
+    "king",
+    "boys",
+    "ship",
+    "trees",
+    "judge",
+    "wives",
+    "horse",
+    "birds",
+    "child",
+    "stones",
+    "river",
+    "books",
+    "friend",
+    "walls",
+)
 PLACES = {"door": "inside", "table": "inside", "road": "outside", "hills": "outside"}
-SIZES = (2, ["LEACE", "MeanShift"], [1], [1], 0, 400)     # seeds, methods, doses, ranks, …
+SIZES = (2, ["LEACE", "MeanShift"], [1], [1], 0, 400)  # seeds, methods, doses, ranks, …
 # column of the texts, --at, whether it can choose words there
-READ = {"at the blank": ("text", "[MASK]", {"masked", "causal", "seq2seq"}),
-        "at a word": ("text", "last word", {"masked", "causal", "seq2seq"}),
-        "the mean": ("plain", "mean", set()),
-        "what was said so far": ("open", "last", {"causal"})}
+READ = {
+    "at the blank": ("text", "[MASK]", {"masked", "causal", "seq2seq"}),
+    "at a word": ("text", "last word", {"masked", "causal", "seq2seq"}),
+    "the mean": ("plain", "mean", set()),
+    "what was said so far": ("open", "last", {"causal"}),
+}
 
 
 def table():
     """Sentences whose label, the kind of place, even a random model's state at that word knows."""
-    rows = [(f"The {noun} near the {place} [MASK] {rest}.", kind, place, rest, noun)
-            for noun in NOUNS for place, kind in PLACES.items() for rest in ("here", "there")]
+    rows = [
+        (f"The {noun} near the {place} [MASK] {rest}.", kind, place, rest, noun)
+        for noun in NOUNS
+        for place, kind in PLACES.items()
+        for rest in ("here", "there")
+    ]
     found = pd.DataFrame(rows, columns=["text", "kind", "place", "rest", "noun"])
     found["plain"] = found.text.str.replace("[MASK]", "is")
     found["open"] = found.text.str.split(r" \[MASK\]").str[0]
-    for name, (one, other) in {"door": ("door", "road"), "table": ("table", "hills"),
-                               "road": ("road", "door"), "hills": ("hills", "table")}.items():
+    for name, (one, other) in {
+        "door": ("door", "road"),
+        "table": ("table", "hills"),
+        "road": ("road", "door"),
+        "hills": ("hills", "table"),
+    }.items():
         here = found.place == name
         found.loc[here, "pair"] = found.text[here].str.replace(one, other)
     return found
@@ -63,9 +90,16 @@ def measured(texts, model, column, at, words, pair="", layers=(1, -1)):
 
 
 @pytest.mark.parametrize("read", READ)
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if name in ("gpt2", "llama", "t5", "bart", "xlnet")
-                 else [pytest.mark.verify]) for name in zoo.ZOO])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[] if name in ("gpt2", "llama", "t5", "bart", "xlnet") else [pytest.mark.verify],
+        )
+        for name in zoo.ZOO
+    ],
+)
 def test_an_audit_ends_or_is_refused_in_one_line(texts, folders, name, read):
     column, at, chooses = READ[read]
     kind = load(folders[name]).kind
@@ -73,10 +107,11 @@ def test_an_audit_ends_or_is_refused_in_one_line(texts, folders, name, read):
     found, cases = measured(texts, folders[name], column, at, words)
     assert [*found.answers.question] == [*audit.QUESTIONS]
     assert (cases[0].probs is not None) == bool(words)
-    if words:                                   # it chooses as it does without any edit
+    if words:  # it chooses as it does without any edit
         h, rows = cases[0].h[:9], torch.arange(9)
-        assert torch.allclose(cases[0].probs(h, rows), cases[1].probs(cases[1].h[:9], rows),
-                              atol=1e-4)
+        assert torch.allclose(
+            cases[0].probs(h, rows), cases[1].probs(cases[1].h[:9], rows), atol=1e-4
+        )
     if kind in chooses or at == "mean":
         return
     with pytest.raises(UserError, match=r"no\s\[MASK\]: put one") as e:
@@ -95,13 +130,28 @@ def test_edits_of_an_encoder_decoder_are_judged_by_what_its_decoder_says(texts, 
 def test_the_last_layer_is_that_of_the_part_which_is_read(texts, tmp_path):
     """An encoder of three blocks and a decoder of one: layer -1 is 3 at a word, 1 at the blank."""
     special, words, _ = zoo.ZOO["bart"]
-    tokenizer = hf.PreTrainedTokenizerFast(tokenizer_object=words(), model_max_length=512,
-                                           **special)
-    net = hf.BartForConditionalGeneration(hf.BartConfig(
-        vocab_size=len(tokenizer), d_model=48, pad_token_id=1, bos_token_id=0, eos_token_id=2,
-        decoder_start_token_id=2, forced_eos_token_id=None, init_std=.3, encoder_layers=3,
-        decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=512))
+    tokenizer = hf.PreTrainedTokenizerFast(
+        tokenizer_object=words(), model_max_length=512, **special
+    )
+    net = hf.BartForConditionalGeneration(
+        hf.BartConfig(
+            vocab_size=len(tokenizer),
+            d_model=48,
+            pad_token_id=1,
+            bos_token_id=0,
+            eos_token_id=2,
+            decoder_start_token_id=2,
+            forced_eos_token_id=None,
+            init_std=0.3,
+            encoder_layers=3,
+            decoder_layers=1,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=64,
+            decoder_ffn_dim=64,
+            max_position_embeddings=512,
+        )
+    )
     net.save_pretrained(tmp_path / "bart")
     tokenizer.save_pretrained(tmp_path / "bart")
     for at, last in (("last word", 3), ("[MASK]", 1)):
@@ -115,23 +165,46 @@ def without_blank(folder, name, made):
     special, words, _ = zoo.ZOO[name]
     tokens = {what: token for what, token in special.items() if what != "mask_token"}
     if name == "t5":
-        words = lambda: zoo._unigram(dict(pad="<pad>", eos="</s>", unk_token="<unk>"),  # noqa: E731
-                                     last="</s>")
-    hf.PreTrainedTokenizerFast(tokenizer_object=words(), model_max_length=512,
-                               **tokens).save_pretrained(made)
+        words = lambda: zoo._unigram(
+            dict(pad="<pad>", eos="</s>", unk_token="<unk>"),
+            last="</s>",
+        )
+    hf.PreTrainedTokenizerFast(
+        tokenizer_object=words(), model_max_length=512, **tokens
+    ).save_pretrained(made)
     return str(made)
 
 
 @pytest.mark.parametrize("name", ["bert", "bart", "t5"])
 def test_a_tokenizer_without_a_blank(texts, folders, tmp_path, name):
     model = without_blank(folders[name], name, tmp_path / name)
-    refused = {("text", "[MASK]", ()): "has no mask token, so no state at [MASK]",
-               ("plain", "last", ("is", "are")): "has no mask token, so it chooses no words"}
+    refused = {
+        ("text", "[MASK]", ()): "has no mask token, so no state at [MASK]",
+        ("plain", "last", ("is", "are")): "has no mask token, so it chooses no words",
+    }
     for (column, at, words), said in refused.items():
         flags = [flag for word in [",".join(words)] if word for flag in ("--words", word)]
-        done = CliRunner().invoke(app, [
-            "audit", model, str(texts), "--text", column, "--label", "kind", "--group", "noun",
-            "--at", at, *flags, "--profile", "smoke", "--out", str(tmp_path / "report")])
+        done = CliRunner().invoke(
+            app,
+            [
+                "audit",
+                model,
+                str(texts),
+                "--text",
+                column,
+                "--label",
+                "kind",
+                "--group",
+                "noun",
+                "--at",
+                at,
+                *flags,
+                "--profile",
+                "smoke",
+                "--out",
+                str(tmp_path / "report"),
+            ],
+        )
         assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
         assert said in done.output
         assert not (tmp_path / "report").exists()
@@ -141,30 +214,89 @@ def test_a_tokenizer_without_a_blank(texts, folders, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["gpt2", "opt", "xlnet", "t5"])
 def test_a_model_without_cls_at_the_beginning(texts, folders, tmp_path, name):
-    done = CliRunner().invoke(app, [
-        "audit", folders[name], str(texts), "--text", "plain", "--label", "kind", "--group",
-        "noun", "--at", "[CLS]", "--profile", "smoke", "--out", str(tmp_path / "report")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            folders[name],
+            str(texts),
+            "--text",
+            "plain",
+            "--label",
+            "kind",
+            "--group",
+            "noun",
+            "--at",
+            "[CLS]",
+            "--profile",
+            "smoke",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
     assert "has no [CLS] at the beginning" in done.output
 
 
 def test_too_few_draws_for_so_many_comparisons_are_refused_at_once(texts, tmp_path):
-    done = CliRunner().invoke(app, [
-        "audit", "pocket-english", str(texts), "--text", "text", "--label", "kind", "--group",
-        "noun", "--layers", "1,2,3", "--profile", "smoke", "-p", "draws=100", "--out",
-        str(tmp_path / "report")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            "pocket-english",
+            str(texts),
+            "--text",
+            "text",
+            "--label",
+            "kind",
+            "--group",
+            "noun",
+            "--layers",
+            "1,2,3",
+            "--profile",
+            "smoke",
+            "-p",
+            "draws=100",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
     assert "draws=239" in done.output
     assert audit.check_draws(3, 2, 239) is None
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if name == "t5" else [pytest.mark.verify]) for name in zoo.ZOO])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "t5" else [pytest.mark.verify]) for name in zoo.ZOO],
+)
 def test_the_command_writes_a_report(texts, folders, tmp_path, name):
-    done = CliRunner().invoke(app, [
-        "audit", folders[name], str(texts), "--text", "text", "--label", "kind", "--group", "noun",
-        "--keep", "rest", "--pair", "pair", "--words", "is,are", "--profile", "smoke", "-p",
-        "n_judged=40", "--out", str(tmp_path / "report")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            folders[name],
+            str(texts),
+            "--text",
+            "text",
+            "--label",
+            "kind",
+            "--group",
+            "noun",
+            "--keep",
+            "rest",
+            "--pair",
+            "pair",
+            "--words",
+            "is,are",
+            "--profile",
+            "smoke",
+            "-p",
+            "n_judged=40",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert done.exit_code == 0, done.output
     read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
     assert len(read.answers) == len(audit.QUESTIONS)

@@ -1,5 +1,6 @@
 """The built book's files: links lead somewhere, pictures have words. The sources: spelling,
 README's table."""
+
 from __future__ import annotations
 
 import inspect
@@ -30,8 +31,11 @@ from probebook.runs.pages import _imports, _python, pages
 @pytest.fixture(scope="module")
 def parsed(built_book) -> dict[Path, BeautifulSoup]:
     """The pages of the built book."""
-    return {path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-            for path in sorted(built_book.rglob("*.html")) if "_static" not in path.parts}
+    return {
+        path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        for path in sorted(built_book.rglob("*.html"))
+        if "_static" not in path.parts
+    }
 
 
 def test_every_link_resolves(parsed):
@@ -70,11 +74,16 @@ def test_every_picture_has_words(parsed):
 
 def test_every_figure_keeps_its_room(parsed):
     """Its width and height stand in the page, and are the file's."""
-    figures = {path: page.select("article img[src*='_images/'][src$='.png']")
-               for path, page in parsed.items()}
-    unlike = [f"{path.name}: {image['src'][-40:]}"
-              for path, images in figures.items() for image in images
-              if (image.get("width"), image.get("height")) != _sides(path.parent / image["src"])]
+    figures = {
+        path: page.select("article img[src*='_images/'][src$='.png']")
+        for path, page in parsed.items()
+    }
+    unlike = [
+        f"{path.name}: {image['src'][-40:]}"
+        for path, images in figures.items()
+        for image in images
+        if (image.get("width"), image.get("height")) != _sides(path.parent / image["src"])
+    ]
     assert sum(map(len, figures.values())) > 100
     assert not unlike
 
@@ -94,8 +103,9 @@ def test_every_term_has_its_definition(parsed):
             if definition is None or not definition.text.strip():
                 undefined.append(f"{path.name}: {link.text}")
     assert not undefined
-    without = [path.name for path, links in linked.items()
-               if "notebooks" in path.parts and not links]
+    without = [
+        path.name for path, links in linked.items() if "notebooks" in path.parts and not links
+    ]
     assert not without
 
 
@@ -112,12 +122,19 @@ def test_what_pages_import_is_in_the_reference(built_book):
     with open(built_book / "objects.inv", "rb") as file:
         kinds = InventoryFile.load(file, "", lambda base, name: name)
     described = {name for kind, names in kinds.items() if kind.startswith("py:") for name in names}
-    code = "\n".join(cell.source for page in pages() for cell in page.notebook.cells
-                     if cell.cell_type == "code")
-    taken = {name: locate(name) for name in _imports(_python(code), "")
-             if not name.startswith("probebook.labs")}
-    missing = {name for name, thing in taken.items()
-               if _has_an_entry(thing) and not {name, _own_name(thing)} & described}
+    code = "\n".join(
+        cell.source for page in pages() for cell in page.notebook.cells if cell.cell_type == "code"
+    )
+    taken = {
+        name: locate(name)
+        for name in _imports(_python(code), "")
+        if not name.startswith("probebook.labs")
+    }
+    missing = {
+        name
+        for name, thing in taken.items()
+        if _has_an_entry(thing) and not {name, _own_name(thing)} & described
+    }
     assert len(taken) > 100
     assert not missing
 
@@ -135,16 +152,27 @@ def _own_name(thing) -> str:
 
 def test_spelling():
     """Common slips, in the prose, the pages and the code."""
-    places = ["book", "notebooks", "lib/probebook", "tests", "benchmarks", "README.md",
-              "CONTRIBUTING.md"]
-    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*,*_read.tsv"       # old prose is quoted
+    places = [
+        "book",
+        "notebooks",
+        "lib/probebook",
+        "tests",
+        "benchmarks",
+        "README.md",
+        "CONTRIBUTING.md",
+    ]
+    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*,*_read.tsv"  # old prose is quoted
     command = [sys.executable, "-m", "codespell_lib", skip, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-LINES = [pytest.param(line, id=f"{paper.paper} {claim.claim} {line.kind}")
-         for paper in verdicts() for claim in paper.claims for line in claim.lines]
+LINES = [
+    pytest.param(line, id=f"{paper.paper} {claim.claim} {line.kind}")
+    for paper in verdicts()
+    for claim in paper.claims
+    for line in claim.lines
+]
 
 
 def test_readme_has_the_verdicts():
@@ -179,8 +207,9 @@ def test_the_opener_and_readme_say_the_same_of_a_claim(paper, monkeypatch):
     """The claim, one of three verdicts, and what was seen on each kind of evidence."""
     monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
     assert f"HTML(claims({paper.paper}))" in opener_of(paper)
-    items = BeautifulSoup(claims(paper.paper), "html.parser").find("ol").find_all(
-        "li", recursive=False)
+    items = (
+        BeautifulSoup(claims(paper.paper), "html.parser").find("ol").find_all("li", recursive=False)
+    )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(items) == len(paper.claims)
     for item, claim in zip(items, paper.claims):
@@ -195,10 +224,15 @@ def test_the_opener_and_readme_say_the_same_of_a_claim(paper, monkeypatch):
 
 def test_no_share_in_the_evidence_is_above_one(parsed):
     """A count that is printed as a share would be."""
-    boxes = {path.name: page.find(id="what-became-of-the-claims") for path, page in parsed.items()
-             if path.match("book/paper_?.html")}
-    shares = {name: [float(share) for share in re.findall(r"([\d.]+)\s?%", box.get_text())]
-              for name, box in boxes.items()}
+    boxes = {
+        path.name: page.find(id="what-became-of-the-claims")
+        for path, page in parsed.items()
+        if path.match("book/paper_?.html")
+    }
+    shares = {
+        name: [float(share) for share in re.findall(r"([\d.]+)\s?%", box.get_text())]
+        for name, box in boxes.items()
+    }
     assert len(shares) == 5
     assert any(shares.values())
     assert not {name: found for name, found in shares.items() if max(found, default=0) > 100}
@@ -214,21 +248,28 @@ def test_the_opener_sets_the_published_result_beside_ours(paper):
     assert f"{{doc}}`../notebooks/{paper.chapter}/" in part
     read = opener.partition("\n## What to read\n")[2]
     purposes = re.findall(r"^- \*\*(.+?)\*\*: (.+?)(?=^- |\Z)", read, re.MULTILINE | re.DOTALL)
-    assert [name.split(" on ")[0] for name, _ in purposes] == ["To understand",
-                                                               "To check the paper", "To use it"]
+    assert [name.split(" on ")[0] for name, _ in purposes] == [
+        "To understand",
+        "To check the paper",
+        "To use it",
+    ]
     assert all("{doc}`" in text for _, text in purposes)
 
 
 def test_the_audit_opens_with_the_five_strongest(monkeypatch):
     """Arithmetic first; none of their numbers is typed; each links to its section."""
     monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
-    marked = sorted((entry for entry in findings.discrepancy_entries() if entry.front),
-                    key=lambda entry: entry.front.place)
+    marked = sorted(
+        (entry for entry in findings.discrepancy_entries() if entry.front),
+        key=lambda entry: entry.front.place,
+    )
     assert [entry.front.place for entry in marked] == [1, 2, 3, 4, 5]
     kinds = [get_args(findings.How).index(entry.how) for entry in marked]
     assert kinds == sorted(kinds)
-    typed = [re.sub(r"\{[^}]*\}|Table \d+", "", f"{entry.front.printed} {entry.front.follows}")
-             for entry in marked]
+    typed = [
+        re.sub(r"\{[^}]*\}|Table \d+", "", f"{entry.front.printed} {entry.front.follows}")
+        for entry in marked
+    ]
     assert not [text for text in typed if re.search(r"\d", text)]
     items = BeautifulSoup(strongest(), "html.parser").find_all("li")
     assert [item.find("a").text for item in items] == [entry.section for entry in marked]
@@ -255,8 +296,11 @@ def test_evidence_names_its_runs(line):
     """Each is a stored run of the page, a model of a stored sweep of the page, or one of three
     words; real text is of stored runs."""
     runs = [name.split(" (")[0] for names in line.runs.values() for name in names]
-    stored = {name.removeprefix(f"{line.page}/") for name in manifests()
-              if name.startswith(f"{line.page}/")}
+    stored = {
+        name.removeprefix(f"{line.page}/")
+        for name in manifests()
+        if name.startswith(f"{line.page}/")
+    }
     if line.sweep:
         sweep = sweep_table(line.sweep)
         assert set(sweep.page) == {line.page}
@@ -273,7 +317,7 @@ def test_no_number_of_the_evidence_is_typed(line):
     typed = re.sub(r"\{[^}]*\}", "", line.evidence)
     assert re.findall(r"(?<![A-Za-z])\d", typed) == []
     for place in line.stored.values():
-        if place[0] != findings.WORDS[0]:                 # that run is made with the book
+        if place[0] != findings.WORDS[0]:  # that run is made with the book
             assert np.isfinite(findings._stored(line.page, *place))
 
 
@@ -294,8 +338,10 @@ def test_rows_of_paper_4_that_are_shown():
     found = archived(page, "regenerated")["real-released"]
     printed = published("underspecification_table3").set_index(["texts", "model"])
     beside = found.join(printed.loc["winogender", ["tpr", "tnr"]])
-    inside = [beside[rate].between(beside[f"{rate} least"] - .0006, beside[f"{rate} most"] + .0006)
-              for rate in ("tpr", "tnr")]
+    inside = [
+        beside[rate].between(beside[f"{rate} least"] - 0.0006, beside[f"{rate} most"] + 0.0006)
+        for rate in ("tpr", "tnr")
+    ]
     [answer] = [paper.answer for paper in verdicts() if paper.paper == 4]
     assert f"the {len(printed)} rows" in answer
     assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
@@ -304,7 +350,7 @@ def test_rows_of_paper_4_that_are_shown():
 def test_the_trade_off_of_paper_1_in_the_stored_run():
     """All four flips trade completeness for selectivity by the page's rule, no erasure does."""
     [trade] = archived("1_causal_probing/06_reliability", "trade_off").values()
-    traded = (trade.completeness >= .5) & (trade.selectivity <= -.5)
+    traded = (trade.completeness >= 0.5) & (trade.selectivity <= -0.5)
     flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
     assert traded.groupby(level="method").all()[flips].all()
     assert not traded.drop(flips, level="method").any()
@@ -316,13 +362,14 @@ def test_the_trade_off_of_paper_1_in_the_stored_sweep():
     """On real sentences the flips trade completeness for selectivity in nearly all of the runs, by
     either judge; an erasure does in few, though most make it less selective."""
     stored = sweep_table("reliability_real").query("table == 'trade_off'")
-    trade = stored.pivot(index=["method", "model", "oracle", "seed"], columns="metric",
-                         values="value")
-    traded = (trade.completeness >= .5) & (trade.selectivity <= -.5)
+    trade = stored.pivot(
+        index=["method", "model", "oracle", "seed"], columns="metric", values="value"
+    )
+    traded = (trade.completeness >= 0.5) & (trade.selectivity <= -0.5)
     flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
-    assert traded.groupby(["method", "model", "oracle"]).sum()[flips].min() == 4      # of five
+    assert traded.groupby(["method", "model", "oracle"]).sum()[flips].min() == 4  # of five
     assert traded.drop(flips).groupby(["method", "model", "oracle"]).sum().max() == 2
-    assert (trade.selectivity < 0).mean() > .95
+    assert (trade.selectivity < 0).mean() > 0.95
 
 
 def test_the_order_of_paper_2_in_the_stored_runs():
@@ -330,8 +377,10 @@ def test_the_order_of_paper_2_in_the_stored_runs():
     found = archived("2_concept_effects/04_scoreboard", "agreement")
     cosine = {run: table.BERT.xs("cosine", level="distance") for run, table in found.items()}
     order = np.arange(8)
-    chance = [spearmanr(rng.permutation(8), order).statistic
-              for rng in map(np.random.default_rng, range(1000))]
+    chance = [
+        spearmanr(rng.permutation(8), order).statistic
+        for rng in map(np.random.default_rng, range(1000))
+    ]
     line = np.percentile(chance, 95)
     assert cosine["real-cebab-minilm"].min() > line > cosine["real-cebab-minilm-c1"]["5-way"]
     assert cosine["real-cebab-minilm-rule"]["5-way"] < line

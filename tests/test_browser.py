@@ -1,5 +1,6 @@
 """The built book in headless Chromium: it is whole without a network, over file:// and http://, on
 a screen and on a phone. In make verify the book by plain Sphinx is, too."""
+
 from __future__ import annotations
 
 import json
@@ -28,18 +29,35 @@ from probebook.publish.pdf import chromium
 
 CHROMIUM = chromium()
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER),
-                                reason="no Chromium: install chromium and chromium-driver")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-sync",
-         "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-         # a request is seen, and goes nowhere
-         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no Chromium: install chromium and chromium-driver"
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    # a request is seen, and goes nowhere
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
 SCREEN, PHONE = (1300, 900), (390, 844)
 PAGES = [*contents(), "genindex", "search"]
-KINDS = ("book/introduction", "book/audit", "book/paper_1", "book/run_table", "methods/inlp",
-         "api/explainers", "1_causal_probing/03", "3_data_requirements/07")
-COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}     # what the dark may change
+KINDS = (
+    "book/introduction",
+    "book/audit",
+    "book/paper_1",
+    "book/run_table",
+    "methods/inlp",
+    "api/explainers",
+    "1_causal_probing/03",
+    "3_data_requirements/07",
+)
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what the dark may change
 
 # How far parts of a page move after they are first shown (Layout Instability score, 0: not at all).
 WATCHED = """
@@ -112,7 +130,7 @@ def _changed() -> set[str]:
 
 
 ONE_OF_EACH = [page for page in PAGES if any(kind in page for kind in KINDS)]
-LOOKED_AT = {*ONE_OF_EACH, *_changed()}                  # the others in make verify
+LOOKED_AT = {*ONE_OF_EACH, *_changed()}  # the others in make verify
 
 
 @pytest.fixture(scope="module")
@@ -123,15 +141,16 @@ def browser(tmp_path_factory):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     with webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)) as driver:
-        driver.set_script_timeout(120)                     # axe-core on a machine that is busy
+        driver.set_script_timeout(120)  # axe-core on a machine that is busy
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCHED})
         # a window in the background hears of no focus
         driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         yield driver
 
 
-@pytest.fixture(scope="module", params=[
-    "jupyter-book", pytest.param("plain Sphinx", marks=pytest.mark.verify)])
+@pytest.fixture(
+    scope="module", params=["jupyter-book", pytest.param("plain Sphinx", marks=pytest.mark.verify)]
+)
 def book(request, built_book):
     """The folder of the book's HTML, by both builders from the same staged sources."""
     if request.param == "jupyter-book":
@@ -173,32 +192,39 @@ class _served:
 
 
 def resize(browser, size: tuple[int, int]) -> None:
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-        "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE})
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE},
+    )
 
 
 def problems(browser, url: str, within: str, seconds: float = 15) -> list[str]:
     """Load a page and return what is wrong with it after at most `seconds`.
 
     Its requests may go to addresses `within`."""
-    browser.get("about:blank")              # the page before asks for nothing any more
+    browser.get("about:blank")  # the page before asks for nothing any more
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(url)
     waiting = _settled(browser, WAITING, seconds)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    requested = [e["params"]["request"]["url"] for e in events
-                 if e["method"] == "Network.requestWillBeSent"]
-    external = [f"external request: {u}" for u in requested
-                if not u.startswith((within, "data:", "blob:", "about:"))]
-    console = [f"console: {e['message']}" for e in browser.get_log("browser")
-               if e["level"] == "SEVERE"]
+    requested = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
+    external = [
+        f"external request: {u}"
+        for u in requested
+        if not u.startswith((within, "data:", "blob:", "about:"))
+    ]
+    console = [
+        f"console: {e['message']}" for e in browser.get_log("browser") if e["level"] == "SEVERE"
+    ]
     return waiting + external + console + browser.execute_script(BROKEN)
 
 
 def _settled(browser, script: str, seconds: float, *given) -> list[str]:
     """What `script` still reports after at most `seconds`."""
     with suppress(TimeoutException):
-        wait = WebDriverWait(browser, seconds, poll_frequency=.05)
+        wait = WebDriverWait(browser, seconds, poll_frequency=0.05)
         wait.until_not(lambda b: b.execute_script(script, *given))
     return browser.execute_script(script, *given)
 
@@ -219,20 +245,27 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
     resize(browser, PHONE)
     page = (tmp_path / "bad.html").as_uri()
     found = "\n".join(problems(browser, page, tmp_path.as_uri(), seconds=1))
-    for fault in ("broken image", "empty figure: nothing here",
-                  "external request: http://example.org/x.js",
-                  "undefinedFunction is not defined", "formula not typeset: x^2",
-                  "widget not drawn", "moves while it loads: 0.",
-                  "left as written: {glue:text}share",
-                  "head broken inside a word: completeness"):
+    for fault in (
+        "broken image",
+        "empty figure: nothing here",
+        "external request: http://example.org/x.js",
+        "undefinedFunction is not defined",
+        "formula not typeset: x^2",
+        "widget not drawn",
+        "moves while it loads: 0.",
+        "left as written: {glue:text}share",
+        "head broken inside a word: completeness",
+    ):
         assert fault in found
     assert browser.execute_script(WIDER, PHONE[0])
 
 
 def test_the_book_has_these_pages(book):
-    built = {p.relative_to(book).with_suffix("").as_posix()
-             for p in book.rglob("*.html")
-             if "_static" not in p.parts}
+    built = {
+        p.relative_to(book).with_suffix("").as_posix()
+        for p in book.rglob("*.html")
+        if "_static" not in p.parts
+    }
     assert built - {"index"} == set(PAGES)
 
 
@@ -254,6 +287,7 @@ def _surroundings(book: Path) -> str:
 def test_a_page_is_whole(browser, book, page):
     """From the disk, without a network: on a phone nothing fails, overflows or moves while the page
     loads, and nothing is wrong when the same page is then shown on a screen."""
+
     def check():
         resize(browser, PHONE)
         faults = problems(browser, f"{book.as_uri()}/{page}.html", book.as_uri())
@@ -262,19 +296,24 @@ def test_a_page_is_whole(browser, book, page):
         faults += browser.execute_script(WIDER, SCREEN[0])
         faults += [fault for fault in browser.execute_script(BROKEN) if "moves while" not in fault]
         assert not faults
+
     once(["whole", *files_of(book, page)], check)
 
 
-@pytest.mark.parametrize("page", [
-    pytest.param(page, marks=[] if page in LOOKED_AT else pytest.mark.verify) for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[] if page in LOOKED_AT else pytest.mark.verify) for page in PAGES],
+)
 def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, book, served, page):
     """From a server: no request to another; axe-core's rules on contrast, names and texts hold, and
     for one page of each kind those on colours in the dark as well."""
+
     def check():
         resize(browser, SCREEN)
         assert not problems(browser, f"{served}/{page}.html", served)
         assert not _barriers(browser, "light")
         assert page not in ONE_OF_EACH or not _barriers(browser, "dark", COLOURS)
+
     once(["screen", *files_of(book, page)], check)
 
 
@@ -282,20 +321,21 @@ def test_search_finds_a_word(browser, address):
     """Each page once, with an excerpt, read from files and over http."""
     resize(browser, SCREEN)
     faults = problems(browser, f"{address}/search.html?q=completeness", address)
-    assert not [fault for fault in faults if not fault.startswith("moves")]     # as results come
+    assert not [fault for fault in faults if not fault.startswith("moves")]  # as results come
     script = """const links = document.querySelectorAll('#search-results li a');
         return [...links].map(a => a.getAttribute('href'));"""
     WebDriverWait(browser, 15).until(
-        lambda b: any("notation" in href for href in b.execute_script(script)))
+        lambda b: any("notation" in href for href in b.execute_script(script))
+    )
     titles = browser.find_elements(By.CSS_SELECTOR, "#search-results li > a")
     assert len({title.text for title in titles}) == len(titles) >= 5
     bare = """return [...document.querySelectorAll('#search-results li')].filter(
         li => !li.querySelector('p.context') && !li.querySelector('a + span')).length"""
-    WebDriverWait(browser, 15).until_not(lambda b: b.execute_script(bare))   # functions have none
+    WebDriverWait(browser, 15).until_not(lambda b: b.execute_script(bare))  # functions have none
     texts = browser.find_elements(By.CSS_SELECTOR, "#search-results li p.context")
     assert len(texts) >= 5
     assert not [text.text for text in texts if "</" in text.text]
-    browser.execute_script("localStorage.clear()")      # else later pages mark the word
+    browser.execute_script("localStorage.clear()")  # else later pages mark the word
     assert not [e["message"] for e in browser.get_log("browser") if e["level"] == "SEVERE"]
 
 
@@ -320,7 +360,7 @@ def test_a_term_shows_its_definition(browser, address, size):
     browser.execute_script(TO_VIEW + "document.activeElement.blur()", link, "center")
     ActionChains(browser).move_to_element(link).perform()
     WebDriverWait(browser, 5).until(lambda _: tip.is_displayed())
-    ActionChains(browser).move_to_element(tip).pause(.5).perform()
+    ActionChains(browser).move_to_element(tip).pause(0.5).perform()
     assert tip.is_displayed()
     away = browser.find_element(By.CSS_SELECTOR, ".bd-article p")
     ActionChains(browser).move_to_element(away).perform()
@@ -332,10 +372,12 @@ def test_a_slider_moves_its_picture_without_a_kernel(browser, book):
     resize(browser, SCREEN)
     browser.get(f"{book.as_uri()}/notebooks/1_causal_probing/04_nullifying.html")
     assert not _settled(browser, WAITING, seconds=15)
-    handle, = browser.find_elements(By.CSS_SELECTOR, ".noUi-handle")
+    (handle,) = browser.find_elements(By.CSS_SELECTOR, ".noUi-handle")
     first = _shown(browser)
-    for key, reached in ((Keys.ARROW_RIGHT, lambda b: _moved(_shown(b), first)),
-                         (Keys.ARROW_LEFT, lambda b: _shown(b) == first)):
+    for key, reached in (
+        (Keys.ARROW_RIGHT, lambda b: _moved(_shown(b), first)),
+        (Keys.ARROW_LEFT, lambda b: _shown(b) == first),
+    ):
         browser.execute_script("arguments[0].focus()", handle)
         assert browser.switch_to.active_element == handle
         browser.switch_to.active_element.send_keys(key)
@@ -372,12 +414,18 @@ def test_the_barriers_are_seen(browser, tmp_path):
 
 def _barriers(browser, mode: str, rules: dict | None = None) -> dict[str, list[str]]:
     """Rules that the page breaks seriously, with the first places; all rules, or `rules`."""
-    browser.execute_script("""
+    browser.execute_script(
+        """
         document.documentElement.dataset.theme = arguments[0];
         const style = "<style>* {transition: none !important}</style>";
-        document.head.insertAdjacentHTML("beforeend", style);""", mode)
-    context = {"exclude": [[".citation-list"]]}     # its items' role is younger than these rules
+        document.head.insertAdjacentHTML("beforeend", style);""",
+        mode,
+    )
+    context = {"exclude": [[".citation-list"]]}  # its items' role is younger than these rules
     options = {"resultTypes": ["violations"]} | (rules or {})
     broken = Axe().run(browser, context, options)["violations"]
-    return {rule["id"]: [node["html"][:150] for node in rule["nodes"][:3]] for rule in broken
-            if rule["impact"] in ("serious", "critical")}
+    return {
+        rule["id"]: [node["html"][:150] for node in rule["nodes"][:3]]
+        for rule in broken
+        if rule["impact"] in ("serious", "critical")
+    }

@@ -1,5 +1,6 @@
 """CEBaB: loading, edit pairs as published and corrected, ICaCE pairs; a small file with its quirks,
 and the real."""
+
 import itertools
 import json
 import os
@@ -15,37 +16,53 @@ from probebook.corpora import cebab
 from probebook.corpora.published import published
 from probebook.measures.concept_effects import ate
 
-real = pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ,
-                          reason="needs real data: set PROBEBOOK_DATA")
+real = pytest.mark.skipif(
+    "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
+)
 CELLS = [("Negative", "Positive"), ("Negative", "unknown"), ("Positive", "unknown")]
 
 
-def _row(number: int, stars: str, aspect: str | None = None, goal: str | None = None,
-         **labels: str) -> dict:
+def _row(
+    number: int, stars: str, aspect: str | None = None, goal: str | None = None, **labels: str
+) -> dict:
     """A review of group 0 with numbers as in version 1.0; `labels`: what readers say of the
     aspects, else ""."""
-    return {"id": f"000000_{number:06d}", "original_id": "000000", "is_original": aspect is None,
-            "edit_type": aspect,
-            "edit_goal": goal, "description": f"text {number}", "review_majority": stars,
-            **{f"{name}_aspect_majority": labels.get(name, "") for name in cebab.ASPECTS}}
+    return {
+        "id": f"000000_{number:06d}",
+        "original_id": "000000",
+        "is_original": aspect is None,
+        "edit_type": aspect,
+        "edit_goal": goal,
+        "description": f"text {number}",
+        "review_majority": stars,
+        **{f"{name}_aspect_majority": labels.get(name, "") for name in cebab.ASPECTS},
+    }
 
 
 # every split has a group 0; a review without majority, a label that no reader gave, an edit that
-    # missed its goal, an
+# missed its goal, an
 SMALL = {
     # original with an edit type, as in train_observational
-    "train_inclusive": [_row(0, "4", food="Positive", ambiance="no majority"),
-                        _row(1, "2", "food", "Negative", food="Negative"),
-                        _row(2, "no majority", "food", "unknown", food="unknown"),
-                        _row(3, "5", "service", "Positive", food="Positive", service="Positive"),
-                        _row(4, "1", "ambiance", "Negative", ambiance="no majority")],
+    "train_inclusive": [
+        _row(0, "4", food="Positive", ambiance="no majority"),
+        _row(1, "2", "food", "Negative", food="Negative"),
+        _row(2, "no majority", "food", "unknown", food="unknown"),
+        _row(3, "5", "service", "Positive", food="Positive", service="Positive"),
+        _row(4, "1", "ambiance", "Negative", ambiance="no majority"),
+    ],
     "train_exclusive": [_row(1, "2", "food", "Negative", food="Negative")],
-    "dev": [_row(0, "1", food="Negative", service="unknown")
-            | {"edit_type": "food", "edit_goal": "Negative"},
-            _row(1, "5", "food", "Positive", food="Positive"),
-            _row(2, "3", "service", "Negative", food="Negative", service="Negative")],
-    "test": [_row(0, "3", food="unknown"), _row(1, "3", "food", "Positive", food="unknown"),
-             _row(2, "1", "food", "Negative", food="Negative")]}
+    "dev": [
+        _row(0, "1", food="Negative", service="unknown")
+        | {"edit_type": "food", "edit_goal": "Negative"},
+        _row(1, "5", "food", "Positive", food="Positive"),
+        _row(2, "3", "service", "Negative", food="Negative", service="Negative"),
+    ],
+    "test": [
+        _row(0, "3", food="unknown"),
+        _row(1, "3", "food", "Positive", food="unknown"),
+        _row(2, "1", "food", "Negative", food="Negative"),
+    ],
+}
 
 
 def _write(folder, splits: dict) -> None:
@@ -74,14 +91,18 @@ def _counts(pairs: pd.DataFrame) -> dict:
 
 def _by_hand(table: pd.DataFrame, groups: list, originals: bool) -> set:
     """Unordered pairs of row numbers with their aspect: two loops over the rows."""
-    rows = [row for row in enumerate(table.to_dict("records"))
-            if row[1]["split"] not in ("train_exclusive", "train_observational")]
+    rows = [
+        row
+        for row in enumerate(table.to_dict("records"))
+        if row[1]["split"] not in ("train_exclusive", "train_observational")
+    ]
     pairs = set()
     for (i, a), (j, b) in itertools.combinations(rows, 2):
         for aspect in cebab.ASPECTS if groups[i] == groups[j] else []:
             labels = {side[f"{aspect}_aspect_majority"] for side in (a, b)}
-            fits = all(originals if side["is_original"]
-                       else side["edit_type"] == aspect for side in (a, b))
+            fits = all(
+                originals if side["is_original"] else side["edit_type"] == aspect for side in (a, b)
+            )
             if fits and len(labels) == 2 and labels <= set(cebab.VALUES):
                 pairs.add((aspect, i, j))
     return pairs
@@ -89,10 +110,11 @@ def _by_hand(table: pd.DataFrame, groups: list, originals: bool) -> set:
 
 # a small file with the quirks of the released one
 
+
 def test_small_file_keeps_its_columns_and_all_splits(small):
     assert small.split.value_counts().to_dict() == {name: len(rows) for name, rows in SMALL.items()}
     assert list(small.columns) == [*SMALL["dev"][0], "split"]
-    assert small.original_id.tolist() == ["000000"] * len(small)       # not a number
+    assert small.original_id.tolist() == ["000000"] * len(small)  # not a number
 
 
 def test_small_file_corrected(small):
@@ -106,27 +128,40 @@ def test_small_file_corrected(small):
 
 def test_small_file_as_published_joins_unrelated_reviews(small):
     pairs = cebab.edit_pairs(small, ids="as_published")
-    assert _counts(pairs) == {("food", "Negative", "Positive"): 2,
-                              ("food", "Negative", "unknown"): 4,
-                              ("food", "Positive", "unknown"): 2,
-                              ("service", "Negative", "Positive"): 1}
+    assert _counts(pairs) == {
+        ("food", "Negative", "Positive"): 2,
+        ("food", "Negative", "unknown"): 4,
+        ("food", "Positive", "unknown"): 2,
+        ("service", "Negative", "Positive"): 1,
+    }
     assert (pairs.source_split != pairs.target_split).sum() == 7
     effects = ate(pairs).set_index(["concept", "source", "target"])[["effect", "n"]]
-    assert effects.T.to_dict("list") == {                               # 2→3, 1→3; NaN
-        ("food", "Negative", "Positive"): [3.5, 2], ("food", "Negative", "unknown"): [1.5, 2],
-        ("food", "Positive", "unknown"): [-2, 1], ("service", "Negative", "Positive"): [2, 1]}
+    assert effects.T.to_dict("list") == {  # 2→3, 1→3; NaN
+        ("food", "Negative", "Positive"): [3.5, 2],
+        ("food", "Negative", "unknown"): [1.5, 2],
+        ("food", "Positive", "unknown"): [-2, 1],
+        ("service", "Negative", "Positive"): [2, 1],
+    }
 
 
 def test_small_file_with_originals(small):
     assert _counts(cebab.edit_pairs(small, originals=True)) == {
-        ("food", "Negative", "Positive"): 2, ("food", "Negative", "unknown"): 3,
+        ("food", "Negative", "Positive"): 2,
+        ("food", "Negative", "unknown"): 3,
         ("food", "Positive", "unknown"): 1,
-        ("service", "Negative", "unknown"): 1}
+        ("service", "Negative", "unknown"): 1,
+    }
 
 
-@pytest.mark.parametrize("split, task, n", [
-    ("test", "5-way", 4), ("dev", "5-way", 4), ("dev", "binary", 2),
-    ("train_inclusive", "5-way", 2)])
+@pytest.mark.parametrize(
+    "split, task, n",
+    [
+        ("test", "5-way", 4),
+        ("dev", "5-way", 4),
+        ("dev", "binary", 2),
+        ("train_inclusive", "5-way", 2),
+    ],
+)
 def test_small_file_icace_pairs(small, split, task, n):
     """Both directions of every pair; in train the review without majority drops out."""
     pairs = cebab.icace_pairs(small, split, task)
@@ -138,14 +173,16 @@ def test_small_file_icace_pairs(small, split, task, n):
         at = small.iloc[pairs[f"{side}_row"]]
         assert (at.id.array == pairs[f"{side}_id"]).all()
         assert (at.split == split).all()
-        labels = [row[f"{aspect}_aspect_majority"]
-                  for aspect, (_, row) in zip(pairs.concept, at.iterrows())]
+        labels = [
+            row[f"{aspect}_aspect_majority"]
+            for aspect, (_, row) in zip(pairs.concept, at.iterrows())
+        ]
         assert labels == pairs[side].tolist()
 
 
 @pytest.mark.parametrize("originals", [False, True])
 def test_pairs_are_those_of_two_loops(small, originals):
-    table = small.iloc[::-1].reset_index(drop=True)                   # any order of rows
+    table = small.iloc[::-1].reset_index(drop=True)  # any order of rows
     for ids, groups in (("corrected", table.split.tolist()), ("as_published", [0] * len(table))):
         pairs = cebab.edit_pairs(table, ids, originals)
         rows = pairs[["concept", "source_row", "target_row"]].itertuples(index=False)
@@ -161,43 +198,62 @@ def test_zips_as_released(tmp_path, small):
 
 
 def test_data_set_of_the_hub(monkeypatch, small):
-    parts = {"validation" if name == "dev"
-             else name: datasets.Dataset.from_list(rows) for name, rows in SMALL.items()}
+    parts = {
+        "validation" if name == "dev" else name: datasets.Dataset.from_list(rows)
+        for name, rows in SMALL.items()
+    }
     asked = []
-    monkeypatch.setattr(datasets, "load_dataset", lambda name: asked.append(name)
-                        or datasets.DatasetDict(parts))
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda name: asked.append(name) or datasets.DatasetDict(parts)
+    )
     table = cebab.load("CEBaB/CEBaB")
     assert asked == ["CEBaB/CEBaB"]
-    pd.testing.assert_frame_equal(cebab.edit_pairs(table, originals=True),
-                                  cebab.edit_pairs(small, originals=True))
+    pd.testing.assert_frame_equal(
+        cebab.edit_pairs(table, originals=True), cebab.edit_pairs(small, originals=True)
+    )
 
 
 def test_classes():
     stars = ["1", "2", "3", "4", "5", "no majority", ""]
-    for task, wanted in (("binary", [0, 0, None, 1, 1]), ("ternary", [0, 0, 1, 2, 2]),
-                         ("5-way", [0, 1, 2, 3, 4])):
-        np.testing.assert_array_equal(cebab.classes(stars, task),
-                                      np.array([*wanted, None, None], float))
-    np.testing.assert_array_equal(cebab.classes([5., np.nan, 0, 7]), [4, np.nan, np.nan, np.nan])
+    for task, wanted in (
+        ("binary", [0, 0, None, 1, 1]),
+        ("ternary", [0, 0, 1, 2, 2]),
+        ("5-way", [0, 1, 2, 3, 4]),
+    ):
+        np.testing.assert_array_equal(
+            cebab.classes(stars, task), np.array([*wanted, None, None], float)
+        )
+    np.testing.assert_array_equal(cebab.classes([5.0, np.nan, 0, 7]), [4, np.nan, np.nan, np.nan])
 
 
 # bad input
 
+
 def _changed(split: str = "dev", row: int = 1, **fields) -> dict:
-    return {**SMALL,
-            split: [{**r, **fields} if i == row else r for i, r in enumerate(SMALL[split])]}
+    return {
+        **SMALL,
+        split: [{**r, **fields} if i == row else r for i, r in enumerate(SMALL[split])],
+    }
 
 
-@pytest.mark.parametrize("splits, says", [
-    ({"dev": [{k: v for k, v in r.items() if k != "edit_type"} for r in SMALL["dev"]]},
-     "no column edit_type"),
-    (_changed(food_aspect_majority="positive"),
-     "food_aspect_majority 'positive': one of Negative, Positive, unknown"),
-    (_changed(edit_type="price"), "edit_type 'price': one of food, service, ambiance, noise"),
-    (_changed(review_majority="6"), "review_majority '6': one of 1, 2, 3, 4, 5, no majority"),
-    (_changed(id="000000_000000"), "id 000000_000000 is twice in dev"),
-    ({"reviews": SMALL["dev"]}, "none of CEBaB's files in it: train_inclusive.json, "),
-    ({"dev": {"text": "one"}}, "a JSON list of reviews")])
+@pytest.mark.parametrize(
+    "splits, says",
+    [
+        (
+            {"dev": [{k: v for k, v in r.items() if k != "edit_type"} for r in SMALL["dev"]]},
+            "no column edit_type",
+        ),
+        (
+            _changed(food_aspect_majority="positive"),
+            "food_aspect_majority 'positive': one of Negative, Positive, unknown",
+        ),
+        (_changed(edit_type="price"), "edit_type 'price': one of food, service, ambiance, noise"),
+        (_changed(review_majority="6"), "review_majority '6': one of 1, 2, 3, 4, 5, no majority"),
+        (_changed(id="000000_000000"), "id 000000_000000 is twice in dev"),
+        ({"reviews": SMALL["dev"]}, "none of CEBaB's files in it: train_inclusive.json, "),
+        ({"dev": {"text": "one"}}, "a JSON list of reviews"),
+    ],
+)
 def test_bad_files_are_refused(tmp_path, splits, says):
     _write(tmp_path / "bad", splits)
     with pytest.raises(UserError, match=says) as e:
@@ -205,22 +261,36 @@ def test_bad_files_are_refused(tmp_path, splits, says):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda table: cebab.edit_pairs(table, ids="fixed"), "'corrected' or 'as_published'"),
-    (lambda table: cebab.edit_pairs(table[table.split == "dev"]),
-     "no pair: no two reviews of a group"),
-    (lambda table: cebab.edit_pairs(table.drop(columns="split")), "no column split"),
-    (lambda table: cebab.icace_pairs(table, "validation"),
-     "no split 'validation': one of train_inclusive"),
-    (lambda table: cebab.icace_pairs(table, "train_exclusive"), "no pair"),
-    (lambda table: cebab.icace_pairs(table, "test", "binary"),
-     "both have a class in the binary task"),
-    (lambda table: cebab.icace_pairs(table, "test", "4-way"),
-     "'4-way': one of binary, ternary, 5-way"),
-    (lambda table: cebab.load("1.2"), "neither a zip nor a folder: '1.1', '1.0'"),
-    (lambda table: cebab.load("CEBaB/CEBaB"),
-     r"cannot be had from the hub \(.*load\('1.1'\) has the same rows"),
-    (lambda table: cebab.load(__file__), "neither a zip nor a folder")])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda table: cebab.edit_pairs(table, ids="fixed"), "'corrected' or 'as_published'"),
+        (
+            lambda table: cebab.edit_pairs(table[table.split == "dev"]),
+            "no pair: no two reviews of a group",
+        ),
+        (lambda table: cebab.edit_pairs(table.drop(columns="split")), "no column split"),
+        (
+            lambda table: cebab.icace_pairs(table, "validation"),
+            "no split 'validation': one of train_inclusive",
+        ),
+        (lambda table: cebab.icace_pairs(table, "train_exclusive"), "no pair"),
+        (
+            lambda table: cebab.icace_pairs(table, "test", "binary"),
+            "both have a class in the binary task",
+        ),
+        (
+            lambda table: cebab.icace_pairs(table, "test", "4-way"),
+            "'4-way': one of binary, ternary, 5-way",
+        ),
+        (lambda table: cebab.load("1.2"), "neither a zip nor a folder: '1.1', '1.0'"),
+        (
+            lambda table: cebab.load("CEBaB/CEBaB"),
+            r"cannot be had from the hub \(.*load\('1.1'\) has the same rows",
+        ),
+        (lambda table: cebab.load(__file__), "neither a zip nor a folder"),
+    ],
+)
 def test_bad_calls_are_refused(small, call, says):
     with pytest.raises(UserError, match=says) as e:
         call(small)
@@ -228,6 +298,7 @@ def test_bad_calls_are_refused(small, call, says):
 
 
 # the released data
+
 
 @pytest.fixture(scope="module", params=["1.1", "1.0"])
 def released(request):
@@ -252,8 +323,9 @@ def test_published_pairs_and_effects_in_all_36_cells(released):
     assert len(pairs) == 9_768
     assert (pairs.source_split != pairs.target_split).sum() == 3_923
     keys = ["concept", "from_value", "to_value"]
-    counts, effects, binary = (published(f"concept_effects_table{n}").set_index(keys)
-                               for n in ("3c", "3d", "7"))
+    counts, effects, binary = (
+        published(f"concept_effects_table{n}").set_index(keys) for n in ("3c", "3d", "7")
+    )
     assert len(counts) == len(effects) == len(binary) == 12
     assert _counts(pairs) == counts.pairs.to_dict()
     for wanted, task in ((effects, "5-way"), (binary, "binary")):
@@ -262,11 +334,23 @@ def test_published_pairs_and_effects_in_all_36_cells(released):
 
 
 @real
-@pytest.mark.parametrize("originals, n, counts, effects", [
-    (False, 5_845, [[450, 709, 746], [514, 503, 554], [657, 357, 251], [834, 99, 171]],
-     [[2.01, 1.63, -1.33], [1.15, 1.25, -.79], [.97, 1.01, -.81], [.71, .68, -.50]]),
-    (True, 17_408, [[2190, 1649, 1706], [1615, 1517, 1505], [1190, 1295, 1295], [1052, 1324, 1070]],
-     [[1.91, .93, -.83], [1.32, .74, -.44], [1.06, .64, -.40], [.75, .46, -.26]])])
+@pytest.mark.parametrize(
+    "originals, n, counts, effects",
+    [
+        (
+            False,
+            5_845,
+            [[450, 709, 746], [514, 503, 554], [657, 357, 251], [834, 99, 171]],
+            [[2.01, 1.63, -1.33], [1.15, 1.25, -0.79], [0.97, 1.01, -0.81], [0.71, 0.68, -0.50]],
+        ),
+        (
+            True,
+            17_408,
+            [[2190, 1649, 1706], [1615, 1517, 1505], [1190, 1295, 1295], [1052, 1324, 1070]],
+            [[1.91, 0.93, -0.83], [1.32, 0.74, -0.44], [1.06, 0.64, -0.40], [0.75, 0.46, -0.26]],
+        ),
+    ],
+)
 def test_corrected_pairs(released, originals, n, counts, effects):
     pairs = cebab.edit_pairs(released, originals=originals)
     assert len(pairs) == n
@@ -278,9 +362,15 @@ def test_corrected_pairs(released, originals, n, counts, effects):
 
 
 @real
-@pytest.mark.parametrize("split, task, n", [
-    ("dev", "5-way", 3_898), ("test", "5-way", 3_958), ("dev", "binary", 2_274),
-    ("test", "binary", 2_294)])
+@pytest.mark.parametrize(
+    "split, task, n",
+    [
+        ("dev", "5-way", 3_898),
+        ("test", "5-way", 3_958),
+        ("dev", "binary", 2_274),
+        ("test", "binary", 2_294),
+    ],
+)
 def test_released_icace_pairs(released, split, task, n):
     pairs = cebab.icace_pairs(released, split, task)
     assert len(pairs) == n
@@ -310,15 +400,23 @@ def test_versions_have_the_same_reviews():
 
 # edits made twice, and what editors rewrite
 
+
 def test_double_edits_share_review_aspect_and_goal():
-    rows = [_row(0, "3"), _row(1, "5", "food", "Positive", food="Positive"),
-            _row(2, "4", "food", "Positive", food="Positive"), _row(3, "1", "food", "Negative"),
-            _row(4, "no majority", "service", "Positive"), _row(5, "2", "service", "Positive")]
+    rows = [
+        _row(0, "3"),
+        _row(1, "5", "food", "Positive", food="Positive"),
+        _row(2, "4", "food", "Positive", food="Positive"),
+        _row(3, "1", "food", "Negative"),
+        _row(4, "no majority", "service", "Positive"),
+        _row(5, "2", "service", "Positive"),
+    ]
     table = pd.DataFrame(rows).assign(split="dev")
-    copied = table.assign(split="train_exclusive")           # a part of train: counts only once
+    copied = table.assign(split="train_exclusive")  # a part of train: counts only once
     found = cebab.double_edits(pd.concat([table, copied], ignore_index=True))
     assert found[["concept", "goal", "first_row", "second_row"]].to_numpy().tolist() == [
-        ["food", "Positive", 1, 2], ["service", "Positive", 4, 5]]
+        ["food", "Positive", 1, 2],
+        ["service", "Positive", 4, 5],
+    ]
     np.testing.assert_equal(found.second_stars.to_numpy(), [4, 2])
     np.testing.assert_equal(found.first_stars.to_numpy(), [5, np.nan])
     assert cebab.double_edits(table.iloc[:2]).empty

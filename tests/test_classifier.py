@@ -1,4 +1,5 @@
 """Classifiers on tiny random networks: they learn, twice the same, and N is the head of φ(x)."""
+
 import gc
 from dataclasses import replace
 
@@ -29,8 +30,9 @@ def reviews(n=96, seed=0):
         score = sum({"Positive": 1, "Negative": -1}.get(found[a], 0) for a in ("food", "service"))
         rows.append(
             {
-                "id": i, "description": " ".join(["we came here ."] + parts),
-                "review_majority": str(score + 3)
+                "id": i,
+                "description": " ".join(["we came here ."] + parts),
+                "review_majority": str(score + 3),
             }
             | {f"{a}_aspect_majority": v for a, v in found.items()}
         )
@@ -49,16 +51,30 @@ def encoders(tmp_path_factory):
         ),
         "gpt2": hf.GPT2LMHeadModel(
             hf.GPT2Config(
-                vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=2, n_positions=64,
-                bos_token_id=2, eos_token_id=3
+                vocab_size=len(tokenizer),
+                n_embd=32,
+                n_layer=2,
+                n_head=2,
+                n_positions=64,
+                bos_token_id=2,
+                eos_token_id=3,
             )
         ),
         "bart": hf.BartForConditionalGeneration(
             hf.BartConfig(
-                vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1,
-                encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
-                decoder_ffn_dim=16, pad_token_id=0, bos_token_id=2, eos_token_id=3,
-                decoder_start_token_id=2, forced_eos_token_id=3
+                vocab_size=len(tokenizer),
+                d_model=16,
+                encoder_layers=1,
+                decoder_layers=1,
+                encoder_attention_heads=2,
+                decoder_attention_heads=2,
+                encoder_ffn_dim=16,
+                decoder_ffn_dim=16,
+                pad_token_id=0,
+                bos_token_id=2,
+                eos_token_id=3,
+                decoder_start_token_id=2,
+                forced_eos_token_id=3,
             )
         ),
     }
@@ -66,7 +82,7 @@ def encoders(tmp_path_factory):
     for name, net in made.items():
         folders[name] = str(tmp_path_factory.mktemp(name))
         for p in net.parameters():  # so that random states tell texts apart
-            p.data.add_(.05 * torch.randn_like(p))
+            p.data.add_(0.05 * torch.randn_like(p))
         net.save_pretrained(folders[name])
         tokenizer.save_pretrained(folders[name])
     return folders
@@ -83,10 +99,20 @@ def accuracy(model, table):
     return float((model(texts).argmax(1) == z).double().mean())
 
 
-@pytest.mark.parametrize("encoder, settings, least", [
-    ("bert", {}, .95), ("gpt2", {}, .95), ("bert", dict(trained_layers=1), .95),
-    ("bert", dict(lstm=True, epochs=40, lr=1e-3), .95),  # at 3e-3 one seed of ten learns nothing
-    ("bert", dict(frozen=True, at="mean", epochs=60, lr=1e-2), .8)])  # of a random encoder
+@pytest.mark.parametrize(
+    "encoder, settings, least",
+    [
+        ("bert", {}, 0.95),
+        ("gpt2", {}, 0.95),
+        ("bert", dict(trained_layers=1), 0.95),
+        (
+            "bert",
+            dict(lstm=True, epochs=40, lr=1e-3),
+            0.95,
+        ),  # at 3e-3 one seed of ten learns nothing
+        ("bert", dict(frozen=True, at="mean", epochs=60, lr=1e-2), 0.8),
+    ],
+)  # of a random encoder
 def test_it_learns_stars_that_words_tell_and_its_probabilities_are_the_heads(
     encoders, encoder, settings, least
 ):
@@ -162,7 +188,7 @@ def test_the_head_is_differentiable_in_the_state():
     assert torch.autograd.gradcheck(
         lambda h: Head(*(20 * t for t in head.tensors().values()))(h), h
     )
-    net = head.net(.5).eval()
+    net = head.net(0.5).eval()
     torch.testing.assert_close(net(h.float()), head(h.float()), rtol=1e-5, atol=1e-8)
     assert torch.equal(Head.from_module(net).dense, head.dense)
 
@@ -176,7 +202,7 @@ def test_the_same_fit_gives_the_same_numbers_and_another_seed_others(
         monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / folder))
         drawn = torch.rand(1)
         found.append(Classifier(**vars(recipe) | {"seed": seed}).fit(reviews())(texts))
-        assert not torch.equal(drawn, torch.rand(1))                     # torch's own numbers go on
+        assert not torch.equal(drawn, torch.rand(1))  # torch's own numbers go on
     assert torch.equal(found[0], found[1])
     assert not torch.allclose(found[0], found[2], atol=1e-3)
 
@@ -192,7 +218,7 @@ def test_a_finished_fit_is_not_done_again_and_a_damaged_one_is(encoders, cache, 
                 Classifier("binary", encoders[name], epochs=epochs).fit(reviews())
         with pytest.raises(pytest.fail.Exception):
             recipe.fit(reviews(95))
-    path, = (cache / "classifiers").glob("*.safetensors")
+    (path,) = (cache / "classifiers").glob("*.safetensors")
     tensors = load_file(path)
     save_file(tensors | {"head.out": tensors["head.out"] + 1}, path, metadata={"sha256": "0"})
     with pytest.warns(UserWarning, match="corrupt"):
@@ -225,7 +251,7 @@ def test_the_aspect_model_reads_text_and_aspect(encoders):
     model = recipe.fit(train)
     found = model.aspects(held_out.description)
     assert found.shape == (40, 4)
-    assert (found == labels(held_out)).mean() > .9
+    assert (found == labels(held_out)).mean() > 0.9
     with pytest.raises(UserError, match="knows no aspects"):
         Classifier("binary", encoders["bert"], epochs=1).fit(train).aspects(["we came"])
 
@@ -266,15 +292,16 @@ def test_an_epoch_reads_every_text_once_with_its_like(encoders):
             r for rows in trainer.orders[i * per_epoch : (i + 1) * per_epoch] for r in rows
         ) == list(range(100))
     spread = np.mean([np.ptp([len(trainer.ids[r]) for r in rows]) for rows in trainer.orders])
-    assert spread < .3 * np.ptp([len(ids) for ids in trainer.ids])
+    assert spread < 0.3 * np.ptp([len(ids) for ids in trainer.ids])
     assert trainer.orders[0] != trainer.orders[per_epoch]
 
 
 def test_a_training_that_is_broken_off_leaves_torch_as_it_was(encoders):
     """Even while its exception is alive, and when that is collected."""
     body = Classifier(encoder=encoders["bert"]).body()
-    trainer = Trainer(body, list(reviews(100).description), "[CLS]", body.base.parameters(), 1, 8,
-                      1e-3, 0)
+    trainer = Trainer(
+        body, list(reviews(100).description), "[CLS]", body.base.parameters(), 1, 8, 1e-3, 0
+    )
 
     def loss(rows, h, hidden):
         torch.rand(1)
@@ -295,7 +322,7 @@ def test_a_training_that_is_broken_off_leaves_torch_as_it_was(encoders):
 def test_a_head_trained_alone_fits_what_a_head_can_and_zero_epochs_are_no_training():
     g = torch.Generator().manual_seed(0)
     z = torch.randint(3, (300,), generator=g)
-    h = torch.randn(3, 8, generator=g)[z] + .3 * torch.randn(300, 8, generator=g)
+    h = torch.randn(3, 8, generator=g)[z] + 0.3 * torch.randn(300, 8, generator=g)
     start = Head.initial(8, 3, 0)
     assert train_head(h, z, start, 0, 32, 1e-2, 0) is start
     trained = train_head(h, z, start, 20, 32, 1e-2, 0)

@@ -1,4 +1,5 @@
 """The command line as a user meets it: what it prints where, and its exit status."""
+
 from __future__ import annotations
 
 import os
@@ -18,46 +19,80 @@ from probebook.base import ROOT
 
 
 def test_help_is_quick_and_loads_no_library():
-    done = subprocess.run([sys.executable, "-X", "importtime", "-c", "import probebook.cli"],
-                          capture_output=True,
-                          text=True, check=True)
-    assert not {"torch", "transformers", "pandas", "papermill"} & {line.split("|")[-1].strip()
-                                                                   for line in
-                                                                 done.stderr.splitlines()}
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import probebook.cli"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"torch", "transformers", "pandas", "papermill"} & {
+        line.split("|")[-1].strip() for line in done.stderr.splitlines()
+    }
     assert "params" in probebook("--help").stdout
 
 
 PAGE = "1_causal_probing/03"
-HEAVY = {"torch", "transformers", "pandas", "nbformat", "jsonschema", "jupytext", "papermill",
-         "dask", "scipy"}
-LIGHT = [["params", PAGE], ["params", "none"], ["results"], ["results", PAGE, "-p", "n=77"],
-         ["results", "none"],
-         ["results", PAGE, "-p", "nosuch=1"], ["results", "-p", "n=1"], ["run", "none"],
-         ["run", PAGE, "-p", "nosuch=1"],
-         ["run", PAGE, "-p", "n=0"], ["run", PAGE, "-p", "n=many"], ["run", PAGE, "-p", "layer=77"],
-         ["run", PAGE, "--profile", "huge"], ["run", PAGE, "-f", "none.yaml"],
-         ["sweep", "none.yaml"],
-         ["compare", "abcd", "abcd"], ["compare", "x", "y"], ["archive", "list"],
-         ["archive", "show", "none"],
-         ["archive", "export", "x.zip", "none"], ["archive", "import", "none.zip"],
-         ["lab", "student", "x", "none"],
-         ["lab", "grade", "none"], ["models", "list"], ["models", "train", "none"],
-         ["models", "card", "none"],
-         ["data", "list"], ["data", "get", "none"]]
+HEAVY = {
+    "torch",
+    "transformers",
+    "pandas",
+    "nbformat",
+    "jsonschema",
+    "jupytext",
+    "papermill",
+    "dask",
+    "scipy",
+}
+LIGHT = [
+    ["params", PAGE],
+    ["params", "none"],
+    ["results"],
+    ["results", PAGE, "-p", "n=77"],
+    ["results", "none"],
+    ["results", PAGE, "-p", "nosuch=1"],
+    ["results", "-p", "n=1"],
+    ["run", "none"],
+    ["run", PAGE, "-p", "nosuch=1"],
+    ["run", PAGE, "-p", "n=0"],
+    ["run", PAGE, "-p", "n=many"],
+    ["run", PAGE, "-p", "layer=77"],
+    ["run", PAGE, "--profile", "huge"],
+    ["run", PAGE, "-f", "none.yaml"],
+    ["sweep", "none.yaml"],
+    ["compare", "abcd", "abcd"],
+    ["compare", "x", "y"],
+    ["archive", "list"],
+    ["archive", "show", "none"],
+    ["archive", "export", "x.zip", "none"],
+    ["archive", "import", "none.zip"],
+    ["lab", "student", "x", "none"],
+    ["lab", "grade", "none"],
+    ["models", "list"],
+    ["models", "train", "none"],
+    ["models", "card", "none"],
+    ["data", "list"],
+    ["data", "get", "none"],
+]
 
 
 def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedProcess]:
     """Processor seconds of a command, on a busy machine the least of three; its modules end its
     standard error."""
-    code = ("import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, "
-            "file=sys.stderr)); "
-            "from probebook.cli import app; app()")
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, "
+        "file=sys.stderr)); "
+        "from probebook.cli import app; app()"
+    )
     best = float("inf")
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True,
-                              check=False,
-                              env=os.environ | env)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | env,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         if best < limit:
@@ -66,10 +101,10 @@ def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedP
 
 
 def test_help_takes_a_moment():
-    seconds, done = seconds_of(["--help"], .6)
+    seconds, done = seconds_of(["--help"], 0.6)
     assert done.returncode == 0
     assert "params" in done.stdout
-    assert seconds < .6
+    assert seconds < 0.6
     assert not ({"rich", "numpy", "pydantic"} | HEAVY) & set(done.stderr.split())
 
 
@@ -82,13 +117,16 @@ def test_what_needs_no_library_loads_none(words, tmp_path, monkeypatch):
     message, _, modules = done.stderr.rpartition("modules ")
     assert not HEAVY & set(modules.split())
     assert seconds < 2
-    assert done.returncode == 0 or (done.returncode == 2 and done.stdout == ""
-                                    and message.count("\n") == 1), message
+    assert done.returncode == 0 or (
+        done.returncode == 2 and done.stdout == "" and message.count("\n") == 1
+    ), message
 
 
 def test_a_finished_run_is_printed_without_pandas(tiny):
-    tiny("import pandas as pd",
-         "write_table(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])")
+    tiny(
+        "import pandas as pd",
+        "write_table(pd.DataFrame({'word': ['a'], 'score': [n / 2]}), 'scores', ids=['word'])",
+    )
     probebook("run", "1_demo")
     seconds, done = seconds_of(["results", "1_demo"], 2)
     assert done.stdout == "table,word,metric,value\nscores,a,score,2.5\n"
@@ -102,8 +140,12 @@ def test_a_finished_run_is_printed_without_pandas(tiny):
 
 def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp_path):
     """One attempt (the hub's own client tries for a minute, a line each time), and one line."""
-    nowhere = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path),
-               "PROBEBOOK_HOME": str(ROOT)}
+    nowhere = {
+        "HF_HUB_OFFLINE": "0",
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HOME": str(tmp_path),
+        "PROBEBOOK_HOME": str(ROOT),
+    }
     began = time.monotonic()
     seconds, done = seconds_of(["run", PAGE, "-p", "model=no/such"], 6, **nowhere)
     wall = time.monotonic() - began
@@ -111,18 +153,22 @@ def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp
     assert done.returncode == 2
     assert done.stdout == ""
     assert message.count("\n") == 1
-    assert message.startswith("probebook: no model 'no/such': give a pocket model "
-                              "(pocket-agreement, ")
+    assert message.startswith(
+        "probebook: no model 'no/such': give a pocket model (pocket-agreement, "
+    )
     assert seconds < 6
     assert "torch" not in modules.split()
     assert wall < 20  # five more attempts would sleep 23 s
 
 
 def test_run_and_results(tiny, tmp_path):
-    tiny("import pandas as pd",
-         "write_table(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])")
-    done = probebook("run", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]", "--out",
-                     str(tmp_path / "copy.ipynb"))
+    tiny(
+        "import pandas as pd",
+        "write_table(pd.DataFrame({'word': ['a, b'], 'score': [n / 2]}), 'scores', ids=['word'])",
+    )
+    done = probebook(
+        "run", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]", "--out", str(tmp_path / "copy.ipynb")
+    )
     assert done.returncode == 0
     assert done.stdout.strip() == str(tmp_path / "copy.ipynb")
     shown = probebook("results", "1_demo/01", "-p", "n=7", "-p", "sizes=[3]")
@@ -143,10 +189,14 @@ def test_params(tiny):
 
 def test_errors_are_one_line(tiny):
     home = tiny()
-    for words in (["run", "1_demo", "-p", "m=1"], ["run", "2_none"],
-                  ["run", "1_demo", "--profile", "huge"],
-                  ["archive", "show", "none"], ["models", "train", "none"],
-                  ["data", "get", "none"]):
+    for words in (
+        ["run", "1_demo", "-p", "m=1"],
+        ["run", "2_none"],
+        ["run", "1_demo", "--profile", "huge"],
+        ["archive", "show", "none"],
+        ["models", "train", "none"],
+        ["data", "get", "none"],
+    ):
         done = probebook(*words)
         assert done.returncode == 2, done.stderr
         assert done.stdout == ""
@@ -155,10 +205,20 @@ def test_errors_are_one_line(tiny):
     assert not (home / "_build").exists()
 
 
-@pytest.mark.parametrize("words", [
-    ["models", "train", "pocket-english", "neg"], ["compare", "0", "nan"],
-    ["results", "--format", "x"], ["run"], ["nope"], ["--nope"], ["run", "1_demo", "--nope"],
-    ["findings", "--format", "x"], ["models", "train", "pocket-english", "--steps", "nan"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["models", "train", "pocket-english", "neg"],
+        ["compare", "0", "nan"],
+        ["results", "--format", "x"],
+        ["run"],
+        ["nope"],
+        ["--nope"],
+        ["run", "1_demo", "--nope"],
+        ["findings", "--format", "x"],
+        ["models", "train", "pocket-english", "--steps", "nan"],
+    ],
+)
 def test_a_wrong_command_line_is_one_line_that_says_where_help_is(tiny, words):
     tiny()
     done = probebook(*words)
@@ -169,9 +229,17 @@ def test_a_wrong_command_line_is_one_line_that_says_where_help_is(tiny, words):
 
 
 @pytest.mark.parametrize("odd", ["/dev/zero", "pipe", ".", "sparse"])
-@pytest.mark.parametrize("words", [
-    ["sample-size", "--pilot-b", "README.md", "--pilot-a"], ["run", "1_demo", "-f"], ["sweep"],
-    ["archive", "import"], ["lab", "student", "out", "--seed-from"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sample-size", "--pilot-b", "README.md", "--pilot-a"],
+        ["run", "1_demo", "-f"],
+        ["sweep"],
+        ["archive", "import"],
+        ["lab", "student", "out", "--seed-from"],
+    ],
+    ids=" ".join,
+)
 def test_a_file_without_end_is_refused_in_one_line(tiny, tmp_path, odd, words):
     """A device, a pipe that nobody writes to, a folder, a file of a thousand gigabytes and one."""
     tiny()
@@ -223,16 +291,18 @@ def test_a_failed_page_is_exit_status_1(tiny):
 
 def test_interrupt_ends_the_kernel_and_leaves_no_finished_run(tiny):
     home = tiny("import time", "time.sleep(100)")
-    process = subprocess.Popen([sys.executable, "-c", "from probebook.cli import app; app()", "run",
-                                "1_demo"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               # a job may ignore it
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from probebook.cli import app; app()", "run", "1_demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # a job may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     partial = home / "_build/partial/1_demo/01_first"
     deadline = time.monotonic() + 60
     while not any('"running"' in p.read_text() for p in partial.glob("*.ipynb")):
         assert time.monotonic() < deadline
-        time.sleep(.2)
+        time.sleep(0.2)
     kernels = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     assert process.wait(150) == 130
@@ -246,6 +316,7 @@ def test_tables_are_readable(tiny):
     tiny("import pandas as pd", "write_table(pd.DataFrame({'x': [0.1 + 0.2, float('nan')]}), 't')")
     probebook("run", "1_demo")
     import io
+
     table = pd.read_csv(io.StringIO(probebook("results", "1_demo").stdout))
     assert table.value.tolist()[0] == 0.1 + 0.2
     assert table.value.isna().tolist() == [False, True]

@@ -1,4 +1,5 @@
 """Measures against the true counterfactual, and the experiment of chapter 1 that uses them."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,9 +25,9 @@ def test_the_truth_is_at_distance_zero_and_doing_nothing_at_one():
     h, true = torch.randn(50, 8, generator=g), torch.randn(50, 8, generator=g)
     assert relative_distance(true, h, true).abs().max() == 0
     assert (relative_distance(h, h, true) - 1).abs().max() < 1e-12
-    half = h + .5 * (true - h)
-    assert (relative_distance(half, h, true) - .5).abs().max() < 1e-6
-    assert (progress(half, h, true) - .5).abs().max() < 1e-6
+    half = h + 0.5 * (true - h)
+    assert (relative_distance(half, h, true) - 0.5).abs().max() < 1e-6
+    assert (progress(half, h, true) - 0.5).abs().max() < 1e-6
     q = torch.linalg.qr(torch.randn(8, 8, generator=g, dtype=torch.float64))[0].float()
     turned = relative_distance(half @ q, h @ q, true @ q)
     assert_close(turned, relative_distance(half, h, true), atol=1e-5, rtol=0)
@@ -36,11 +37,11 @@ def test_the_truth_is_at_distance_zero_and_doing_nothing_at_one():
 
 def test_moving_mass_within_a_lemma_costs_no_behavioural_selectivity():
     groups = [0, 0, 1, 1, -1]
-    before = torch.log(torch.tensor([[.5, .1, .3, .1, .9]]))
-    within = torch.log(torch.tensor([[.1, .5, .05, .35, .1]]))
-    between = torch.log(torch.tensor([[.2, .1, .6, .1, .9]]))
+    before = torch.log(torch.tensor([[0.5, 0.1, 0.3, 0.1, 0.9]]))
+    within = torch.log(torch.tensor([[0.1, 0.5, 0.05, 0.35, 0.1]]))
+    between = torch.log(torch.tensor([[0.2, 0.1, 0.6, 0.1, 0.9]]))
     assert behavioural_selectivity(within, before, groups).item() == pytest.approx(1, abs=1e-6)
-    assert behavioural_selectivity(between, before, groups).item() == pytest.approx(.7, abs=1e-6)
+    assert behavioural_selectivity(between, before, groups).item() == pytest.approx(0.7, abs=1e-6)
     assert behavioural_completeness(within[:, :2], before[:, :2]).item() == 0
     with pytest.raises(UserError, match="left out"):
         behavioural_selectivity(within, before, [-1] * 5)
@@ -58,11 +59,12 @@ def test_linear_oracles_see_alterrep_flip_and_nothing_else_where_there_is_nothin
     judges = {"linear": cp.oracles(s, cp.linear_probe, fewest=0)}
     fit = s.parts["intervention"]
     alter = AlterRep(max_rank=2).fit(s.h[fit], s.zc[fit])
-    edits = cp.flips("AlterRep", "α", {a: alter.at(alpha=a) for a in (0., 8.)}) + \
-        cp.erasures("INLP", {0: INLP(max_rank=1).fit(s.h[fit], s.zc[fit]).at(rank=0)})
+    edits = cp.flips("AlterRep", "α", {a: alter.at(alpha=a) for a in (0.0, 8.0)}) + cp.erasures(
+        "INLP", {0: INLP(max_rank=1).fit(s.h[fit], s.zc[fit]).at(rank=0)}
+    )
     table = cp.sweep(s, judges, edits)
     assert list(table.strength) == [0, 8, 0]
-    assert table.completeness[1] > .9 > table.completeness[0]
+    assert table.completeness[1] > 0.9 > table.completeness[0]
     assert table.selectivity[2] == pytest.approx(1, abs=1e-6)  # rank 0 changes nothing
     rows = s.parts["test"]
     p = judges["linear"].zc(s.h[rows]).softmax(1)
@@ -78,7 +80,7 @@ def test_an_oracle_is_trained_once_and_trained_again_if_its_file_is_damaged(
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     tiny = dict(layers=[1], widths=[8], lrs=[1e-2])
     first = cp.target(setting, **tiny)
-    file, = (tmp_path / "probes").glob("*.safetensors")
+    (file,) = (tmp_path / "probes").glob("*.safetensors")
     assert torch.equal(cp.target(setting, **tiny)(setting.h), first(setting.h))
     written = file.stat().st_mtime_ns
     file.write_bytes(b"damaged")
@@ -94,10 +96,10 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
     probe = cp.target(s, **tiny)
     other = cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
     attack = PGD(probe, steps=3)
-    for _ in range(2):                                                         # searched, then read
-        edited, failed = cp.CachedAttack(attack).at(eps=.3)(h, to, return_failed=True)
-        assert torch.equal(edited, attack.at(eps=.3)(h, to))
-        assert torch.equal(edited, cp.CachedAttack(attack).at(eps=.3)(h, to))
+    for _ in range(2):  # searched, then read
+        edited, failed = cp.CachedAttack(attack).at(eps=0.3)(h, to, return_failed=True)
+        assert torch.equal(edited, attack.at(eps=0.3)(h, to))
+        assert torch.equal(edited, cp.CachedAttack(attack).at(eps=0.3)(h, to))
         assert torch.equal(failed, probe(edited).argmax(1) != to)
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 1
     for changed, x, wanted in (
@@ -122,8 +124,8 @@ def test_intervals_cover_the_mean_and_shrink_with_n():
         for m, v in mean.items():
             assert low_high[f"{m}_low"] < v < low_high[f"{m}_high"]
         widths.append(low_high["completeness_high"] - low_high["completeness_low"])
-        assert widths[-1] == pytest.approx(2 * 1.96 * float(c.std()) / np.sqrt(n), rel=.12)
-    assert widths[0] / widths[1] == pytest.approx(4, rel=.2)
+        assert widths[-1] == pytest.approx(2 * 1.96 * float(c.std()) / np.sqrt(n), rel=0.12)
+    assert widths[0] / widths[1] == pytest.approx(4, rel=0.2)
 
 
 def test_an_edit_carried_to_the_last_layer_equals_the_state_there(setting):
@@ -153,13 +155,13 @@ def test_what_follows_an_edit_of_the_last_layer_and_of_none(setting):
     wrong = 1 - (chosen.share * chosen.n).sum() / chosen.n.sum()
     assert found["other verb"]["nothing"].tolist() == pytest.approx([wrong, wrong])
     assert still["other verb"].tolist() == pytest.approx([wrong, wrong])
-    assert found["other verb"]["truth"].min() > .8 > .2 > wrong
+    assert found["other verb"]["truth"].min() > 0.8 > 0.2 > wrong
     assert found.selectivity["nothing"].tolist() == pytest.approx([1, 1])
-    assert found.completeness["truth"].nunique() == 1             # made where it arrives
+    assert found.completeness["truth"].nunique() == 1  # made where it arrives
     c, kept = cp.judge(at[s.lm.depth], judges[s.lm.depth], s.h[rows], rows, 1 - s.zc[rows])
     assert still.completeness.iloc[1] == pytest.approx(float(c.mean()), abs=1e-3)
     zero = cp.follow(at, judges, s.lm.depth, [truth], rows, lambda x, edited: torch.zeros_like(x))
-    assert set(zero.directions) == {"random"} and zero["other verb"].max() < .8
+    assert set(zero.directions) == {"random"} and zero["other verb"].max() < 0.8
 
 
 def test_axes_of_both_numbers_are_at_a_right_angle_and_point_to_the_plural(setting):

@@ -1,4 +1,5 @@
 """Slides, handouts and solutions, made from the pages of the built book."""
+
 from __future__ import annotations
 
 import html
@@ -26,8 +27,9 @@ def course(built_book, tmp_path_factory):
     done = probebook("course", str(out), env={"PROBEBOOK_PROFILE": "smoke"})
     assert done.returncode == 0, done.stderr[-2000:]
     files = courses.FILES if pdf.chromium() else [f for f in courses.FILES if "pdf" not in f]
-    assert done.stdout.split() == [str(out / chapter / file) for chapter in CHAPTERS
-                                   for file in files]
+    assert done.stdout.split() == [
+        str(out / chapter / file) for chapter in CHAPTERS for file in files
+    ]
     assert {path.name for path in out.iterdir()} == {"offline", *CHAPTERS}
     return out
 
@@ -72,15 +74,21 @@ def test_the_handout_is_one_page(course, chapter):
     if not pdf.chromium():
         pytest.skip("no Chromium")
     from pypdf import PdfReader
+
     assert len(PdfReader(course / chapter / "handout.pdf").pages) == 1
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_instructors_page_has_every_exercise_and_a_rubric_for_each_written_answer(
-        course, chapter):
+    course, chapter
+):
     text = html.unescape((course / chapter / "instructor.html").read_text(encoding="utf-8"))
-    asked = [exercise for page in pages() if page.name.startswith(f"{chapter}_")
-             for exercise in exercises(page.notebook)]
+    asked = [
+        exercise
+        for page in pages()
+        if page.name.startswith(f"{chapter}_")
+        for exercise in exercises(page.notebook)
+    ]
     for exercise in asked:
         assert exercise.title in text
     written = sum(exercise.kind == "interpretation" for exercise in asked)
@@ -100,7 +108,8 @@ def test_the_answer_in_words_of_every_page_is_found(name):
 def test_an_answer_is_the_last_text_below_its_code():
     source = 'zeros = [abs(-1)]\nsaid = "One."\nanswer = (\n    "Two "\n    "words.")\nn = 1'
     assert courses._answer(source) == (
-        "```python\nzeros = [abs(-1)]\nsaid = 'One.'\nn = 1\n```\n\n> Two words.")
+        "```python\nzeros = [abs(-1)]\nsaid = 'One.'\nn = 1\n```\n\n> Two words."
+    )
     with pytest.raises(UserError, match="should assign a text: 'n = 1'"):
         courses._answer("n = 1")
 

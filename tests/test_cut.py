@@ -1,4 +1,5 @@
 """A network cut in two computes what the whole one does, and reads a text below the cut once."""
+
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -18,8 +19,13 @@ def encoders(tmp_path_factory):
     folders = save(folder, sorted({word for text in TEXTS for word in text.split()}))
     GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=200, n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=2,
-            eos_token_id=3
+            vocab_size=200,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            n_positions=64,
+            bos_token_id=2,
+            eos_token_id=3,
         )
     ).save_pretrained(folder / "gpt2")
     load(folders["bert"]).tokenizer.save_pretrained(folder / "gpt2")
@@ -57,10 +63,13 @@ def test_a_text_is_read_once_below_the_cut_whoever_asks_and_nothing_below_is_tra
     encoders, monkeypatch
 ):
     model, read = load_anew(encoders["bert"], "cpu"), []
-    model.net.double()                          # its rounding lies far below the bounds
+    model.net.double()  # its rounding lies far below the bounds
     below = Below._read
-    monkeypatch.setattr(Below, "_read", lambda self, ids, mask: (
-        read.extend(ids.tolist()), below(self, ids, mask))[1])
+    monkeypatch.setattr(
+        Below,
+        "_read",
+        lambda self, ids, mask: (read.extend(ids.tolist()), below(self, ids, mask))[1],
+    )
     texts = [f"{text} was kind" for text in TEXTS]
     one, other = cut(model, 1), cut(model, 1)
     before = {key: p.clone() for key, p in one.base.named_parameters()}

@@ -1,4 +1,5 @@
 """DAS: what an interchange in a subspace does, as theorems; a planted subspace is found; pyvene."""
+
 import pytest
 import torch
 from scipy.linalg import subspace_angles
@@ -8,7 +9,7 @@ from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
 from probebook.models import embed, load, patch
 
-G = torch.Generator().manual_seed(7)     # another seed than the default of DAS
+G = torch.Generator().manual_seed(7)  # another seed than the default of DAS
 N, D = 400, 12
 
 
@@ -21,7 +22,7 @@ def orthonormal(d: int, rank: int) -> torch.Tensor:
 
 
 def edit_along(basis: torch.Tensor, means: torch.Tensor | None = None) -> FittedDAS:
-    return FittedDAS(basis, normal(2, len(basis)) if means is None else means, 0., 1.)
+    return FittedDAS(basis, normal(2, len(basis)) if means is None else means, 0.0, 1.0)
 
 
 def planted(k: int) -> tuple[torch.Tensor, ...]:
@@ -32,10 +33,10 @@ def planted(k: int) -> tuple[torch.Tensor, ...]:
     that no direction of it helps even by chance."""
     plane = orthonormal(D, k - 1)
     points = torch.eye(k, dtype=torch.float64) - 1 / k
-    code = points @ torch.linalg.svd(points)[2][:k - 1].T @ plane.T
+    code = points @ torch.linalg.svd(points)[2][: k - 1].T @ plane.T
     z, to = torch.randint(k, (2, N), generator=G)
     aside = torch.eye(D, dtype=torch.float64) - plane @ plane.T
-    noise, other = .7 * normal(2, N, D) @ aside
+    noise, other = 0.7 * normal(2, N, D) @ aside
     h = torch.cat([code[z] + noise, code[z] - noise])
     source = torch.cat([code[to] + other, code[to] - other])
     return h, source, to.repeat(2), plane, code
@@ -56,11 +57,11 @@ def test_a_planted_subspace_is_found(k):
     start = DAS(rank=k - 1, steps=1, lr=1e-9, batch=2 * N).fit(h, source, to, head)
     edit = DAS(rank=k - 1, batch=2 * N).fit(h, source, to, head)
     assert angle(start.basis, plane) > 45
-    assert angle(edit.basis, plane) < .1
+    assert angle(edit.basis, plane) < 0.1
     assert start.accuracy < edit.accuracy == 1
     assert edit.loss < start.loss
     answers = head(edit(h, to=to.flip(0))).argmax(1)
-    assert torch.equal(answers, to.flip(0))                         # the means set a class, too
+    assert torch.equal(answers, to.flip(0))  # the means set a class, too
 
 
 def test_the_head_chooses_among_the_columns_of_each_row():
@@ -71,14 +72,15 @@ def test_the_head_chooses_among_the_columns_of_each_row():
         return 2 * states @ code.T
 
     def large(states):
-        return torch.cat([small(states).flip(1), small(states)], 1) + torch.tensor([9., 9., 0, 0])
+        return torch.cat([small(states).flip(1), small(states)], 1) + torch.tensor([9.0, 9.0, 0, 0])
 
     short = DAS(steps=20)
     alone = short.fit(h, source, to, small)
     for choices in ([2, 3], [1, 0]):
         must_agree(short.fit(h, source, to, large, choices).basis, alone.basis, "bases", 1e-9)
-    rows = torch.where(torch.arange(2 * N)[:, None] % 2 > 0, torch.tensor([2, 3]),
-                       torch.tensor([1, 0]))
+    rows = torch.where(
+        torch.arange(2 * N)[:, None] % 2 > 0, torch.tensor([2, 3]), torch.tensor([1, 0])
+    )
     must_agree(short.fit(h, source, to, large, rows).basis, alone.basis, "bases", 1e-9)
 
 
@@ -117,8 +119,12 @@ def test_edits_turn_with_the_coordinates():
     h, source, means = normal(N, D), normal(N, D), normal(2, D)
     basis, turn, to = orthonormal(D, 3), orthonormal(D, D), torch.arange(N) % 2
     edit, turned = edit_along(basis, means), edit_along(turn.T @ basis, means @ turn)
-    must_agree(turned(h @ turn, source=source @ turn), edit(h, source=source) @ turn, "by source",
-               atol=1e-12)
+    must_agree(
+        turned(h @ turn, source=source @ turn),
+        edit(h, source=source) @ turn,
+        "by source",
+        atol=1e-12,
+    )
     must_agree(turned(h @ turn, to=to), edit(h, to=to) @ turn, "by class", atol=1e-12)
 
 
@@ -158,16 +164,17 @@ def test_bad_input_is_refused_in_one_line():
         return states @ code.T
 
     for wrong, match in [
-            (lambda: DAS(rank=0), "at least 1"),
-            (lambda: DAS(rank=D + 1).fit(h, source, to, head), f"1 … {D}"),
-            (lambda: DAS().fit(h, source[:9], to, head), "9 sources"),
-            (lambda: DAS().fit(h, source, to, head, [0, 1, 2]), "from 0 to 2: the head has 2"),
-            (lambda: DAS().fit(h, source, to, head, [0]), "columns of 2 classes"),
-            (lambda: DAS().fit(h, source, to, lambda x: head(x).detach()), "not differentiable"),
-            (lambda: DAS().fit(h, source, to, lambda x: x @ code), "cannot take float64"),
-            (lambda: edit_along(orthonormal(D, 1))(h), "give `to`"),
-            (lambda: edit_along(orthonormal(D, 1))(h, to=to, source=h), "give `to`"),
-            (lambda: edit_along(orthonormal(D, 1)).at(-1), "must be ≥ 0")]:
+        (lambda: DAS(rank=0), "at least 1"),
+        (lambda: DAS(rank=D + 1).fit(h, source, to, head), f"1 … {D}"),
+        (lambda: DAS().fit(h, source[:9], to, head), "9 sources"),
+        (lambda: DAS().fit(h, source, to, head, [0, 1, 2]), "from 0 to 2: the head has 2"),
+        (lambda: DAS().fit(h, source, to, head, [0]), "columns of 2 classes"),
+        (lambda: DAS().fit(h, source, to, lambda x: head(x).detach()), "not differentiable"),
+        (lambda: DAS().fit(h, source, to, lambda x: x @ code), "cannot take float64"),
+        (lambda: edit_along(orthonormal(D, 1))(h), "give `to`"),
+        (lambda: edit_along(orthonormal(D, 1))(h, to=to, source=h), "give `to`"),
+        (lambda: edit_along(orthonormal(D, 1)).at(-1), "must be ≥ 0"),
+    ]:
         with pytest.raises(UserError, match=match) as found:
             wrong()
         assert "\n" not in str(found.value)
@@ -183,14 +190,18 @@ def test_pyvene_interchanges_the_same():
     edit = edit_along(basis)
     taken = embed(sources, lm, layer, "last", cache=False)
     ours = patch(texts, lm, layer, "last", lambda h: edit(h, source=taken), read="last")
-    assert (ours - patch(texts, lm, layer, "last", None, read="last")).abs().max() > .1
-    place = {"layer": layer - 1, "component": "block_output", "low_rank_dimension": 3,
-             "intervention_type": pyvene.LowRankRotatedSpaceIntervention}
+    assert (ours - patch(texts, lm, layer, "last", None, read="last")).abs().max() > 0.1
+    place = {
+        "layer": layer - 1,
+        "component": "block_output",
+        "low_rank_dimension": 3,
+        "intervention_type": pyvene.LowRankRotatedSpaceIntervention,
+    }
     theirs = pyvene.IntervenableModel(pyvene.IntervenableConfig(place), lm.net)
     [intervention] = theirs.interventions.values()
     intervention.rotate_layer.weight = basis.float()
     for text, source, logits in zip(texts, sources, ours):
         base, other = (lm.tokenizer(words, return_tensors="pt") for words in (text, source))
-        last, end = (tokens.input_ids.shape[1] - 2 for tokens in (other, base))     # then comes EOS
+        last, end = (tokens.input_ids.shape[1] - 2 for tokens in (other, base))  # then comes EOS
         found = theirs(base, [other], {"sources->base": (last, end)})[1].logits[0, end]
         must_agree(logits, found, "logits", atol=1e-5, rtol=1e-5)

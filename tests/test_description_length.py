@@ -1,4 +1,5 @@
 """Online code lengths: by hand, of noise, of what is plain to see, and their invariances."""
+
 from math import log2
 
 import pytest
@@ -18,13 +19,15 @@ def data():
 
 def test_a_code_of_known_probabilities_has_the_length_that_these_give():
     z = torch.arange(40) % 4
-    sure = lambda h, z: lambda h: torch.log(torch.tensor([.5, .25, .125, .125])).expand(len(h), 4)     # noqa: E731
-    code = online_code(torch.zeros(40, 2), z, sure, shares=[.5, 1])
+    sure = lambda h, z: (
+        lambda h: torch.log(torch.tensor([0.5, 0.25, 0.125, 0.125])).expand(len(h), 4)
+    )
+    code = online_code(torch.zeros(40, 2), z, sure, shares=[0.5, 1])
     assert code.ends == (20, 40)
     assert code.blocks[0] == 40
     assert code.uniform == 80
     z2 = z[torch.randperm(40, generator=torch.Generator().manual_seed(1))]
-    whole = online_code(torch.zeros(40, 2), z2, sure, shares=[.5, .75, 1])
+    whole = online_code(torch.zeros(40, 2), z2, sure, shares=[0.5, 0.75, 1])
     assert whole.bits - whole.blocks[0] == pytest.approx(sum(whole.blocks[1:]))
     assert len(whole.blocks) == 3
     least, most = 20 * 1, 20 * 3
@@ -38,8 +41,8 @@ def test_noise_needs_about_the_uniform_code_and_signal_much_less(data):
     plain = online_code(h, z)
     assert plain.ends == tuple(sorted({max(1, round(s * 2000)) for s in SHARES}))
     assert noise.uniform == pytest.approx(2000 * log2(3))
-    assert .85 < noise.compression < 1.0 < 4 < plain.compression
-    logits = LinearProbe(C=.1).fit(h, z)(h)
+    assert 0.85 < noise.compression < 1.0 < 4 < plain.compression
+    logits = LinearProbe(C=0.1).fit(h, z)(h)
     entropy = float(torch.nn.functional.cross_entropy(logits, z)) / torch.log(torch.tensor(2.0))
     assert plain.bits > 2000 * entropy  # learning on the way costs more than knowing at once
 
@@ -53,15 +56,18 @@ def test_the_code_does_not_hang_on_the_basis_and_comes_from_the_seed(data):
 
 def test_any_probe_will_do(data):
     h, z = data[0][:600], data[1][:600]
-    code = online_code(h, z, MLPProbe(width=20, epochs=20, lr=1e-2).fit, shares=[.25, .5, 1])
+    code = online_code(h, z, MLPProbe(width=20, epochs=20, lr=1e-2).fit, shares=[0.25, 0.5, 1])
     assert code.compression > 2
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda h, z: online_code(h, z, shares=[.5]), "rising from above 0 to 1"),
-    (lambda h, z: online_code(h, z, shares=[.5, .2, 1]), "rising"),
-    (lambda h, z: online_code(h, 0 * z), "class 1 has 0 examples"),
-])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda h, z: online_code(h, z, shares=[0.5]), "rising from above 0 to 1"),
+        (lambda h, z: online_code(h, z, shares=[0.5, 0.2, 1]), "rising"),
+        (lambda h, z: online_code(h, 0 * z), "class 1 has 0 examples"),
+    ],
+)
 def test_bad_input_gets_one_clear_line(data, call, says):
     with pytest.raises(UserError, match=says):
         call(*data)

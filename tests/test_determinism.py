@@ -1,5 +1,6 @@
 """Same seed and threads, same numbers: what was found for every page; `make verify` measures each
 again."""
+
 from __future__ import annotations
 
 import pandas as pd
@@ -29,10 +30,11 @@ def test_a_page_gives_the_same_again_and_with_two_threads_as_far_as_said(page):
     assert (now.threads <= 10 * said.clip(lower=ROUNDING)).all()
 
 
-@pytest.mark.parametrize(("values", "share"),
-                         [([1.0, -4.0], 0), ([1.0, -3.0], .25), ([1.5, -4.0], .125),
-                                               ([float("nan"), -4.0], 1)])
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [([1.0, -4.0], 0), ([1.0, -3.0], 0.25), ([1.5, -4.0], 0.125), ([float("nan"), -4.0], 1)],
+)
 def test_differences_are_shares_of_the_largest_value(values, share):
     table = pd.DataFrame({"table": "t", "method": ["a", "b"], "metric": "m", "value": [1.0, -4.0]})
     assert apart(table, table.assign(value=values))["t", "m"] == share
-    assert apart(table, table.iloc[::-1].reset_index(drop=True))["t", "m"] == 1       # other rows
+    assert apart(table, table.iloc[::-1].reset_index(drop=True))["t", "m"] == 1  # other rows

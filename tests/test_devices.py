@@ -2,6 +2,7 @@
 PROBEBOOK_DEVICE=cuda on a real one.
 
 A GPU adds in another order, so float32 agrees to about 1e-5, and what was trained to about 1e-4."""
+
 import ast
 import itertools
 import json
@@ -45,8 +46,11 @@ CPU = torch.device("cpu")
 SIMULATED = DEVICE == "cpu"
 if SIMULATED:
     from card import simulated_card
-TEXTS = [f"the {noun} {'near the barn ' * i}[MASK] green" for noun in ("dog", "cats", "old farmer")
-         for i in range(4)]
+TEXTS = [
+    f"the {noun} {'near the barn ' * i}[MASK] green"
+    for noun in ("dog", "cats", "old farmer")
+    for i in range(4)
+]
 G = torch.Generator().manual_seed(0)
 
 
@@ -71,16 +75,19 @@ def test_the_card_refuses_what_a_gpu_refuses(card):
     here, there = torch.ones(3), torch.ones(3, device=card)
     assert there.device == card != CPU
     assert torch.equal((2 * there + 1).cpu(), 2 * here + 1)
-    for mixed in (lambda: here + there, lambda: here[there.long()], lambda: there.numpy(),
-                  lambda: np.asarray(there),
-                  lambda: torch.randn(3, generator=torch.Generator(), device=card)):
+    for mixed in (
+        lambda: here + there,
+        lambda: here[there.long()],
+        lambda: there.numpy(),
+        lambda: np.asarray(there),
+        lambda: torch.randn(3, generator=torch.Generator(), device=card),
+    ):
         with pytest.raises((RuntimeError, TypeError)):
             mixed()
-    assert torch.equal(there[torch.tensor([0, 2])].cpu(), torch.ones(2))     # as a GPU allows
+    assert torch.equal(there[torch.tensor([0, 2])].cpu(), torch.ones(2))  # as a GPU allows
 
 
-@pytest.mark.parametrize(("name", "found"), [
-    (None, "cpu"), ("cpu", "cpu"), ("cpu:0", "cpu")])
+@pytest.mark.parametrize(("name", "found"), [(None, "cpu"), ("cpu", "cpu"), ("cpu:0", "cpu")])
 def test_the_device_is_the_one_asked_for(monkeypatch, name, found):
     monkeypatch.delenv("PROBEBOOK_DEVICE", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -89,9 +96,14 @@ def test_the_device_is_the_one_asked_for(monkeypatch, name, found):
     assert choose_device() == torch.device(found)
 
 
-@pytest.mark.parametrize(("name", "says"), [
-    ("gpu", "'gpu' is not a valid device: expected cpu, cuda, cuda:1 or mps"),
-    ("cuda:x", "'cuda:x' is not a valid device"), ("cuda:99", "'cuda:99' is not there")])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gpu", "'gpu' is not a valid device: expected cpu, cuda, cuda:1 or mps"),
+        ("cuda:x", "'cuda:x' is not a valid device"),
+        ("cuda:99", "'cuda:99' is not there"),
+    ],
+)
 def test_a_device_that_is_not_there_gets_a_line(monkeypatch, name, says):
     monkeypatch.setenv("PROBEBOOK_DEVICE", name)
     with pytest.raises(UserError, match=says):
@@ -118,10 +130,10 @@ def test_the_precision_is_float32_unless_another_is_asked_for(monkeypatch):
 
 def test_what_was_computed_in_another_precision_is_kept_apart(monkeypatch, tmp_path):
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
-    for name, value in (("", 1.), ("bfloat16", 2.), ("", 3.), ("bfloat16", 4.)):
+    for name, value in (("", 1.0), ("bfloat16", 2.0), ("", 3.0), ("bfloat16", 4.0)):
         monkeypatch.setenv("PROBEBOOK_DTYPE", name)
         found = cached("things", ["key"], lambda value=value: {"h": torch.tensor([value])})
-        assert found["h"] == (2. if name else 1.)
+        assert found["h"] == (2.0 if name else 1.0)
 
 
 def test_float32_is_the_default_on_a_gpu_too(card):
@@ -144,7 +156,7 @@ def test_states_go_to_a_gpu_if_they_are_many_and_fit(card, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
 def test_numpy_takes_a_tensor_of_any_device_and_precision(card, dtype):
     x = torch.arange(4).to(dtype)
-    wanted = np.arange(4.)
+    wanted = np.arange(4.0)
     assert (to_numpy(x) == wanted).all()
     assert (to_numpy(x.to(card)) == wanted).all()
     if dtype.is_floating_point:
@@ -154,14 +166,30 @@ def test_numpy_takes_a_tensor_of_any_device_and_precision(card, dtype):
 def methods(h, z):
     """Every method that can be saved, and two more."""
     found = fitted(h, z)
-    short = replace(found["auto"], steps=9, queries=50)         # thousands of queries take minutes
-    return found | {"auto": short, "auto l2": replace(short, norm="l2"),
-                    "discriminant": LinearDiscriminant().fit(h, z)}
+    short = replace(found["auto"], steps=9, queries=50)  # thousands of queries take minutes
+    return found | {
+        "auto": short,
+        "auto l2": replace(short, norm="l2"),
+        "discriminant": LinearDiscriminant().fit(h, z),
+    }
 
 
 ERASE_OR_READ = ("inlp", "rlace", "leace", "mlp", "linear", "discriminant")
-NAMES = [*ERASE_OR_READ, "qleace", "alterrep", "shift", "affine", "das", "direction", "subspace",
-         "sparse", "fgsm", "pgd", "auto", "auto l2"]
+NAMES = [
+    *ERASE_OR_READ,
+    "qleace",
+    "alterrep",
+    "shift",
+    "affine",
+    "das",
+    "direction",
+    "subspace",
+    "sparse",
+    "fgsm",
+    "pgd",
+    "auto",
+    "auto l2",
+]
 
 
 def test_every_method_gives_the_same_on_a_gpu_and_for_states_that_live_elsewhere(card, data):
@@ -170,19 +198,28 @@ def test_every_method_gives_the_same_on_a_gpu_and_for_states_that_live_elsewhere
     h, z = data
     there = h.to(card), z.to(card)
     fitted = {CPU: methods(h, z), card: methods(*there)}
-    assert [*fitted[CPU]] == sorted(fitted[CPU], key=[*fitted[CPU]].index) and {
-        *fitted[CPU]} == {*NAMES}
+    assert [*fitted[CPU]] == sorted(fitted[CPU], key=[*fitted[CPU]].index) and {*fitted[CPU]} == {
+        *NAMES
+    }
     for name, edit in fitted[CPU].items():
         given = () if name in ERASE_OR_READ else (1 - z,)
         wanted = edit(h, *given)
         for on in (CPU, card):
-            for states, labels in ((h, given), (there[0], [x.to(card) for x in given]),
-                                   (there[0], given)):
+            for states, labels in (
+                (h, given),
+                (there[0], [x.to(card) for x in given]),
+                (there[0], given),
+            ):
                 found = fitted[on][name](states, *labels)
                 assert found.device == states.device, (name, on)
                 assert found.dtype == states.dtype
-                torch.testing.assert_close(found.detach().cpu(), wanted, rtol=1e-5, atol=1e-5,
-                                           msg=lambda m, name=name, on=on: f"{name} {on}: {m}")
+                torch.testing.assert_close(
+                    found.detach().cpu(),
+                    wanted,
+                    rtol=1e-5,
+                    atol=1e-5,
+                    msg=lambda m, name=name, on=on: f"{name} {on}: {m}",
+                )
 
 
 def test_states_that_do_not_fit_on_a_gpu_go_there_block_by_block(card, data, monkeypatch):
@@ -197,15 +234,16 @@ def test_states_that_do_not_fit_on_a_gpu_go_there_block_by_block(card, data, mon
         return probe(states)
 
     for attack in (FGSM, PGD, FAB):
-        wanted = attack(probe, .3)(h.to(card), to=1 - z).cpu()
-        found, failed = attack(watched, .3)(h, to=1 - z, return_failed=True)
+        wanted = attack(probe, 0.3)(h.to(card), to=1 - z).cpu()
+        found, failed = attack(watched, 0.3)(h, to=1 - z, return_failed=True)
         assert found.device == failed.device == CPU
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     assert {size for on, size in seen if on == card} == {70, 300 % 70}
-    assert {size for on, size in seen if on == CPU} == {2}                   # what it gives at all
+    assert {size for on, size in seen if on == CPU} == {2}  # what it gives at all
     for method in (LEACE, LinearDiscriminant):
-        torch.testing.assert_close(method().fit(h, z)(h), method().fit(h.to(card), z)(h),
-                                   rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            method().fit(h, z)(h), method().fit(h.to(card), z)(h), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_which_rows_failed_is_the_same_on_a_gpu(card, data):
@@ -248,7 +286,7 @@ def test_a_model_on_a_gpu_reads_and_answers_as_on_the_cpu(card, name):
     assert {one.device for one in poolings.values()} == {CPU}
     h = embed(TEXTS, here)
     logits = head_logits(h, here)
-    for states in (h, h.double(), h.to(card)):                # the head goes to no states: they go
+    for states in (h, h.double(), h.to(card)):  # the head goes to no states: they go
         found = head_logits(states, there)
         assert found.device == states.device
         close(found.cpu(), logits)
@@ -270,32 +308,43 @@ def test_a_model_on_a_gpu_reads_and_answers_as_on_the_cpu(card, name):
     for on in (CPU, card):
         states = embed(TEXTS, here, 2)[:3].to(on).requires_grad_()
         after = Tail(TEXTS, there, 2, "[MASK]")(states, rows)
-        gradient, = torch.autograd.grad(after.sum(), states)
+        (gradient,) = torch.autograd.grad(after.sum(), states)
         assert after.device == gradient.device == on
 
 
 def test_das_learns_through_the_head_of_a_model_that_lives_elsewhere(card):
     h = embed(TEXTS, load("pocket-agreement", "cpu"))
     to = torch.arange(len(h)) % 2
-    fits = [DAS(steps=5).fit(states, states.flip(0), to, load("pocket-agreement", on).head, [7, 8])
-            for states in (h, h.to(card)) for on in (CPU, card)]
+    fits = [
+        DAS(steps=5).fit(states, states.flip(0), to, load("pocket-agreement", on).head, [7, 8])
+        for states in (h, h.to(card))
+        for on in (CPU, card)
+    ]
     for fit in fits[1:]:
         torch.testing.assert_close(fit.basis.cpu().abs(), fits[0].basis.abs(), rtol=1e-4, atol=1e-4)
 
 
 def test_explainers_fitted_on_a_gpu_are_asked_on_the_cpu_and_the_other_way_round(
-        card, monkeypatch, tmp_path):
+    card, monkeypatch, tmp_path
+):
     """Of many texts the states lie on a GPU, of few on the CPU: the effects are the same."""
     s = prepare("reviews", 60, seed=0)
     box = Classifier(s.task, "pocket-english", frozen=True, epochs=2, lr=1e-2).fit(s.train)
     questions = s.parts["test"].questions.iloc[:20]
-    fits = {"TCAV": ex.TCAV(), "TCAV as released": ex.TCAV("released"),
-            "ConceptSHAP": ex.ConceptSHAP(epochs=1, hidden=8), "INLP": ex.INLPExplainer(rank=2),
-            "LEACE": ex.LEACEExplainer(), "AlterRep": ex.AlterRepExplainer(),
-            "PGD": ex.PGDExplainer(steps=3), "S-Learner": ex.SLearner(), "CONEXP": ex.CONEXP()}
+    fits = {
+        "TCAV": ex.TCAV(),
+        "TCAV as released": ex.TCAV("released"),
+        "ConceptSHAP": ex.ConceptSHAP(epochs=1, hidden=8),
+        "INLP": ex.INLPExplainer(rank=2),
+        "LEACE": ex.LEACEExplainer(),
+        "AlterRep": ex.AlterRepExplainer(),
+        "PGD": ex.PGDExplainer(steps=3),
+        "S-Learner": ex.SLearner(),
+        "CONEXP": ex.CONEXP(),
+    }
     for name, explainer in fits.items():
         found = []
-        for at_fit, asked in itertools.product((10**9, 0), repeat=2):       # `WORTH` of either
+        for at_fit, asked in itertools.product((10**9, 0), repeat=2):  # `WORTH` of either
             monkeypatch.setattr(devices, "WORTH", at_fit)
             monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / str(len(found))))
             explainer.fit(s.train, box)
@@ -309,14 +358,18 @@ def test_a_readers_head_on_a_gpu_reads_states_of_the_cpu(card, monkeypatch, tmp_
     """Page 6/02: edits work on the states of a story, and the reader's own head judges them."""
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     found = {}
-    for worth in (10**9, 0):                            # the states on the CPU, and on the GPU
+    for worth in (10**9, 0):  # the states on the CPU, and on the GPU
         monkeypatch.setattr(devices, "WORTH", worth)
         world = stories_world("pocket-stories-ibt", n=6)
         rows = world.parts["test"]
         shift = MeanShift().fit(world.h, world.z)(world.h[rows], to=1 - world.z[rows])
         das = DAS(steps=3).fit(world.h, world.partner, 1 - world.z, world.logits, world.choices)
-        found[world.h.device] = [world.true, world.probs(shift, rows), world.logits(shift),
-                                 das(world.h[rows], to=1 - world.z[rows])]
+        found[world.h.device] = [
+            world.true,
+            world.probs(shift, rows),
+            world.logits(shift),
+            das(world.h[rows], to=1 - world.z[rows]),
+        ]
         assert {one.device for one in found[world.h.device]} == {world.h.device}
     for here, there in zip(found[CPU], found[card]):
         torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-4)
@@ -333,26 +386,33 @@ def test_batches_of_a_gpu_are_tokenized_ahead_and_keep_their_rows(card, monkeypa
     for batch in found:
         for i, row in enumerate(batch.rows):
             ids = model.tokenizer(TEXTS[row])["input_ids"]
-            assert batch.ids[i, :len(ids)].tolist() == ids
+            assert batch.ids[i, : len(ids)].tolist() == ids
             place = int(batch.weights[i].argmax())
             assert model.tokenizer.decode([ids[place]]).strip("#") in words[row]
     wanted = embed(TEXTS, load("pocket-agreement", "cpu"), 1, ("first", words), cache=False)
-    torch.testing.assert_close(embed(TEXTS, model, 1, ("first", words), cache=False), wanted,
-                               rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(
+        embed(TEXTS, model, 1, ("first", words), cache=False), wanted, rtol=1e-5, atol=1e-4
+    )
 
 
 WAYS = {
     "models on a GPU": {"PROBEBOOK_DEVICE": "card"},
     "models and states on a GPU": {"PROBEBOOK_DEVICE": "card", "CARD_HOLDS": "states"},
     "bfloat16": {"PROBEBOOK_DTYPE": "bfloat16"},
-    "float64": {"PROBEBOOK_DTYPE": "float64"}}
-ALWAYS = [("1_causal_probing/01_agreement_and_embeddings", "bfloat16"),
-          ("1_causal_probing/07_layers", "models and states on a GPU"),
-          ("3_data_requirements/03_encoders_and_probes", "bfloat16"),
-          ("5_semantic_faithfulness/03_inside", "models and states on a GPU"),
-          ("6_across_papers/03_layers_and_architectures", "models on a GPU")]
-EVERY = [pytest.param(page.name, way, marks=[] if (page.name, way) in ALWAYS
-                      else pytest.mark.verify) for page in pages() for way in WAYS]
+    "float64": {"PROBEBOOK_DTYPE": "float64"},
+}
+ALWAYS = [
+    ("1_causal_probing/01_agreement_and_embeddings", "bfloat16"),
+    ("1_causal_probing/07_layers", "models and states on a GPU"),
+    ("3_data_requirements/03_encoders_and_probes", "bfloat16"),
+    ("5_semantic_faithfulness/03_inside", "models and states on a GPU"),
+    ("6_across_papers/03_layers_and_architectures", "models on a GPU"),
+]
+EVERY = [
+    pytest.param(page.name, way, marks=[] if (page.name, way) in ALWAYS else pytest.mark.verify)
+    for page in pages()
+    for way in WAYS
+]
 
 
 @pytest.mark.parametrize(("name", "way"), EVERY)
@@ -363,8 +423,11 @@ def test_a_page_runs_on_a_gpu_and_in_another_precision(tmp_path, name, way):
     env = WAYS[way] | {"PROBEBOOK_HOME": str(tmp_path), "PROBEBOOK_CACHE": str(tmp_path / "cache")}
     on_gpu = "PROBEBOOK_DEVICE" in env
     if on_gpu:
-        env |= {"PYTHONPATH": str(ROOT / "tests" / "card")} if SIMULATED else {
-            "PROBEBOOK_DEVICE": DEVICE}
+        env |= (
+            {"PYTHONPATH": str(ROOT / "tests" / "card")}
+            if SIMULATED
+            else {"PROBEBOOK_DEVICE": DEVICE}
+        )
     done = probebook("run", name, "--profile", "smoke", env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     [run] = (tmp_path / "_build" / "runs").rglob("record.json")
@@ -379,11 +442,22 @@ def test_numpy_is_met_through_to_numpy_alone():
     Allowed: where it is converted, where bytes are hashed, and in what a submission's kernel
     runs."""
     allowed = {"base.py", "models/cache.py", "labs/values.py"}
-    files = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8")
-             for path in PACKAGE.rglob("*.py")}
-    cells = {page.name: "\n".join(cell.source for cell in page.notebook.cells
-                                  if cell.cell_type == "code") for page in pages()}
-    found = {name for name, source in (files | cells).items()
-             for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
-             and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"}
+    files = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8")
+        for path in PACKAGE.rglob("*.py")
+    }
+    cells = {
+        page.name: "\n".join(
+            cell.source for cell in page.notebook.cells if cell.cell_type == "code"
+        )
+        for page in pages()
+    }
+    found = {
+        name
+        for name, source in (files | cells).items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "numpy"
+    }
     assert found == allowed

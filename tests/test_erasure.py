@@ -20,10 +20,10 @@ def data(n=1500, d=12, k=2, seed=0, strength=1.0, dtype=torch.float64):
     """Correlated states with a mean far from 0, whose class means span k−1 directions."""
     g = torch.Generator().manual_seed(seed)
     z = torch.randint(k, (n,), generator=g)
-    mix = torch.randn(d, d, generator=g, dtype=torch.float64) / d ** .5
+    mix = torch.randn(d, d, generator=g, dtype=torch.float64) / d**0.5
     h = torch.randn(n, d, generator=g, dtype=torch.float64) @ mix + 3
     centres = torch.randn(k, d, generator=g, dtype=torch.float64)
-    return (h + strength * centres[z] / d ** .5).to(dtype), z
+    return (h + strength * centres[z] / d**0.5).to(dtype), z
 
 
 def rotation(d, seed=9):
@@ -37,7 +37,7 @@ def entropy(z):
 
 
 def probe_loss(h, z, C=1e6):
-    h = h - h.mean(0)                                                   # the bias absorbs the mean
+    h = h - h.mean(0)  # the bias absorbs the mean
     return float(F.cross_entropy(LinearProbe(C, tol=1e-5).fit(h, z)(h), z))
 
 
@@ -56,7 +56,7 @@ def test_leace_leaves_a_converged_probe_with_the_label_entropy(k):
     x = edit(h)
     means = class_means(x, z)
     assert (means - means[0]).abs().max() < 1e-12
-    assert probe_loss(h, z) < .9 * entropy(z)
+    assert probe_loss(h, z) < 0.9 * entropy(z)
     assert abs(probe_loss(x, z) - entropy(z)) < 1e-9
     assert_close(edit(x), x, atol=1e-12, rtol=0)
     assert_close(x.mean(0), h.mean(0), atol=1e-12, rtol=0)
@@ -68,14 +68,15 @@ def test_leace_leaves_a_converged_probe_with_the_label_entropy(k):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_leace_changes_least_of_all_erasures(k):
-    h, z = data(k=k, strength=.6)
+    h, z = data(k=k, strength=0.6)
     edit = LEACE().fit(h, z)
     means = class_means(h, z)
-    span = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)[0][:, :k - 1]
+    span = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)[0][:, : k - 1]
     centre = h.mean(0)
 
     def orthogonal(x):  # erases too: the class means coincide
         return x - (x - centre) @ span @ span.T
+
     game = RLACE(rank=k - 1).fit(h, z)
     assert abs(probe_loss(orthogonal(h), z) - entropy(z)) < 1e-9
     others = [orthogonal, game] + ([INLP(max_rank=12).fit(h, z)] if k == 2 else [])
@@ -98,7 +99,7 @@ def test_leace_commutes_with_every_change_of_the_basis():
 def test_leace_bears_a_rogue_and_a_constant_dimension(dtype):
     h, z = data(n=3000, d=32, strength=3)
     h[:, 3] *= 300
-    h[:, 7] = .1
+    h[:, 7] = 0.1
     h = h.to(dtype)
     x, failed = LEACE().fit(h, z)(h, return_failed=True)
     assert x.dtype == dtype
@@ -106,8 +107,13 @@ def test_leace_bears_a_rogue_and_a_constant_dimension(dtype):
     assert torch.equal(x[:, 7], h[:, 7])
     slack = 1e-9 if dtype == torch.float64 else 1e-4
     assert abs(probe_loss(x / x.std(0).clamp_min(1), z) - entropy(z)) < slack
-    assert abs(float((LinearProbe().fit(x, z)(x).argmax(1) == z).double().mean())
-               - float(torch.bincount(z).max() / len(z))) < .02
+    assert (
+        abs(
+            float((LinearProbe().fit(x, z)(x).argmax(1) == z).double().mean())
+            - float(torch.bincount(z).max() / len(z))
+        )
+        < 0.02
+    )
 
 
 def test_leace_with_fewer_rows_than_dimensions():
@@ -156,7 +162,7 @@ def test_inlp_finds_the_directions_of_the_official_loop(k, strength, dtype):
     one = torch.eye(4 * (k - 1), dtype=torch.float64)
     assert_close(edit.basis.T @ edit.basis, one, atol=1e-12, rtol=0)
     for i, projection in enumerate(projections, start=1):
-        left = torch.from_numpy(projection) @ edit.basis[:, :i * (k - 1)]
+        left = torch.from_numpy(projection) @ edit.basis[:, : i * (k - 1)]
         assert left.abs().max() < 1e-6
 
 
@@ -174,7 +180,7 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
     """The paper's game: k weight vectors, A a d × d matrix, an eigendecomposition per step."""
     h, z = data(n=640, d=10, k=k, strength=2)
     x, z, rng = (h - h.mean(0)).numpy(), z.numpy(), np.random.default_rng(0)
-    lr, decay, onehot = .3, .01, np.eye(k)[z]
+    lr, decay, onehot = 0.3, 0.01, np.eye(k)[z]
     start = np.linalg.qr(rng.normal(size=(10, rank)))[0]
     game = Game(start, k, width=10)
     a = start @ start.T
@@ -187,15 +193,16 @@ def test_the_factored_game_is_the_dense_game_step_by_step(k, rank, isotropic):
         logits = x[rows] @ (theta - theta @ a).T + bias
         p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         return (p - onehot[rows]) / len(rows)
+
     for t in range(120):
-        rows = np.arange(640)[64 * (t % 10):][:64]
+        rows = np.arange(640)[64 * (t % 10) :][:64]
         r = residual(rows)
         theta = theta - lr * (r.T @ x[rows] @ (np.eye(10) - a) + decay * theta)
         bias = bias - lr * r.sum(0)
         gradient = -theta.T @ residual(rows).T @ x[rows]
         values, vectors = np.linalg.eigh(a + lr * (gradient + gradient.T) / 2)
         low, high = values.min() - 1, values.max()
-        for _ in range(80):                                             # bisection for the shift
+        for _ in range(80):  # bisection for the shift
             middle = (low + high) / 2
             above = np.clip(values - middle, 0, 1).sum() > rank
             low, high = (middle, high) if above else (low, middle)
@@ -214,7 +221,7 @@ def test_a_narrow_game_keeps_the_trace_and_stays_in_the_fantope():
     game = Game(np.linalg.qr(rng.normal(size=(40, 5)))[0], 3, width=3)
     for t in range(300):
         rows = slice(64 * (t % 10), 64 * (t % 10) + 64)
-        game.step(x[rows], game.contrasts[z[rows].numpy()], .2, 0)
+        game.step(x[rows], game.contrasts[z[rows].numpy()], 0.2, 0)
         assert len(game.s) <= 8
         assert game.s.min() >= 0
         assert game.s.max() <= 1
@@ -246,8 +253,8 @@ def test_rlace_of_two_classes_finds_the_mean_difference():
     direction = mean_difference(h, z)
     assert direction.shape == (32,)
     assert abs(float(direction.norm()) - 1) < 1e-12
-    assert abs(float(edit.basis[:, 0] @ direction)) > .999
-    assert probe_loss(h, z) < .8 * entropy(z)
+    assert abs(float(edit.basis[:, 0] @ direction)) > 0.999
+    assert probe_loss(h, z) < 0.8 * entropy(z)
     assert edit.loss > (1 - 2e-4) * entropy(z)
     without = h - (h @ direction)[:, None] * direction
     assert abs(probe_loss(without, z) - entropy(z)) < 1e-9
@@ -279,23 +286,25 @@ def test_rlace_of_three_classes():
     assert one.steps == 10_000
     means = class_means(h, z)
     u, s, _ = torch.linalg.svd((means - means.mean(0)).T, full_matrices=False)
-    assert float((u[:, :2].T @ two.basis).square().sum()) > 2 * .99  # the span of the class means
+    assert float((u[:, :2].T @ two.basis).square().sum()) > 2 * 0.99  # the span of the class means
     # Rank 1: as good as the best direction there.
     angles = torch.linspace(0, torch.pi, 25, dtype=torch.float64)[:-1]
-    losses = [probe_loss(h - (h @ b)[:, None] * b, z, 1e4) for b in
-              (u[:, 0] * t.cos() + u[:, 1] * t.sin() for t in angles)]
-    assert one.loss > max(losses) - .03
-    assert one.loss > np.quantile(losses, .75)
+    losses = [
+        probe_loss(h - (h @ b)[:, None] * b, z, 1e4)
+        for b in (u[:, 0] * t.cos() + u[:, 1] * t.sin() for t in angles)
+    ]
+    assert one.loss > max(losses) - 0.03
+    assert one.loss > np.quantile(losses, 0.75)
 
 
-@pytest.mark.parametrize("k, strength", [(2, .1), (2, 1), (3, .1), (3, 1)])
+@pytest.mark.parametrize("k, strength", [(2, 0.1), (2, 1), (3, 0.1), (3, 1)])
 def test_candidates_are_scored_by_the_loss_of_the_full_probe(k, strength):
     h, z = data(n=4000, k=k, strength=strength)
     x = (h - h.mean(0)).numpy()
     score = _Discriminant(x, z.numpy())
     for basis in np.linalg.qr(np.random.default_rng(0).normal(size=(3, 12, 2)))[0]:
         full = probe_loss(torch.from_numpy(x - x @ basis @ basis.T), z, 1e4)
-        assert full - 1e-6 < score(basis) < full + .02 * (entropy(z) - full)
+        assert full - 1e-6 < score(basis) < full + 0.02 * (entropy(z) - full)
     if k == 2:
         assert score(mean_difference(h, z)[:, None].numpy()) == pytest.approx(entropy(z), abs=1e-9)
 
@@ -342,7 +351,7 @@ def test_a_row_fails_where_its_dtype_cannot_hold_the_edit():
     edit = LEACE().fit(h, z)
     assert not edit(h, return_failed=True)[1].any()
     x, failed = edit(h.half(), return_failed=True)  # z lies below the spacing of float16
-    assert failed.double().mean() > .5
+    assert failed.double().mean() > 0.5
     assert torch.isfinite(x).all()
 
 
@@ -357,8 +366,8 @@ def test_alterrep_says_which_rows_its_classifier_still_refuses():
         assert torch.equal(x, alter.at(alpha)(h, to=to))
         shares.append(float(failed.double().mean()))
     assert shares == sorted(shares, reverse=True)
-    assert shares[0] > .3
-    assert shares[-1] < .1
+    assert shares[0] > 0.3
+    assert shares[-1] < 0.1
 
 
 def test_raw_weights_count_their_length_twice():
@@ -368,26 +377,29 @@ def test_raw_weights_count_their_length_twice():
     w = probe.weight[1] - probe.weight[0]
     square = float(w @ w)
     assert raw.inlp.norms[0] ** 2 == pytest.approx(square)
-    x = raw.at(alpha=.3)(h, to=1 - z)
-    assert_close(x, unit.at(alpha=.3 * square)(h, to=1 - z), atol=1e-9, rtol=0)
+    x = raw.at(alpha=0.3)(h, to=1 - z)
+    assert_close(x, unit.at(alpha=0.3 * square)(h, to=1 - z), atol=1e-9, rtol=0)
     b = w / w.norm()
-    term = .3 * (1 - 2 * z).double()[:, None] * (h @ w).abs()[:, None] * w        # α s |w·h| w
+    term = 0.3 * (1 - 2 * z).double()[:, None] * (h @ w).abs()[:, None] * w  # α s |w·h| w
     assert_close(x, h - (h @ b)[:, None] * b + term, atol=1e-9, rtol=0)
     assert torch.equal(raw.at(0)(h, to=z), unit.at(0)(h, to=z))
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda h, z: RLACE(rank=-1), "≥ 0"),
-    (lambda h, z: RLACE(rank=13).fit(h, z), "0 … 12"),
-    (lambda h, z: RLACE(steps=0), "at least 1"),
-    (lambda h, z: RLACE().fit(h[:, 0], z), "give \\[n, d\\]"),
-    (lambda h, z: RLACE(steps=5).fit(h, z)(h[:, :5]), "fitted on 12"),
-    (lambda h, z: LEACE().fit(h, torch.zeros_like(z)), "class 1 has 0"),
-    (lambda h, z: LEACE().fit(h, z)(h[:, :5]), "fitted on 12"),
-    (lambda h, z: LEACE().fit(h * torch.nan, z), "NaN"),
-    (lambda h, z: mean_difference(h, torch.arange(len(z)) % 3), "3 classes"),
-    (lambda h, z: AlterRep(weights="long"), "'unit' or 'raw'"),
-])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda h, z: RLACE(rank=-1), "≥ 0"),
+        (lambda h, z: RLACE(rank=13).fit(h, z), "0 … 12"),
+        (lambda h, z: RLACE(steps=0), "at least 1"),
+        (lambda h, z: RLACE().fit(h[:, 0], z), "give \\[n, d\\]"),
+        (lambda h, z: RLACE(steps=5).fit(h, z)(h[:, :5]), "fitted on 12"),
+        (lambda h, z: LEACE().fit(h, torch.zeros_like(z)), "class 1 has 0"),
+        (lambda h, z: LEACE().fit(h, z)(h[:, :5]), "fitted on 12"),
+        (lambda h, z: LEACE().fit(h * torch.nan, z), "NaN"),
+        (lambda h, z: mean_difference(h, torch.arange(len(z)) % 3), "3 classes"),
+        (lambda h, z: AlterRep(weights="long"), "'unit' or 'raw'"),
+    ],
+)
 def test_bad_input_gets_one_line(call, says):
     with pytest.raises(UserError, match=says) as error:
         call(*data(n=200))

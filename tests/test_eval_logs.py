@@ -1,5 +1,6 @@
 """Logs of lm-evaluation-harness and Inspect, real ones (`eval_logs/README.md`) and some written by
 hand in their forms, give the paired verdict."""
+
 import json
 import os
 import zipfile
@@ -18,11 +19,20 @@ from probebook.measures import eval_logs, paired
 
 def sample(doc_id, right, metric="acc", filter="none", **more):
     """A line of samples_*.jsonl, as --log_samples writes them."""
-    return {"doc_id": doc_id, "doc": {"question": f"What is {doc_id}?"}, "target": doc_id % 4,
-            "arguments": {"gen_args_0": {"arg_0": f"Question: What is {doc_id}?", "arg_1": " a"}},
-            "resps": [[["-2.5", "False"]]], "filtered_resps": [["-2.5", "False"]],
-            "filter": filter, "metrics": [metric], "doc_hash": f"{doc_id:064x}",
-            "prompt_hash": "0" * 64, "target_hash": "1" * 64, metric: right} | more
+    return {
+        "doc_id": doc_id,
+        "doc": {"question": f"What is {doc_id}?"},
+        "target": doc_id % 4,
+        "arguments": {"gen_args_0": {"arg_0": f"Question: What is {doc_id}?", "arg_1": " a"}},
+        "resps": [[["-2.5", "False"]]],
+        "filtered_resps": [["-2.5", "False"]],
+        "filter": filter,
+        "metrics": [metric],
+        "doc_hash": f"{doc_id:064x}",
+        "prompt_hash": "0" * 64,
+        "target_hash": "1" * 64,
+        metric: right,
+    } | more
 
 
 def harness(path, samples):
@@ -32,9 +42,16 @@ def harness(path, samples):
 
 def answer(i, value, epoch=1, scorer="match", **more):
     """A sample of an Inspect log, as its summaries have it."""
-    return {"id": i, "epoch": epoch, "input": f"What is {i}?", "target": f"the answer to {i}",
-            "metadata": {}, "scores": {scorer: {"value": value, "answer": "1", "history": []}},
-            "model_usage": {}, "completed": True} | more
+    return {
+        "id": i,
+        "epoch": epoch,
+        "input": f"What is {i}?",
+        "target": f"the answer to {i}",
+        "metadata": {},
+        "scores": {scorer: {"value": value, "answer": "1", "history": []}},
+        "model_usage": {},
+        "completed": True,
+    } | more
 
 
 def inspect(path, samples, form="summaries.json"):
@@ -83,10 +100,16 @@ def test_logs_of_the_harness_are_joined_by_the_documents_hash(tmp_path):
 def test_old_logs_without_hashes_or_names_of_metrics(tmp_path):
     def old(i, right):
         whole = sample(i, right)
-        return {key: value for key, value in whole.items()
-                if key not in ("metrics", "doc_hash", "prompt_hash", "target_hash", "filter")}
-    a, b = (harness(tmp_path / f"{name}.jsonl", [old(i, x) for i, x in enumerate(scores)])
-            for name, scores in (("a", A), ("b", B)))
+        return {
+            key: value
+            for key, value in whole.items()
+            if key not in ("metrics", "doc_hash", "prompt_hash", "target_hash", "filter")
+        }
+
+    a, b = (
+        harness(tmp_path / f"{name}.jsonl", [old(i, x) for i, x in enumerate(scores)])
+        for name, scores in (("a", A), ("b", B))
+    )
     joined = eval_logs.read(a, b)
     assert (joined.metric, paired.compare(joined.a, joined.b)) == ("acc", RIGHT)
 
@@ -101,17 +124,31 @@ def test_a_text_that_stands_twice_in_a_data_set_is_two_items(tmp_path):
 
 def test_filters_and_metrics_are_chosen(tmp_path):
     def both(scores, path):
-        return harness(path, [sample(i, 1 - x if name == "strict" else x, filter=name,
-                                     metrics=["acc", "acc_norm"], acc_norm=x)
-                              for i, x in enumerate(scores) for name in ("strict", "flexible")])
+        return harness(
+            path,
+            [
+                sample(
+                    i,
+                    1 - x if name == "strict" else x,
+                    filter=name,
+                    metrics=["acc", "acc_norm"],
+                    acc_norm=x,
+                )
+                for i, x in enumerate(scores)
+                for name in ("strict", "flexible")
+            ],
+        )
+
     a, b = both(A, tmp_path / "a.jsonl"), both(B, tmp_path / "b.jsonl")
     chosen = eval_logs.read(a, b, "acc", "flexible")
     assert paired.compare(chosen.a, chosen.b) == RIGHT
     assert eval_logs.read(a, b, "acc", "strict").a.tolist() == [1 - x for x in A]
-    for more, right in [({}, "filters strict, flexible: give one by --filter"),
-                        ({"filter": "none"}, "filters strict, flexible"),
-                        ({"filter": "strict"}, "by --metric"),
-                        ({"filter": "strict", "metric": "f1"}, "no metric 'f1' but acc, acc_norm")]:
+    for more, right in [
+        ({}, "filters strict, flexible: give one by --filter"),
+        ({"filter": "none"}, "filters strict, flexible"),
+        ({"filter": "strict"}, "by --metric"),
+        ({"filter": "strict", "metric": "f1"}, "no metric 'f1' but acc, acc_norm"),
+    ]:
         with pytest.raises(UserError, match=right):
             eval_logs.read(a, b, **more)
 
@@ -125,23 +162,32 @@ def test_logs_of_inspect_are_joined_by_the_samples_id(tmp_path, name):
     assert (joined.metric, paired.compare(joined.a, joined.b)) == ("match", RIGHT)
 
 
-@pytest.mark.parametrize("form", ["summary.json", "_journal/summaries/1.json", "summaries/1.json",
-                                  None])
+@pytest.mark.parametrize(
+    "form", ["summary.json", "_journal/summaries/1.json", "summaries/1.json", None]
+)
 def test_older_and_unfinished_logs_of_inspect(tmp_path, form):
-    a, b = (inspect(tmp_path / f"{name}.eval", [answer(i, x) for i, x in enumerate(scores)], form)
-            for name, scores in (("a", A), ("b", B)))
+    a, b = (
+        inspect(tmp_path / f"{name}.eval", [answer(i, x) for i, x in enumerate(scores)], form)
+        for name, scores in (("a", A), ("b", B))
+    )
     assert paired.compare(*eval_logs.read(a, b)[:2]) == RIGHT
 
 
 def test_epochs_are_averaged_and_partial_scores_are_graded(tmp_path):
     rng = np.random.default_rng(0)
-    letters, worth = "CPIN", dict(zip("CPIN", (1, .5, 0, 0)))
+    letters, worth = "CPIN", dict(zip("CPIN", (1, 0.5, 0, 0)))
     logs = []
     for name in "ab":
         drawn = rng.choice([*letters], (20, 3))
         logs.append([[worth[x] for x in row] for row in drawn])
-        inspect(tmp_path / f"{name}.eval", [answer(f"q{i}", x, epoch + 1) for i, row in
-                                            enumerate(drawn) for epoch, x in enumerate(row)])
+        inspect(
+            tmp_path / f"{name}.eval",
+            [
+                answer(f"q{i}", x, epoch + 1)
+                for i, row in enumerate(drawn)
+                for epoch, x in enumerate(row)
+            ],
+        )
     joined = eval_logs.read(tmp_path / "a.eval", tmp_path / "b.eval")
     assert (joined.epochs, len(joined.a)) == (3, 20)
     assert np.allclose([joined.a, joined.b], np.mean(logs, 2))
@@ -151,9 +197,13 @@ def test_epochs_are_averaged_and_partial_scores_are_graded(tmp_path):
 
 
 def test_a_scorer_with_several_values_has_a_name_for_each(tmp_path):
-    a, b = (inspect(tmp_path / f"{name}.json", [answer(i, {"clear": x, "kind": .5})
-                                                for i, x in enumerate(scores)])
-            for name, scores in (("a", A), ("b", B)))
+    a, b = (
+        inspect(
+            tmp_path / f"{name}.json",
+            [answer(i, {"clear": x, "kind": 0.5}) for i, x in enumerate(scores)],
+        )
+        for name, scores in (("a", A), ("b", B))
+    )
     assert paired.compare(*eval_logs.read(a, b, "match.clear")[:2]) == RIGHT
     with pytest.raises(UserError, match="match.clear, match.kind"):
         eval_logs.read(a, b)
@@ -169,8 +219,10 @@ def test_answers_without_a_score_are_refused_or_given_one(tmp_path):
     assert "3 of 70 answers have no acc; --unscored 0" in done.output
     joined = eval_logs.read(a, b, unscored=0)
     assert (joined.a.sum(), joined.unscored) == (sum(A) - 3, 3)
-    failed = [answer(i, "C", scores=None, error={"message": "timeout"}) if i < 2 else
-              answer(i, "C") for i in range(9)]
+    failed = [
+        answer(i, "C", scores=None, error={"message": "timeout"}) if i < 2 else answer(i, "C")
+        for i in range(9)
+    ]
     x, y = (inspect(tmp_path / f"{name}.eval", failed) for name in "xy")
     with pytest.raises(UserError, match="2 of 9 answers have no match"):
         eval_logs.read(x, y)
@@ -200,14 +252,22 @@ def test_what_does_not_belong_together_is_said_in_one_line(tmp_path):
         with archive.open("summaries.json", "w", force_zip64=True) as file:
             for _ in range(257):
                 file.write(bytes(1 << 20))
-    for a, b, right in [(h, log, "two logs of one tool"), (h, csv, "two logs of one tool"),
-                        (h, far, "no item is in both"), (log, same_ids, "another text or target"),
-                        (h, twice, "item 0 is there twice"), (h, empty, "no sample in it"),
-                        (bare, h, "no field 'doc_id'"), (broken, h, "no log of lm-eval"),
-                        (deep, deep, "no log of Inspect"), (results, log, "no samples in it"),
-                        (no_zip, log, "not a zip file"), (listed, listed, "one number for each"),
-                        (bomb, log, "at most 268 are read"),
-                        (tmp_path / "none.eval", log, "No such file")]:
+    for a, b, right in [
+        (h, log, "two logs of one tool"),
+        (h, csv, "two logs of one tool"),
+        (h, far, "no item is in both"),
+        (log, same_ids, "another text or target"),
+        (h, twice, "item 0 is there twice"),
+        (h, empty, "no sample in it"),
+        (bare, h, "no field 'doc_id'"),
+        (broken, h, "no log of lm-eval"),
+        (deep, deep, "no log of Inspect"),
+        (results, log, "no samples in it"),
+        (no_zip, log, "not a zip file"),
+        (listed, listed, "one number for each"),
+        (bomb, log, "at most 268 are read"),
+        (tmp_path / "none.eval", log, "No such file"),
+    ]:
         done = says(a, b)
         assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
         assert right in done.output
@@ -258,18 +318,20 @@ def test_letters_and_a_missing_score_in_a_real_log():
         eval_logs.read(*paths, "letters")
     joined = eval_logs.read(*paths, "letters", unscored=0)
     for scores, letters in zip((joined.a, joined.b), make.LETTERS.values()):
-        right = [{"C": 1, "P": .5}.get(letter, 0) for letter in letters]
+        right = [{"C": 1, "P": 0.5}.get(letter, 0) for letter in letters]
         right[2] = 0
         assert scores.tolist() == right
     assert joined.unscored == 2
 
 
-@pytest.mark.parametrize("name, reached, how", [("cancelled", 7, "A (cancelled)"),
-                                                ("killed", 6, "A (killed)")])
+@pytest.mark.parametrize(
+    "name, reached, how", [("cancelled", 7, "A (cancelled)"), ("killed", 6, "A (killed)")]
+)
 def test_a_run_that_was_cut_off_is_named(name, reached, how):
     """What it reached is compared, and the verdict says that this is not all."""
-    done = says(REAL / f"{name}.eval", REAL / "several_b.eval", "--metric", "match",
-                "--unscored", "0")
+    done = says(
+        REAL / f"{name}.eval", REAL / "several_b.eval", "--metric", "match", "--unscored", "0"
+    )
     assert done.exit_code == 0, done.output
     assert f"{reached}, {reached}, 8" in done.output
     assert f"{how}; only the items it reached count" in done.output
@@ -278,11 +340,12 @@ def test_a_run_that_was_cut_off_is_named(name, reached, how):
 def test_real_logs_of_the_harness():
     paths = [REAL / f"samples_corners_{who}.jsonl" for who in "ab"]
     joined = eval_logs.read(*paths, "acc")
-    for path, scores in zip(paths, (joined.a, joined.b)):   # the likelier choice, by hand
+    for path, scores in zip(paths, (joined.a, joined.b)):  # the likelier choice, by hand
         samples = [json.loads(line) for line in path.read_text().splitlines()]
         choice = [np.argmax([float(one[0]) for one in each["filtered_resps"]]) for each in samples]
-        assert scores.tolist() == [float(i == int(each["target"]))
-                                   for i, each in zip(choice, samples)]
+        assert scores.tolist() == [
+            float(i == int(each["target"])) for i, each in zip(choice, samples)
+        ]
     with pytest.raises(UserError, match="acc, brier_score: give one"):
         eval_logs.read(*paths)
     with pytest.raises(UserError, match="one number for each item"):
@@ -310,8 +373,7 @@ def test_summaries_cut_what_samples_hold_whole(tmp_path):
     """Inspect's summaries end long texts early: the item is the same one."""
     long = "a word of many " * 900
     whole = inspect(tmp_path / "whole.json", [answer(i, 1, input=f"{i} {long}") for i in range(9)])
-    cut = [answer(i, 0, input=f"{i} {long}"[:5120] + "...\n(content truncated)")
-           for i in range(9)]
+    cut = [answer(i, 0, input=f"{i} {long}"[:5120] + "...\n(content truncated)") for i in range(9)]
     assert len(eval_logs.read(whole, inspect(tmp_path / "cut.eval", cut)).a) == 9
     other = inspect(tmp_path / "other.eval", [one | {"input": "b" + one["input"]} for one in cut])
     with pytest.raises(UserError, match="9 of 9 common items have another text"):

@@ -29,8 +29,19 @@ LABELS = [f"{a}_aspect_majority" for a in ASPECTS]
 COMBOS = np.array(list(itertools.product(range(3), repeat=4)))
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}
 # CausaLM has tests of its own.
-ALL = [ex.Random, ex.Zero, ex.Approx, ex.CONEXP, ex.SLearner, ex.TCAV, ex.ConceptSHAP,
-       ex.INLPExplainer, ex.AlterRepExplainer, ex.PGDExplainer, ex.LEACEExplainer]
+ALL = [
+    ex.Random,
+    ex.Zero,
+    ex.Approx,
+    ex.CONEXP,
+    ex.SLearner,
+    ex.TCAV,
+    ex.ConceptSHAP,
+    ex.INLPExplainer,
+    ex.AlterRepExplainer,
+    ex.PGDExplainer,
+    ex.LEACEExplainer,
+]
 # Table 2.
 MAY_SEE = (
     {
@@ -67,10 +78,14 @@ def reviews(times=1, seed=0):
     """Each of the 81 combinations of labels `times` times; more stars for more that is good."""
     combos = np.tile(COMBOS, (times, 1))
     signs = np.array([-1, 1, 0])[combos]
-    noise = .3 * np.random.default_rng(seed).normal(size=len(combos))
-    stars = np.clip(np.round(3 + signs @ [1.0, .7, .4, .2] + noise), 1, 5).astype(int).astype(str)
-    return pd.DataFrame({"description": [write(c) for c in combos], "review_majority": stars}
-                        | {name: np.array(VALUES)[combos[:, i]] for i, name in enumerate(LABELS)})
+    noise = 0.3 * np.random.default_rng(seed).normal(size=len(combos))
+    stars = (
+        np.clip(np.round(3 + signs @ [1.0, 0.7, 0.4, 0.2] + noise), 1, 5).astype(int).astype(str)
+    )
+    return pd.DataFrame(
+        {"description": [write(c) for c in combos], "review_majority": stars}
+        | {name: np.array(VALUES)[combos[:, i]] for i, name in enumerate(LABELS)}
+    )
 
 
 def pairs(table):
@@ -108,7 +123,7 @@ class World:
     def phi(self, texts):
         x = F.one_hot(torch.tensor([read(t) for t in texts]), 3).flatten(1).float()
         length = torch.tensor([[len(t) / 100] for t in texts])
-        return torch.cat([x, length, length ** 2, torch.ones(len(x), 2)], 1) @ self.turn
+        return torch.cat([x, length, length**2, torch.ones(len(x), 2)], 1) @ self.turn
 
     def __call__(self, texts):
         return self.head(self.phi(texts).double()).softmax(1)
@@ -140,12 +155,15 @@ def changes(table):
 
 # --- the black-box explainers ---------------------------------------------------------------------
 
+
 def test_the_floor_and_the_ceiling(table, changes):
     """Zero errs by the lengths of the true effects; Approx is right if N depends on labels only."""
     model = Additive()
     want, question = truth(model, table, changes), ex.questions(table, changes)
-    error = {e: (getattr(ex, e)().fit(table, model).effect(question) - want).norm(dim=1) for e in
-             ("Zero", "Approx", "Random", "SLearner", "CONEXP")}
+    error = {
+        e: (getattr(ex, e)().fit(table, model).effect(question) - want).norm(dim=1)
+        for e in ("Zero", "Approx", "Random", "SLearner", "CONEXP")
+    }
     assert torch.equal(error["Zero"], want.norm(dim=1))
     assert error["Approx"].max() < 1e-12
     means = [float(error[e].mean()) for e in ("SLearner", "CONEXP", "Zero", "Random")]
@@ -157,7 +175,7 @@ def test_s_learner_recovers_an_additive_logit_model(table, changes):
     model = Additive()
     want = truth(model, table, changes)
     learnt = ex.SLearner(C=1e9).fit(table, model)
-    assert want.abs().max() > .3
+    assert want.abs().max() > 0.3
     assert (learnt.effect(ex.questions(table, changes)) - want).abs().max() < 1e-4
 
 
@@ -165,13 +183,14 @@ def test_the_released_s_learner_learns_the_most_probable_class_and_guesses_the_b
     table, changes
 ):
     model, question = Additive(), ex.questions(table, changes)
-    sharp = lambda texts: F.one_hot(model(texts).argmax(1), 5).double()                       # noqa: E731
+    sharp = lambda texts: F.one_hot(model(texts).argmax(1), 5).double()
     released, paper = ex.SLearner("released").fit(table, model), ex.SLearner().fit(table, sharp)
     # All labels are right.
     assert_close(released.effect(question), paper.effect(question), atol=1e-6, rtol=0)
 
     class Blind:
         """An aspect model to which everything is unknown."""
+
         def aspects(self, texts):
             return np.full((len(texts), 4), 2)
 
@@ -180,20 +199,33 @@ def test_the_released_s_learner_learns_the_most_probable_class_and_guesses_the_b
         ex.SLearner(variant).fit(table, model, Blind()).effect(to_unknown)
         for variant in ("paper", "released")
     )
-    assert guessed.abs().max() == 0    # unknown → unknown: no change
-    assert (known.abs().sum(1) > .01).any()
+    assert guessed.abs().max() == 0  # unknown → unknown: no change
+    assert (known.abs().sum(1) > 0.01).any()
 
 
-@pytest.mark.parametrize("explainer", [
-    ex.Zero(), ex.Approx(), ex.CONEXP(), ex.SLearner(), ex.SLearner("released"), ex.TCAV(),
-    ex.TCAV("released"), ex.ConceptSHAP(epochs=1), ex.INLPExplainer(epochs=0),
-    ex.AlterRepExplainer(), ex.PGDExplainer(), ex.LEACEExplainer()],
-    ids=lambda e: f"{type(e).__name__} {getattr(e, 'variant', '')}")
+@pytest.mark.parametrize(
+    "explainer",
+    [
+        ex.Zero(),
+        ex.Approx(),
+        ex.CONEXP(),
+        ex.SLearner(),
+        ex.SLearner("released"),
+        ex.TCAV(),
+        ex.TCAV("released"),
+        ex.ConceptSHAP(epochs=1),
+        ex.INLPExplainer(epochs=0),
+        ex.AlterRepExplainer(),
+        ex.PGDExplainer(),
+        ex.LEACEExplainer(),
+    ],
+    ids=lambda e: f"{type(e).__name__} {getattr(e, 'variant', '')}",
+)
 def test_nothing_changes_what_a_constant_black_box_says(table, changes, explainer):
     """True of all that ask N itself; CausaLM, and INLP after training, ask another head."""
     weights = torch.eye(16), torch.zeros(16), torch.zeros(5, 16)
     question = ex.questions(table, changes.iloc[::9])
-    for bias in (torch.zeros(5), torch.tensor([.5, 0, 2, 0, 1])):
+    for bias in (torch.zeros(5), torch.tensor([0.5, 0, 2, 0, 1])):
         constant = World(head=Head(*weights, bias))
         assert truth(constant, table, changes).abs().max() == 0
         assert explainer.fit(table, constant).effect(question).abs().max() < 1e-6
@@ -201,18 +233,18 @@ def test_nothing_changes_what_a_constant_black_box_says(table, changes, explaine
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_an_s_learner_of_a_single_class_finds_no_effect(table, changes, variant):
-    certain = lambda texts: torch.eye(5)[[2] * len(texts)]                                   # noqa: E731
+    certain = lambda texts: torch.eye(5)[[2] * len(texts)]
     learnt = ex.SLearner(variant).fit(table, certain)
     assert learnt.effect(ex.questions(table, changes)).abs().max() == 0
 
 
 def test_a_released_s_learner_sees_no_effect_on_a_class_that_always_loses(table, changes):
     """Probabilities that move, but one class first in each review: zero in the released form."""
-    leads = lambda texts: (Additive()(texts) + 2 * torch.eye(5)[0]) / 3                      # noqa: E731
+    leads = lambda texts: (Additive()(texts) + 2 * torch.eye(5)[0]) / 3
     question = ex.questions(table, changes)
-    assert truth(leads, table, changes).abs().max() > .1
+    assert truth(leads, table, changes).abs().max() > 0.1
     assert ex.SLearner("released").fit(table, leads).effect(question).abs().max() == 0
-    assert ex.SLearner().fit(table, leads).effect(question).abs().max() > .1
+    assert ex.SLearner().fit(table, leads).effect(question).abs().max() > 0.1
 
 
 def test_conexp_is_the_difference_of_the_means_of_labelled_reviews(table, changes):
@@ -249,7 +281,7 @@ def test_approx_takes_the_nearest_where_nothing_fits(table, changes):
     p, base = Additive()(pool.description), Additive()(questions.description)
     wanted = p[[0, 3]] - base[:2]  # 0001 → 0000 is there; 0010 → 1010 is not
     found = learnt.effect(questions)
-    assert_close(found[:2], wanted, atol=1e-8, rtol=1e-5)    # 2000 → 0000
+    assert_close(found[:2], wanted, atol=1e-8, rtol=1e-5)  # 2000 → 0000
     assert_close(found[2], p[0] - base[2], atol=1e-8, rtol=1e-5)
     assert torch.equal(found, ex.Approx().fit(pool, Additive()).effect(questions))
 
@@ -272,6 +304,7 @@ def test_predicted_labels_take_the_place_of_the_tables_at_test_time_and_of_lacki
 
 
 # --- what they may see ----------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("explainer", ALL, ids=lambda e: e.__name__)
 def test_an_explainer_is_shown_what_it_may_see_and_no_more(explainer, table, changes, monkeypatch):
@@ -318,6 +351,7 @@ def test_asked_is_the_base_side(table, changes):
 
 # --- Shapley values -------------------------------------------------------------------------------
 
+
 def test_shapley_values_are_the_mean_gain_over_all_orders():
     values = torch.randn(16, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     want = torch.zeros(4, 3, 2, dtype=torch.float64)
@@ -328,12 +362,12 @@ def test_shapley_values_are_the_mean_gain_over_all_orders():
             inside |= 1 << i
     found = shapley(values)
     assert_close(found, want, atol=1e-12, rtol=1e-5)
-    assert_close(found.sum(0), values[15] - values[0], atol=1e-12, rtol=1e-5)    # efficiency
+    assert_close(found.sum(0), values[15] - values[0], atol=1e-12, rtol=1e-5)  # efficiency
 
 
 def test_shapley_values_of_equal_players_are_equal_and_of_a_player_without_gain_zero():
     size = members(4)[:, :3].sum(1).double()  # player 3 adds nothing, 0 to 2 are alike
-    found = shapley(size ** 2)
+    found = shapley(size**2)
     assert found[3] == 0
     assert_close(found[:3], torch.full((3,), 3.0, dtype=torch.float64), atol=1e-8, rtol=1e-5)
 
@@ -374,7 +408,8 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(re
         alone = inner(x[:, seen] @ w + b) @ v + c
         assert_close(together[s], alone, atol=1e-9, rtol=0)
         assert not torch.allclose(
-            together[s], start.train(x, z, head, 0, 32, 1e-2, 0)(x)[s], atol=1e-3)
+            together[s], start.train(x, z, head, 0, 32, 1e-2, 0)(x)[s], atol=1e-3
+        )
 
 
 def test_concept_shap_shares_out_what_all_concepts_together_change(table):
@@ -391,9 +426,10 @@ def test_concept_shap_shares_out_what_all_concepts_together_change(table):
     released = ex.ConceptSHAP("released", epochs=1).fit(table, model)
     wanted = torch.full((4,), 1 - 5 / 2, dtype=torch.float64)
     assert_close(released.effect(question).sum(1), wanted, atol=1e-8, rtol=1e-5)
-    assert_close(released.directions.norm(dim=1), torch.ones(4), atol=1e-8, rtol=1e-5)    # logits
+    assert_close(released.directions.norm(dim=1), torch.ones(4), atol=1e-8, rtol=1e-5)  # logits
     assert not torch.allclose(
-        released._eta(model.phi(question.description)).sum(2), torch.ones(()), atol=.1)
+        released._eta(model.phi(question.description)).sum(2), torch.ones(()), atol=0.1
+    )
     on_scored = ex.ConceptSHAP("released", epochs=1, scored=table[:40]).fit(table, model)
     assert torch.equal(on_scored.directions, released.directions)
     assert not torch.allclose(on_scored.effect(question), released.effect(question))
@@ -403,10 +439,11 @@ def test_concept_shap_shares_out_what_all_concepts_together_change(table):
     z = torch.tensor(table.review_majority.astype(int).to_numpy() - 1)
     for fitted, n in ((learnt, 81), (released, 1)):  # equation 25 on rates; as released, on counts
         hits = [int((p.argmax(1) == z).sum()) for p in (fitted._eta(h)[15], model.head(h))]
-        assert fitted.completeness == pytest.approx((hits[0] / n - .2) / (hits[1] / n - .2))
+        assert fitted.completeness == pytest.approx((hits[0] / n - 0.2) / (hits[1] / n - 0.2))
 
 
 # --- the explainers that look inside --------------------------------------------------------------
+
 
 def test_tcav_of_a_linear_head_is_its_weights_along_the_separator(table, changes):
     g = torch.Generator().manual_seed(0)
@@ -440,13 +477,16 @@ def test_tcavs_separator_is_of_present_from_unknown_and_the_released_one_drops_t
     spoilt.loc[negative, "description"] = "we came here . the food was bad . the noise was good ."
     positive = table.food_aspect_majority.to_numpy() == "Positive"
     change = h[positive].mean(0) - h[~present].mean(0)
-    toward = {v: float(change @ ex.TCAV(v).fit(table, model).directions[0])
-              for v in ("paper", "released")}
+    toward = {
+        v: float(change @ ex.TCAV(v).fit(table, model).directions[0]) for v in ("paper", "released")
+    }
     assert toward["paper"] > 0 > toward["released"]  # as released it points away, length 1
     lengths = ex.TCAV("released").fit(table, model).directions.norm(dim=1)
     assert_close(lengths, torch.ones(4).double(), atol=1e-8, rtol=1e-5)
-    moved = {v: not torch.equal(*(ex.TCAV(v).fit(t, model).directions[0] for t in (table, spoilt)))
-             for v in ("paper", "released")}
+    moved = {
+        v: not torch.equal(*(ex.TCAV(v).fit(t, model).directions[0] for t in (table, spoilt)))
+        for v in ("paper", "released")
+    }
     assert moved == {"paper": True, "released": False}
 
 
@@ -456,15 +496,15 @@ def test_inlp_of_rank_zero_has_no_effect_and_of_full_rank_the_same_one_for_all_l
     model, question = World(), ex.questions(table, changes)
     assert ex.INLPExplainer(rank=0, epochs=0).fit(table, model).effect(question).abs().max() == 0
     # N′ learns a little.
-    assert 0 < ex.INLPExplainer(rank=0).fit(table, model).effect(question).abs().max() < .05
+    assert 0 < ex.INLPExplainer(rank=0).fit(table, model).effect(question).abs().max() < 0.05
     found = ex.INLPExplainer(rank=2, epochs=0).fit(table, model)
     h = model.phi(table.description)
     edited = found.edits["food"](h)
     z = torch.tensor(COMBOS[:, 0])
     means = torch.stack([edited[z == v].mean(0) for v in range(3)])
     before = torch.stack([h[z == v].mean(0) for v in range(3)])
-    assert (means - means[0]).norm() < .1 * (before - before[0]).norm()
-    assert found.effect(question).abs().max() > .1
+    assert (means - means[0]).norm() < 0.1 * (before - before[0]).norm()
+    assert found.effect(question).abs().max() > 0.1
 
 
 def test_the_released_inlp_takes_one_step_an_epoch(table, monkeypatch):
@@ -499,20 +539,20 @@ def test_the_extensions_know_which_way(explainer, table, changes):
     learnt, want = explainer.fit(table, model), truth(model, table, changes)
     turned = learnt.effect(question.assign(target=question.source))
     found = learnt.effect(question)
-    cosine = lambda e: F.cosine_similarity(e, want).mean()                                  # noqa: E731
-    assert cosine(found) > .6
-    assert cosine(found) > cosine(turned) + .5
+    cosine = lambda e: F.cosine_similarity(e, want).mean()
+    assert cosine(found) > 0.6
+    assert cosine(found) > cosine(turned) + 0.5
 
 
 def test_a_pgd_counterfactual_stays_in_its_ball_and_no_radius_is_no_effect(table, changes):
     model, question = World(), ex.questions(table, changes)
     assert ex.PGDExplainer(eps=0).fit(table, model).effect(question).abs().max() < 1e-12
     h = model.phi(table.description)
-    learnt = ex.PGDExplainer(eps=.3).fit(table, model)
-    radius = .3 * (h - h.mean(0)).norm(dim=1).mean()
+    learnt = ex.PGDExplainer(eps=0.3).fit(table, model)
+    radius = 0.3 * (h - h.mean(0)).norm(dim=1).mean()
     moved = learnt.attack("noise")(h, to=torch.ones(81, dtype=torch.long)) - h
     assert moved.norm(dim=1).max() <= radius * (1 + 1e-4)
-    assert moved.norm(dim=1).max() > .5 * radius
+    assert moved.norm(dim=1).max() > 0.5 * radius
 
 
 @pytest.mark.parametrize(
@@ -527,10 +567,16 @@ def test_another_strength_needs_no_other_fit(table, changes, method, strengths):
 
 # --- CausaLM --------------------------------------------------------------------------------------
 
+
 def save_bert(folder, tokenizer, **settings):
     """A small masked BERT with random weights, and its tokenizer."""
-    config = hf.BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=2,
-                           intermediate_size=64, **settings)
+    config = hf.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_attention_heads=2,
+        intermediate_size=64,
+        **settings,
+    )
     hf.BertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -541,12 +587,18 @@ def folder(tmp_path_factory):
     tokenizer = hf.BertTokenizerFast(vocab={w: i for i, w in enumerate(words)})
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(0)
-    save_bert(folder, tokenizer, num_hidden_layers=1, max_position_embeddings=64,
-              hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    save_bert(
+        folder,
+        tokenizer,
+        num_hidden_layers=1,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+    )
     return str(folder)
 
 
-@pytest.mark.parametrize("variant, of_head", [("paper", 1.0), ("released", -.1)])
+@pytest.mark.parametrize("variant, of_head", [("paper", 1.0), ("released", -0.1)])
 def test_the_encoder_climbs_the_treated_concepts_loss_and_only_the_papers_head_descends_it(
     variant, of_head
 ):
@@ -555,24 +607,24 @@ def test_the_encoder_climbs_the_treated_concepts_loss_and_only_the_papers_head_d
         torch.tensor([0, 1, 2, -1, 1, 0]),
         torch.nn.Linear(4, 3),
     )
-    assert_close(reverse(h, .1), h, atol=1e-8, rtol=1e-5)
+    assert_close(reverse(h, 0.1), h, atol=1e-8, rtol=1e-5)
     plain = torch.autograd.grad(
         F.cross_entropy(head(h)[labels >= 0], labels[labels >= 0]), [h, head.weight]
     )
     found = torch.autograd.grad(ex.CausaLM(variant)._against(head, h, labels), [h, head.weight])
-    assert_close(found[0], -.1 * plain[0], atol=1e-8, rtol=1e-5)
+    assert_close(found[0], -0.1 * plain[0], atol=1e-8, rtol=1e-5)
     assert_close(found[1], of_head * plain[1], atol=1e-8, rtol=1e-5)
-    assert plain[0].abs().max() > .01
+    assert plain[0].abs().max() > 0.01
 
 
 def test_the_control_concept_is_the_one_that_goes_most_with_the_treated():
     rng = np.random.default_rng(0)
     train = pd.DataFrame({a: rng.integers(3, size=200) for a in ASPECTS})
-    train["noise"] = np.where(rng.random(200) < .7, (train.food + 1) % 3, train.noise)
+    train["noise"] = np.where(rng.random(200) < 0.7, (train.food + 1) % 3, train.noise)
     train.loc[:20, "food"] = -1
     assert control_concept(train, "food") == "noise"
     assert control_concept(train, "noise") == "food"
-    train["service"] = -1                                             # never labelled: no control
+    train["service"] = -1  # never labelled: no control
     assert control_concept(train, "service") == "food"
     assert control_concept(train, "ambiance") != "service"
 
@@ -582,7 +634,9 @@ def test_the_cloze_masks_words_only_and_asks_for_those(folder):
     texts = list(reviews(3).description)
     ids = body.tokenizer(texts)["input_ids"]
     batch = Batch(
-        list(range(len(ids))), ids, body.tokenizer.pad_token_id,
+        list(range(len(ids))),
+        ids,
+        body.tokenizer.pad_token_id,
         [("mean", [[*range(len(i))] for i in ids])],
     )
     cloze = Cloze(body)
@@ -592,12 +646,12 @@ def test_the_cloze_masks_words_only_and_asks_for_those(folder):
     assert (changed != batch.ids)[~chosen].sum() == 0
     assert torch.equal(cloze.labels[chosen], batch.ids[chosen])
     assert not np.isin(batch.ids[chosen], body.tokenizer.all_special_ids).any()
-    assert .1 < chosen.sum() / batch.mask.sum() < .2
-    assert (changed[chosen] == body.tokenizer.mask_token_id).double().mean() > .7
+    assert 0.1 < chosen.sum() / batch.mask.sum() < 0.2
+    assert (changed[chosen] == body.tokenizer.mask_token_id).double().mean() > 0.7
     decoder = Cloze(Model("", body.net, body.tokenizer, "causal"))
     assert torch.equal(decoder.change(batch), batch.ids)
     last = int(batch.mask[0].sum()) - 1
-    assert torch.equal(decoder.labels[0, :last], batch.ids[0, 1:last + 1])
+    assert torch.equal(decoder.labels[0, :last], batch.ids[0, 1 : last + 1])
     assert (decoder.labels[0, last:] == -100).all()
 
 
@@ -673,11 +727,12 @@ def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below
         for aspect in ("food", "noise")
     )
     apart = {key for key in food if not torch.equal(food[key], noise[key])}
-    assert apart    # of two layers the upper one
+    assert apart  # of two layers the upper one
     assert all(".layer.0." in key for key in apart)
 
 
 # --- bad input ------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize(
     "call, says",

@@ -4,6 +4,7 @@ never end.
 `benchmarks/faults.py` (make verify) kills a page of the book at thirty random moments; here each
 fault is done once to a small page.
 """
+
 from __future__ import annotations
 
 import os
@@ -25,10 +26,12 @@ from probebook.runs.pages import find
 from probebook.runs.records import read_record
 from probebook.runs.store import plan
 
-NUMBERS = ("import time, numpy as np, pandas as pd",
-           "with open('made', 'a') as f:\n    f.write('once\\n')",
-           "time.sleep(.7)",
-           "write_table(pd.DataFrame({'x': np.random.default_rng(n).normal(size=200)}), 'draws')")
+NUMBERS = (
+    "import time, numpy as np, pandas as pd",
+    "with open('made', 'a') as f:\n    f.write('once\\n')",
+    "time.sleep(.7)",
+    "write_table(pd.DataFrame({'x': np.random.default_rng(n).normal(size=200)}), 'draws')",
+)
 RUN = ["run", "1_demo"]
 
 
@@ -71,10 +74,11 @@ def test_a_killed_run_goes_on(tiny, undisturbed, whom, at_once):
 
 def test_ctrl_c_is_clean_and_the_run_goes_on(tiny, undisturbed):
     home = tiny(*NUMBERS)
-    process = begin(*RUN, home=home,
-                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = begin(
+        *RUN, home=home, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
     while not (kernels := its_kernel(process)) or not made(home):
-        time.sleep(.05)
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -103,7 +107,7 @@ def test_a_damaged_run_is_made_again(tiny, capfd):
         path = run.folder / name
         content = path.read_bytes()
         for i in (0, len(content) // 2, len(content) - 3):
-            path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1:])
+            path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :])
             assert not run.finished, (name, i)
             path.write_bytes(content[:i])
             assert not run.finished, (name, i)
@@ -120,14 +124,16 @@ def test_a_damaged_run_is_made_again(tiny, capfd):
     assert f"1_demo/01_first: run {run.id[:8]} is damaged, it is made again" in said
 
 
-@pytest.mark.parametrize("damage",
-                         [lambda b: b[:-9], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-9], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]]
+)
 def test_a_damaged_embedding_is_computed_again(tmp_path, monkeypatch, damage):
     from probebook.models import embed
+
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     texts = ["The key to the cabinets [MASK] here.", "The keys [MASK] here."]
     h = embed(texts, "pocket-agreement")
-    path, = tmp_path.rglob("*.safetensors")
+    (path,) = tmp_path.rglob("*.safetensors")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(UserWarning, match="corrupt; computed again"):
         again = embed(texts, "pocket-agreement")
@@ -140,19 +146,25 @@ def small_disk(tmp_path):
     """A file system of 3 MB; the function it gives mounts it anew with other options."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=False,
-                          capture_output=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=False, capture_output=True
+    )
     if done.returncode:
         pytest.skip("a small disk can be mounted by root only")
-    yield folder, lambda options: subprocess.run(["mount", "-o", f"remount,{options}", folder],
-                                                 check=True)
+    yield (
+        folder,
+        lambda options: subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True),
+    )
     subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_loses_nothing(tiny, small_disk, monkeypatch, capfd):
     disk, remount = small_disk
-    home = tiny("import pandas as pd", "print('x' * n * 1_000_000)",
-                "write_table(pd.DataFrame({'x': [1.5]}), 't')")
+    home = tiny(
+        "import pandas as pd",
+        "print('x' * n * 1_000_000)",
+        "write_table(pd.DataFrame({'x': [1.5]}), 't')",
+    )
     (home / "_build").symlink_to(disk)
     small, large = (plan(find("1_demo"), values={"n": n}) for n in (1, 2))
     assert run_all([large]) == [large]
@@ -174,6 +186,7 @@ def test_a_full_disk_loses_nothing(tiny, small_disk, monkeypatch, capfd):
 def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
     from probebook.base import UserError
     from probebook.models import embed
+
     disk, remount = small_disk
     monkeypatch.setenv("PROBEBOOK_CACHE", str(disk))
     kept = embed(["The key [MASK] here."], "pocket-agreement")
@@ -186,8 +199,9 @@ def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
     assert len(list(disk.rglob("*.part"))) == 0
     remount("ro")
     assert np.array_equal(kept, embed(["The key [MASK] here."], "pocket-agreement"))
-    with pytest.raises(UserError,
-                       match="^cache folder .* cannot be written .*set PROBEBOOK_CACHE[^\n]*$"):
+    with pytest.raises(
+        UserError, match="^cache folder .* cannot be written .*set PROBEBOOK_CACHE[^\n]*$"
+    ):
         embed(texts, "pocket-agreement")
 
 
@@ -209,23 +223,30 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
     clock.write_text("0")
     (site / "sitecustomize.py").write_text(CLOCK.format(path=str(clock)))
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    words = [sys.executable, "-c", "from probebook.cli import app; app()", *RUN, "--time-limit",
-             "90"]
+    words = [
+        sys.executable,
+        "-c",
+        "from probebook.cli import app; app()",
+        *RUN,
+        "--time-limit",
+        "90",
+    ]
     process = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": path}, cwd=home)
     while not made(home):
         assert process.poll() is None
-        time.sleep(.02)
+        time.sleep(0.02)
     clock.write_text(str(days * 86_400))
     assert process.wait(120) == 0
     assert metrics(home) == undisturbed
     assert 0 < read_record(plan(find("1_demo")).folder).seconds < 90
     assert run_all([plan(find("1_demo"))]) == []
-    assert made(home) == 1         # with the true clock it is the same run
+    assert made(home) == 1  # with the true clock it is the same run
 
 
 @ENGINES_IN_VERIFY
-@pytest.mark.parametrize("cell", ["while True: pass",
-                                  "import ctypes; ctypes.PyDLL(None).sleep(600)"])
+@pytest.mark.parametrize(
+    "cell", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(600)"]
+)
 def test_a_page_that_hangs_is_ended(tiny, capfd, cell, engine):
     tiny("import time", cell)
     run, began = plan(find("1_demo")), time.monotonic()
@@ -237,8 +258,10 @@ def test_a_page_that_hangs_is_ended(tiny, capfd, cell, engine):
 
 @ENGINES_IN_VERIFY
 def test_a_page_that_eats_memory_is_ended(tiny, capfd, engine):
-    tiny("import numpy as np, time",
-         "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)")
+    tiny(
+        "import numpy as np, time",
+        "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)",
+    )
     run = plan(find("1_demo"))
     assert run_all([run], limits=limits(memory="700MB")) == [run]
     err = capfd.readouterr().err
@@ -246,11 +269,15 @@ def test_a_page_that_eats_memory_is_ended(tiny, capfd, engine):
     assert "of memory, its limit is 0.70 GB" in err
 
 
-@pytest.mark.parametrize(("seconds", "memory", "says"), [
-    ("soon", None, "time limit 'soon': should be seconds, or a time such as 30min or 2h"),
-    ("0", None, "more than"),
-    ("-1h", None, "more than"),
-    (None, "much", "memory limit 'much': should be a size such as 800MB or 6GiB")])
+@pytest.mark.parametrize(
+    ("seconds", "memory", "says"),
+    [
+        ("soon", None, "time limit 'soon': should be seconds, or a time such as 30min or 2h"),
+        ("0", None, "more than"),
+        ("-1h", None, "more than"),
+        (None, "much", "memory limit 'much': should be a size such as 800MB or 6GiB"),
+    ],
+)
 def test_limits_that_are_none(seconds, memory, says):
     with pytest.raises(ValueError, match="^[^\n]+$") as e:
         limits(seconds, memory)

@@ -1,5 +1,6 @@
 """Files of others: where they are found, what is verified, and what a failed download leaves
 behind."""
+
 import hashlib
 import shutil
 import ssl
@@ -17,8 +18,8 @@ GOOD = b"the keys to the cabinet are on the table\n" * 100
 
 
 class _Server(BaseHTTPRequestHandler):
-    elsewhere = {}          # path → where it has moved to
-    asked = []              # paths
+    elsewhere = {}  # path → where it has moved to
+    asked = []  # paths
 
     def do_GET(self):
         self.asked.append(self.path)
@@ -60,12 +61,31 @@ def address(tmp_path_factory):
     """Of a server with TLS, whose certificate is the only one trusted here."""
     if not shutil.which("openssl"):
         pytest.skip("no openssl, which makes the server's certificate")
-    key, certificate = (tmp_path_factory.mktemp("tls") / name
-                        for name in ("key.pem", "certificate.pem"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test",
-                    "-days", "2",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-                   check=True, capture_output=True)
+    key, certificate = (
+        tmp_path_factory.mktemp("tls") / name for name in ("key.pem", "certificate.pem")
+    )
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=test",
+            "-days",
+            "2",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ],
+        check=True,
+        capture_output=True,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with pytest.MonkeyPatch.context() as patch, _served(context) as address:
@@ -82,12 +102,18 @@ def registry(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "REGISTRY", tmp_path / "registry.yaml")
 
     def write(**fields):
-        entry = {"file": "folder/text.txt", "url": None, "source": "https://example.org",
-                 "how": "ask for it",
-                 "sha256": hashlib.sha256(GOOD).hexdigest(), "licence": "CC BY 4.0",
-                 "citation": "Author (2020), Title",
-                 "description": "a text"} | fields
+        entry = {
+            "file": "folder/text.txt",
+            "url": None,
+            "source": "https://example.org",
+            "how": "ask for it",
+            "sha256": hashlib.sha256(GOOD).hexdigest(),
+            "licence": "CC BY 4.0",
+            "citation": "Author (2020), Title",
+            "description": "a text",
+        } | fields
         room.REGISTRY.write_text(yaml.safe_dump({"text": entry}), encoding="utf-8")
+
     return write
 
 
@@ -108,7 +134,7 @@ def test_download_is_verified_kept_and_cited_once(registry, address, tmp_path, c
     assert path == tmp_path / "cache" / "data" / "folder" / "text.txt"
     assert path.read_bytes() == GOOD
     assert "CC BY 4.0 · Author (2020), Title" in capsys.readouterr().err
-    registry(url="https://127.0.0.1:9/gone")                    # now from the cache, and quietly
+    registry(url="https://127.0.0.1:9/gone")  # now from the cache, and quietly
     assert room.fetch("text") == path
     assert capsys.readouterr().err == ""
 
@@ -123,11 +149,15 @@ def test_a_bad_download_never_counts(registry, address, tmp_path, page):
     assert _files(tmp_path / "cache") == []
 
 
-@pytest.mark.parametrize(("fields", "says"), [
-    ({"url": "http://127.0.0.1:9/text"}, "url should begin with https://"),
-    ({"url": "ftp://example.org/text"}, "url should begin with https://"),
-    ({"url": "https://example.org/text", "sha256": None}, "a download needs a sha256"),
-    ({"how": None}, "needs `how`")])
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"url": "http://127.0.0.1:9/text"}, "url should begin with https://"),
+        ({"url": "ftp://example.org/text"}, "url should begin with https://"),
+        ({"url": "https://example.org/text", "sha256": None}, "a download needs a sha256"),
+        ({"how": None}, "needs `how`"),
+    ],
+)
 def test_a_download_without_tls_or_checksum_is_no_entry(registry, fields, says):
     registry(**fields)
     assert says in _refused()
@@ -136,8 +166,9 @@ def test_a_download_without_tls_or_checksum_is_no_entry(registry, fields, says):
 
 def test_a_registry_that_is_no_yaml_is_one_line(registry):
     registry()
-    room.REGISTRY.write_text(room.REGISTRY.read_text()
-                             + "  citation: Author (2020): Title: again\n", encoding="utf-8")
+    room.REGISTRY.write_text(
+        room.REGISTRY.read_text() + "  citation: Author (2020): Title: again\n", encoding="utf-8"
+    )
     last = len(room.REGISTRY.read_text().splitlines())
     problem = "mapping values are not allowed in this context"
     assert f"registry.yaml, line {last}: {problem}" in _refused()
@@ -172,7 +203,7 @@ def test_unknown_checksum_of_a_file_at_hand_is_said(registry, tmp_path, capsys):
 
 
 def test_unreachable(registry):
-    registry(url="https://127.0.0.1:9/text")                    # nothing listens there
+    registry(url="https://127.0.0.1:9/text")  # nothing listens there
     assert "cannot be reached" in _refused()
 
 
@@ -183,7 +214,7 @@ def test_own_folder_comes_first_and_needs_no_cache(registry, tmp_path, monkeypat
     own.write_bytes(GOOD)
     (tmp_path / "file").touch()
     monkeypatch.setenv("PROBEBOOK_DATA", str(tmp_path / "own"))
-    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "file" / "cache"))     # cannot be made
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "file" / "cache"))  # cannot be made
     assert room.fetch("text") == own
     assert "CC BY 4.0" in capsys.readouterr().err
     own.write_bytes(GOOD[:-1])

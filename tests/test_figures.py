@@ -1,4 +1,5 @@
 """What figures do beside being drawn: colours that stay apart, sliders that draw anew."""
+
 import subprocess
 import sys
 from itertools import combinations
@@ -17,25 +18,35 @@ from probebook.figures import GREYS, METHODS, PALETTE, against, beside, lines, m
 # severity 1).
 EYES = {
     "all cones": np.eye(3),
-    "protanopia": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216],
-                   [-.003882, -.048116, 1.051998]],
-    "deuteranopia": [[.367322, .860646, -.227968], [.280085, .672501, .047413],
-                     [-.011820, .042940, .968881]],
-    "tritanopia": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602],
-                   [.004733, .691367, .303900]]}
-TO_XYZ = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 WHITE = TO_XYZ.sum(1)
 
 
 def linear(colours) -> np.ndarray:
     rgb = np.array([to_rgb(colour) for colour in colours])
-    return np.where(rgb <= .04045, rgb / 12.92, ((rgb + .055) / 1.055) ** 2.4)
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
 
 
 def closest(colours, eye) -> float:
     """The smallest distance of two colours in CIELAB, as that eye sees them."""
     x = np.clip(linear(colours) @ np.transpose(eye), 0, 1) @ TO_XYZ.T / WHITE
-    f = np.where(x > .008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
     lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], 1)
     return min(np.linalg.norm(a - b) for a, b in combinations(lab, 2))
 
@@ -54,10 +65,11 @@ def test_the_distance_sees_colours_that_fall_together():
 
 def test_every_colour_stands_out_from_white():
     """Contrast, from 1 (white on white) to 21."""
-    contrast = (WHITE[1] + .05) / (linear(PALETTE + GREYS) @ TO_XYZ[1] + .05)
+    contrast = (WHITE[1] + 0.05) / (linear(PALETTE + GREYS) @ TO_XYZ[1] + 0.05)
     assert contrast.min() > 2.2
     assert contrast[[PALETTE.index(c) for c in ("#0173b2", "#949494")]] == pytest.approx(
-        [5.1, 3.0], abs=.1)
+        [5.1, 3.0], abs=0.1
+    )
 
 
 def test_a_method_keeps_its_colour():
@@ -66,16 +78,17 @@ def test_a_method_keeps_its_colour():
     assert method_colours(["AlterRep", "no edit", "INLP"]) == [orange, to_rgb(GREYS[0]), inlp]
     unit, raw, other = method_colours(["AlterRep, unit", "AlterRep, raw", "random signs"])
     assert unit == orange
-    assert raw == pytest.approx([.55 * part for part in orange])
+    assert raw == pytest.approx([0.55 * part for part in orange])
     assert other == to_rgb(GREYS[0])
-    assert method_colours(["encoder", 2, 3.]) == [to_rgb(colour) for colour in PALETTE[:3]]
+    assert method_colours(["encoder", 2, 3.0]) == [to_rgb(colour) for colour in PALETTE[:3]]
 
 
 @pytest.mark.parametrize("count", [2, 5, 9])
 def test_numbers_go_from_light_to_dark(count):
     light = linear(method_colours(range(count))) @ TO_XYZ[1]
     assert (np.diff(light) < 0).all()
-    assert 1.05 / (light[0] + .05) > 1.8
+    assert 1.05 / (light[0] + 0.05) > 1.8
+
 
 SLIDER = """
 import matplotlib.pyplot as plt
@@ -103,10 +116,12 @@ def kernel():
 
 def test_with_a_kernel_a_slider_draws_anew(kernel):
     """A message moves its handle, as a browser does; the new picture uses the present variables."""
+
     def said(code: str) -> list[str]:
         texts = []
-        reply = kernel.execute_interactive(code, timeout=120,
-                                           output_hook=lambda m: texts.append(m["content"]))
+        reply = kernel.execute_interactive(
+            code, timeout=120, output_hook=lambda m: texts.append(m["content"])
+        )
         assert reply["content"]["status"] == "ok", reply["content"]
         return "".join(content.get("text", "") for content in texts).split()
 
@@ -131,7 +146,7 @@ def test_with_a_kernel_a_slider_draws_anew(kernel):
     assert len(set(drawn)) == 3
     # where it opens
     assert said("print(box.children[0].index, box.children[1].selected_index)") == ["1", "1"]
-    assert move(0) == []                                  # the same picture: nothing to send
+    assert move(0) == []  # the same picture: nothing to send
     said("height = 3")
     [picture] = move(2)
     assert picture.startswith(b"\x89PNG")
@@ -147,16 +162,22 @@ def test_figures_are_drawn_without_torch():
 
 def test_published_values_are_hollow_and_stand_beside_ours():
     """In every panel: the first source hollow, each row once, ours below it with its interval."""
-    data = pd.DataFrame({"source": ["published"] * 4 + ["ours"] * 4, "method": list("aabb") * 2,
-                         "measure": ["C", "S"] * 4, "value": np.linspace(.1, .8, 8)})
+    data = pd.DataFrame(
+        {
+            "source": ["published"] * 4 + ["ours"] * 4,
+            "method": list("aabb") * 2,
+            "measure": ["C", "S"] * 4,
+            "value": np.linspace(0.1, 0.8, 8),
+        }
+    )
     ours = data["source"] == "ours"
-    data = data.assign(low=data.value.where(ours) - .1, high=data.value.where(ours) + .1)
+    data = data.assign(low=data.value.where(ours) - 0.1, high=data.value.where(ours) + 0.1)
     figure = beside(data, "method", "value", "measure")
     assert [ax.get_xlabel() for ax in figure.axes] == ["C", "S"]
     for ax, measure in zip(figure.axes, "CS"):
         drawn = [box[0] for box in ax.containers]
         assert [points.get_markerfacecolor() for points in drawn] == ["white", PALETTE[0]]
-        assert (drawn[0].get_ydata() < drawn[1].get_ydata()).all()        # the axis points down
+        assert (drawn[0].get_ydata() < drawn[1].get_ydata()).all()  # the axis points down
         shown = data[data.measure == measure]
         for points, source in zip(drawn, ["published", "ours"]):
             assert list(points.get_xdata()) == list(shown.value[shown["source"] == source])
@@ -164,13 +185,16 @@ def test_published_values_are_hollow_and_stand_beside_ours():
 
 def test_points_and_curves_at_one_place_all_show():
     """Outlines lie one inside the other, the last is filled; each curve has its own dashes."""
-    data = pd.DataFrame({"x": [.2, .8] * 3, "y": [.3, .6] * 3, "method": list("aabbcc")})
+    data = pd.DataFrame({"x": [0.2, 0.8] * 3, "y": [0.3, 0.6] * 3, "method": list("aabbcc")})
     drawn = against(data, [("x", "y")], "method", outlines=True).axes[0].collections
     sizes = [float(points.get_sizes()[0]) for points in drawn]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
     assert [len(points.get_facecolors()) for points in drawn] == [0, 0, 1]
-    curves = [line for line in lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
-              if len(line.get_xdata())]
+    curves = [
+        line
+        for line in lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
+        if len(line.get_xdata())
+    ]
     assert len({(line.is_dashed(), str(line._dash_pattern)) for line in curves}) == 3
 
 
@@ -178,18 +202,24 @@ def names_beside(figure) -> list[tuple[str, float, float]]:
     """Names at the ends of curves, from below: text, its lower and its upper edge in pixels."""
     figure.canvas.draw()
     named = [text for text in figure.axes[-1].texts if text.arrow_patch]
-    edges = [Text.get_window_extent(text) for text in named]             # without the arrow
-    return sorted(((text.get_text(), edge.y0, edge.y1) for text, edge in zip(named, edges)),
-                  key=lambda name: name[1])
+    edges = [Text.get_window_extent(text) for text in named]  # without the arrow
+    return sorted(
+        ((text.get_text(), edge.y0, edge.y1) for text, edge in zip(named, edges)),
+        key=lambda name: name[1],
+    )
 
 
 @pytest.mark.parametrize("log_y", [False, True])
 def test_curves_have_their_names_at_their_ends(log_y):
     """In the order of the ends and one below the other, though three ends nearly meet; the last
     panel names the curves of all, and the baseline; there is no legend."""
-    ends = {"a": .5, "b": .7, "c": .9, "d": 9, "e": 1.5}
-    rows = [(x, end if x else 3, name, panel) for panel in ("left", "right")
-            for name, end in ends.items() for x in (0, 1)]
+    ends = {"a": 0.5, "b": 0.7, "c": 0.9, "d": 9, "e": 1.5}
+    rows = [
+        (x, end if x else 3, name, panel)
+        for panel in ("left", "right")
+        for name, end in ends.items()
+        for x in (0, 1)
+    ]
     data = pd.DataFrame(rows, columns=["x", "y", "kind", "panel"])
     figure = lines(data, "x", "y", "kind", 4, "as before", "panel", log_y=log_y)
     named = names_beside(figure)
@@ -199,9 +229,14 @@ def test_curves_have_their_names_at_their_ends(log_y):
     assert not [text for text in figure.axes[0].texts if text.arrow_patch]
 
 
-@pytest.mark.parametrize("ends", [
-    {"a": (1, .2), "b": (1, .2)}, {"a": (1, .2), "b": (.5, .9)},
-    {name: (1, i) for i, name in enumerate("abcdef")}])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"a": (1, 0.2), "b": (1, 0.2)},
+        {"a": (1, 0.2), "b": (0.5, 0.9)},
+        {name: (1, i) for i, name in enumerate("abcdef")},
+    ],
+)
 def test_names_that_would_not_lead_to_a_curve_stand_in_a_legend(ends):
     """Two curves end at one point; one ends early; there are six."""
     rows = [row for name, end in ends.items() for row in ((0, 0, name), (*end, name))]

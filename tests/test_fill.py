@@ -12,19 +12,34 @@ from probebook.models import PROMPTS, Filled, Prompt, fill, load, pieces
 from probebook.models.training.text import train_vocabulary
 
 TEXTS = [
-    "In 1921, [MASK] was a child.", "In Mali, [MASK] will be an adult, and the old man knew it.",
-    "[MASK] became a teenager.", "In 2016, [MASK] has been a kid.", "In 1801, [MASK] was a child."
+    "In 1921, [MASK] was a child.",
+    "In Mali, [MASK] will be an adult, and the old man knew it.",
+    "[MASK] became a teenager.",
+    "In 2016, [MASK] has been a kid.",
+    "In 1801, [MASK] was a child.",
 ]
 PLAIN = [t.replace("[MASK]", word) for t in TEXTS for word in ("she", "he", "they")]
 PLAIN += [p.template.replace("{sentence}", t) for p in PROMPTS.values() for t in PLAIN[:3]]
-SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-            max_position_embeddings=160)
+SIZE = dict(
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=160,
+)
 BERT_IDS = dict(pad_token_id=0, bos_token_id=2, eos_token_id=3)
 BYTE_IDS = dict(pad_token_id=1, bos_token_id=0, eos_token_id=2)
 HALF = dict(
-    d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-    decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=160,
-    forced_eos_token_id=None, tie_word_embeddings=False
+    d_model=32,
+    encoder_layers=2,
+    decoder_layers=2,
+    encoder_attention_heads=4,
+    decoder_attention_heads=4,
+    encoder_ffn_dim=64,
+    decoder_ffn_dim=64,
+    max_position_embeddings=160,
+    forced_eos_token_id=None,
+    tie_word_embeddings=False,
 )
 ARCHITECTURES = {  # name: tokenizer, network
     "bert": ("pieces", lambda v: hf.BertForMaskedLM(hf.BertConfig(vocab_size=v, **SIZE))),
@@ -32,8 +47,12 @@ ARCHITECTURES = {  # name: tokenizer, network
         "pieces",
         lambda v: hf.ModernBertForMaskedLM(
             hf.ModernBertConfig(
-                vocab_size=v, **SIZE, global_attn_every_n_layers=1, cls_token_id=2, sep_token_id=3,
-                **BERT_IDS
+                vocab_size=v,
+                **SIZE,
+                global_attn_every_n_layers=1,
+                cls_token_id=2,
+                sep_token_id=3,
+                **BERT_IDS,
             )
         ),
     ),
@@ -45,8 +64,14 @@ ARCHITECTURES = {  # name: tokenizer, network
         "gpt",
         lambda v: hf.GPT2LMHeadModel(
             hf.GPT2Config(
-                vocab_size=v, n_embd=32, n_layer=2, n_head=4, n_positions=160,
-                tie_word_embeddings=False, bos_token_id=0, eos_token_id=0
+                vocab_size=v,
+                n_embd=32,
+                n_layer=2,
+                n_head=4,
+                n_positions=160,
+                tie_word_embeddings=False,
+                bos_token_id=0,
+                eos_token_id=0,
             )
         ),
     ),
@@ -64,8 +89,16 @@ ARCHITECTURES = {  # name: tokenizer, network
         "unigram",
         lambda v: hf.T5ForConditionalGeneration(
             hf.T5Config(
-                vocab_size=v, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
-                pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, tie_word_embeddings=False
+                vocab_size=v,
+                d_model=32,
+                d_kv=8,
+                d_ff=64,
+                num_layers=2,
+                num_heads=4,
+                pad_token_id=0,
+                eos_token_id=1,
+                decoder_start_token_id=0,
+                tie_word_embeddings=False,
             )
         ),
     ),
@@ -76,8 +109,12 @@ MASKED, CAUSAL = ["bert", "modernbert", "roberta"], ["gpt2", "llama"]
 def tokenizers():
     texts = 20 * PLAIN
     bytes_ = ByteLevelBPETokenizer()
-    bytes_.train_from_iterator(texts, vocab_size=500, show_progress=False,
-                               special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    bytes_.train_from_iterator(
+        texts,
+        vocab_size=500,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+    )
     made = {}
     for name, make in (("bytes", hf.RobertaTokenizer), ("gpt", hf.GPT2Tokenizer)):
         names = (
@@ -102,9 +139,9 @@ def folders(tmp_path_factory):
         torch.manual_seed(0)
         net = make(len(kinds[kind]))
         for p in net.parameters():  # far from the near-uniform start, so that mistakes show
-            p.data.add_(.1 * torch.randn_like(p))
-        if name == "t5":                               # or a token is always followed by itself
-            net.shared.weight.data.mul_(.05)
+            p.data.add_(0.1 * torch.randn_like(p))
+        if name == "t5":  # or a token is always followed by itself
+            net.shared.weight.data.mul_(0.05)
         net.save_pretrained(folder)
         kinds[kind].save_pretrained(folder)
         made[name] = str(folder)
@@ -170,7 +207,7 @@ def test_masked_is_the_softmax_at_the_mask(folders, name):
         with torch.no_grad():
             same(
                 got,
-                plain(model, model.net(input_ids=ids).logits[ids == model.tokenizer.mask_token_id])
+                plain(model, model.net(input_ids=ids).logits[ids == model.tokenizer.mask_token_id]),
             )
 
 
@@ -183,7 +220,7 @@ def test_causal_is_argmax_after_argmax(folders, name, prompt):
             got,
             plain(
                 model,
-                until(greedy(model, PROMPTS[prompt](text), 6), [model.net.config.eos_token_id])
+                until(greedy(model, PROMPTS[prompt](text), 6), [model.net.config.eos_token_id]),
             ),
         )
 
@@ -193,8 +230,12 @@ def test_causal_is_what_transformers_generates(folders, name):
     model = load(folders[name])
     ids = start(model, PROMPTS["A"](TEXTS[1]))
     out = model.net.generate(
-        ids, max_new_tokens=6, do_sample=False, output_logits=True, return_dict_in_generate=True,
-        pad_token_id=0
+        ids,
+        max_new_tokens=6,
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+        pad_token_id=0,
     )
     want = until(torch.cat(out.logits), [model.net.config.eos_token_id])
     same(fill(TEXTS[1:2], model, "A", steps=6)[0], plain(model, want))
@@ -220,11 +261,16 @@ def test_barts_blank_is_what_its_decoder_says_after_the_words_before_it(folders)
         ids = model.tokenizer(text.replace("[MASK]", "<mask>"), return_tensors="pt")["input_ids"]
         at = ids[0].tolist().index(model.tokenizer.mask_token_id)
         with torch.no_grad():  # the paper's way: the masked sentence, shifted, to the decoder
-            same(got, plain(model, model.net(input_ids=ids).logits[0, at:at + 1]))
+            same(got, plain(model, model.net(input_ids=ids).logits[0, at : at + 1]))
         begin = torch.cat([torch.tensor([[2]]), ids[:, :at]], 1)
         out = model.net.generate(
-            ids, decoder_input_ids=begin, do_sample=False, max_new_tokens=1, num_beams=1,
-            output_logits=True, return_dict_in_generate=True
+            ids,
+            decoder_input_ids=begin,
+            do_sample=False,
+            max_new_tokens=1,
+            num_beams=1,
+            output_logits=True,
+            return_dict_in_generate=True,
         )
         same(got, plain(model, out.logits[0]))
 
@@ -239,11 +285,16 @@ def test_encoder_decoders_are_what_transformers_generates(folders, name, prompt)
         asked = PROMPTS[prompt](text) if prompt else text.replace("[MASK]", "<extra_id_0>")
         ids = model.tokenizer(asked, return_tensors="pt")["input_ids"]
         out = model.net.generate(
-            ids, decoder_input_ids=torch.tensor([begin]), max_new_tokens=6, do_sample=False,
-            output_logits=True, return_dict_in_generate=True, num_beams=1
+            ids,
+            decoder_input_ids=torch.tensor([begin]),
+            max_new_tokens=6,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+            num_beams=1,
         )
         ends = [model.tokenizer.eos_token_id, model.tokenizer.convert_tokens_to_ids("<extra_id_1>")]
-        same(got, plain(model, until(torch.cat(out.logits), ends[:1 if prompt else 2])))
+        same(got, plain(model, until(torch.cat(out.logits), ends[: 1 if prompt else 2])))
 
 
 def test_the_next_sentinel_ends_a_span(folders, monkeypatch):
@@ -253,7 +304,7 @@ def test_the_next_sentinel_ends_a_span(folders, monkeypatch):
     end = next(t for t in model.tokenizer.get_vocab() if t.strip("▁") == whole[0][2])
     monkeypatch.setattr("probebook.models.decoding.NEXT_SENTINEL", end)
     cut = [f.tokens for f in fill(TEXTS, model, steps=6)]
-    assert cut == [row[:row.index(whole[0][2])] if whole[0][2] in row else row for row in whole]
+    assert cut == [row[: row.index(whole[0][2])] if whole[0][2] in row else row for row in whole]
     assert cut != whole
 
 
@@ -273,8 +324,8 @@ def test_tokens_read_as_words():
         [(" she", [(" she", 0.5), ("he", 0.1), ("▁he", 0.2), ("Ġshe", 0.05), ("##he", 0.01)])]
     )
     assert marked.tokens == ["she"]
-    assert marked.top[0] == pytest.approx({"she": .55, "he": .3, "##he": .01})
-    swapped = Filled.of([("a", [("a", .4), ("he", .3), (" he", .2)])])
+    assert marked.top[0] == pytest.approx({"she": 0.55, "he": 0.3, "##he": 0.01})
+    swapped = Filled.of([("a", [("a", 0.4), ("he", 0.3), (" he", 0.2)])])
     assert swapped.tokens == ["a"]
     assert list(swapped.top[0]) == ["he", "a"]
 
@@ -337,7 +388,7 @@ def test_a_model_is_read_in_the_precision_asked_for(folders):
     assert next(rough.net.parameters()).dtype == torch.bfloat16
     a, b = (list(fill(TEXTS[:1], m)[0].top[0].values()) for m in (rough, exact))
     assert a != b
-    assert a == pytest.approx(b, rel=.1)
+    assert a == pytest.approx(b, rel=0.1)
     assert list(fill(TEXTS[:1], folders["bert"])[0].top[0].values()) == pytest.approx(b, abs=1e-5)
 
 

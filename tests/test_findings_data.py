@@ -1,4 +1,5 @@
 """Findings as data: they follow the schema, name what computes them, and turn with the figures."""
+
 import json
 
 import jsonschema
@@ -27,7 +28,8 @@ def told(built_book) -> dict:
 def test_the_schema_in_the_book_is_that_of_the_command():
     assert SCHEMA.read_text(encoding="utf-8").rstrip() == schema(), (
         "probebook findings --format schema > book/findings.schema.json; another version, if a "
-        "reader of the old one would break")
+        "reader of the old one would break"
+    )
 
 
 def test_what_the_command_prints_follows_the_schema(told):
@@ -37,10 +39,12 @@ def test_what_the_command_prints_follows_the_schema(told):
 
 def test_every_claim_and_discrepancy_is_told_in_order(told):
     claims = [claim for paper in verdicts() for claim in paper.claims]
-    assert [(c["claim"], c["status"]) for c in told["claims"]] == [(c.claim, c.verdict)
-                                                                  for c in claims]
+    assert [(c["claim"], c["status"]) for c in told["claims"]] == [
+        (c.claim, c.verdict) for c in claims
+    ]
     assert [[seen["kind"] for seen in c["evidence"]] for c in told["claims"]] == [
-        [line.kind for line in c.lines] for c in claims]
+        [line.kind for line in c.lines] for c in claims
+    ]
     assert [d["what"] for d in told["discrepancies"]] == [e.what for e in discrepancy_entries()]
 
 
@@ -57,32 +61,35 @@ def test_the_cell_of_a_number_puts_it_into_the_text(told, monkeypatch):
         cells = [cell for cell in book_run(line["page"]).read().cells if cell.cell_type == "code"]
         for number in line["numbers"]:
             if number["cell"]:
-                names = [output.metadata.get("scrapbook", {}).get("name", "").replace(":", "")
-                         for output in cells[number["cell"] - 1].outputs if "metadata" in output]
+                names = [
+                    output.metadata.get("scrapbook", {}).get("name", "").replace(":", "")
+                    for output in cells[number["cell"] - 1].outputs
+                    if "metadata" in output
+                ]
                 assert number["name"] in names
 
 
 def test_a_changed_published_figure_turns_its_status(monkeypatch):
     """If the row had been printed as equation 4 gives it, nothing would be left to find."""
-    numbers = {"alter_published": .8346, "alter_recomputed": .87905}
+    numbers = {"alter_published": 0.8346, "alter_recomputed": 0.87905}
     monkeypatch.setattr(findings, "quoted", lambda page: numbers)
     assert ALTERREP.status == "stands"
-    numbers["alter_published"] = .8790
+    numbers["alter_published"] = 0.8790
     assert ALTERREP.status == "gone"
 
 
 def test_the_audit_page_says_what_is_gone(monkeypatch):
     monkeypatch.setattr(findings, "discrepancy_entries", lambda: [ALTERREP])
-    numbers = {"alter_published": .8346, "alter_recomputed": .87905}
+    numbers = {"alter_published": 0.8346, "alter_recomputed": 0.87905}
     monkeypatch.setattr(findings, "quoted", lambda page: numbers)
     assert "No longer so" not in discrepancy_table(1)
-    numbers["alter_published"] = .8790
+    numbers["alter_published"] = 0.8790
     assert "No longer so" in discrepancy_table(1)
 
 
 @pytest.mark.parametrize("comparison", ["1 = 1", "1 != two", "1 !=", "{alter_published} 1"])
 def test_a_comparison_of_another_form_is_refused(comparison, monkeypatch):
-    monkeypatch.setattr(findings, "quoted", lambda page: {"alter_published": .8})
+    monkeypatch.setattr(findings, "quoted", lambda page: {"alter_published": 0.8})
     entry = ALTERREP.model_copy(update={"stands": (comparison,)})
     with pytest.raises(UserError, match="two numbers"):
         _ = entry.status

@@ -1,4 +1,5 @@
 """Intervals against closed forms, exact counts and plain loops; groups, not items, are drawn."""
+
 import gc
 from itertools import combinations
 
@@ -36,8 +37,8 @@ def test_a_rate_of_single_items_has_wilsons_interval():
         for groups in (None, np.arange(n)[::-1]):
             expected = [right / n, wilson.low, wilson.high, n]
             assert list(rate(values, groups)) == pytest.approx(expected, abs=1e-12)
-    narrow = binomtest(3, 7).proportion_ci(.8, method="wilson")
-    found = rate([1, 1, 1, 0, 0, 0, 0], level=.8)
+    narrow = binomtest(3, 7).proportion_ci(0.8, method="wilson")
+    found = rate([1, 1, 1, 0, 0, 0, 0], level=0.8)
     assert found[1:3] == pytest.approx((narrow.low, narrow.high))
 
 
@@ -47,7 +48,7 @@ def test_copies_within_a_group_count_once():
     assert rate(values, groups)[:3] == pytest.approx(once[:3])
     assert rate(values, groups).n == 30
     assert rate(np.ones(30), groups)[:3] == pytest.approx(rate(np.ones(6))[:3])
-    opposed = rate(np.tile([1, 0], 15), np.repeat(range(15), 2))     # half of every group: no gain
+    opposed = rate(np.tile([1, 0], 15), np.repeat(range(15), 2))  # half of every group: no gain
     assert opposed == pytest.approx(rate(np.tile([1, 0], 15)))
 
 
@@ -55,12 +56,12 @@ def test_the_interval_over_groups_holds_the_share_95_times_in_100():
     rng, hits, simple = np.random.default_rng(0), 0, 0
     groups = np.repeat(np.arange(60), 8)
     for _ in range(600):
-        values = rng.random(480) < np.repeat(rng.beta(2, 1, 60), 8)                  # mean 2/3
+        values = rng.random(480) < np.repeat(rng.beta(2, 1, 60), 8)  # mean 2/3
         found, alone = rate(values, groups), rate(values)
         hits += found.low <= 2 / 3 <= found.high
         simple += alone.low <= 2 / 3 <= alone.high
-    assert .92 <= hits / 600 <= .98
-    assert simple / 600 < .87
+    assert 0.92 <= hits / 600 <= 0.98
+    assert simple / 600 < 0.87
 
 
 def test_items_that_do_not_count_are_left_out():
@@ -71,46 +72,51 @@ def test_items_that_do_not_count_are_left_out():
     assert np.isnan(empty[:3]).all()
     assert rate([]).n == 0
     with pytest.raises(UserError, match="0 and 1"):
-        rate([.5, 1])
+        rate([0.5, 1])
     with pytest.raises(UserError, match="same items"):
         rate([0, 1], ["a"])
 
 
 # means and paired differences: clustered standard errors
 
+
 def test_a_mean_of_single_items_has_the_textbook_error():
     values = np.random.default_rng(0).normal(size=50)
-    half = 1.96 * values.std() / 50 ** .5
-    assert_allclose(clustered_mean(values), [values.mean(), values.mean() - half,
-                                             values.mean() + half])
+    half = 1.96 * values.std() / 50**0.5
+    assert_allclose(
+        clustered_mean(values), [values.mean(), values.mean() - half, values.mean() + half]
+    )
 
 
 def test_a_mean_over_groups_has_the_error_of_their_means():
     """Groups of one size: the error is that of the mean of so many group means."""
     values, groups = np.random.default_rng(1).normal(size=60), np.repeat(np.arange(12), 5)
     means = values.reshape(12, 5).mean(1)
-    assert_allclose(clustered_mean(values, groups, errors=1),
-                    means.mean() + np.array([0, -1, 1]) * means.std() / 12 ** .5)
+    assert_allclose(
+        clustered_mean(values, groups, errors=1),
+        means.mean() + np.array([0, -1, 1]) * means.std() / 12**0.5,
+    )
 
 
 def test_a_paired_difference_forgets_what_both_have_in_common():
     """Of a = b + c, the interval is that of the constant c, however much b varies."""
     b = np.random.default_rng(2).normal(size=40) * 100
-    assert_allclose(clustered_mean((b + .25) - b, np.arange(40) // 4), [.25] * 3)
-    a, b = np.array([1, 1, 1, 0]), np.array([0, 1, 0, 1])             # differences 1, 0, 1, −1
-    half = 1.96 * (11 / 16) ** .5 / 4 ** .5
-    assert_allclose(clustered_mean(a - b), [.25, .25 - half, .25 + half])
+    assert_allclose(clustered_mean((b + 0.25) - b, np.arange(40) // 4), [0.25] * 3)
+    a, b = np.array([1, 1, 1, 0]), np.array([0, 1, 0, 1])  # differences 1, 0, 1, −1
+    half = 1.96 * (11 / 16) ** 0.5 / 4**0.5
+    assert_allclose(clustered_mean(a - b), [0.25, 0.25 - half, 0.25 + half])
 
 
 # bootstrap
+
 
 def test_draws_are_counts_of_groups():
     counts = draw_counts(7, n=2_000, seed=3)
     assert counts.shape == (2_000, 7)
     assert_array_equal(counts.sum(1), 7)
     assert_array_equal(counts, np.random.default_rng(3).multinomial(7, [1 / 7] * 7, 2_000))
-    assert_allclose(counts.mean(0), 1, atol=.1)
-    assert_allclose(counts.var(0), 6 / 7, atol=.1)                    # of Bin(7, 1/7)
+    assert_allclose(counts.mean(0), 1, atol=0.1)
+    assert_allclose(counts.var(0), 6 / 7, atol=0.1)  # of Bin(7, 1/7)
 
 
 def test_percentiles_leave_25_of_1000_draws_at_either_end():
@@ -123,8 +129,8 @@ def test_a_bootstrap_of_two_observations_has_three_outcomes():
     """Of 0 and 1 the mean of two draws is 0, ½ or 1, with ¼ at either end."""
     low, high = bootstrap(np.mean, np.array([0.0, 1.0]), n=400)
     assert (low, high) == (0, 1)
-    low, high = bootstrap(np.mean, np.array([0.0, 1.0]), n=4_000, level=.4)
-    assert (low, high) == (.5, .5)
+    low, high = bootstrap(np.mean, np.array([0.0, 1.0]), n=4_000, level=0.4)
+    assert (low, high) == (0.5, 0.5)
 
 
 def test_a_bootstrap_draws_all_arrays_together():
@@ -137,8 +143,8 @@ def test_interval_of_a_share():
     """Of 400 groups of one pair with a share of .3: the binomial's percentiles."""
     values = np.arange(400) < 120
     low, high = bootstrap_mean(values, np.arange(400), n=4_000)
-    wanted = binom.ppf([.025, .975], 400, .3) / 400
-    assert [float(low), float(high)] == pytest.approx(wanted, abs=.006)
+    wanted = binom.ppf([0.025, 0.975], 400, 0.3) / 400
+    assert [float(low), float(high)] == pytest.approx(wanted, abs=0.006)
     assert np.shape(low) == ()
 
 
@@ -154,7 +160,7 @@ def test_interval_counts_groups_not_pairs():
     once = np.subtract(*bootstrap_mean(values[::8], np.arange(300), seed=1))
     assert np.subtract(*bootstrap_mean(values, groups, seed=1)) == pytest.approx(once)
     single = np.subtract(*bootstrap_mean(values, np.arange(2_400), seed=1))
-    assert once / single == pytest.approx(8 ** .5, rel=.15)
+    assert once / single == pytest.approx(8**0.5, rel=0.15)
 
 
 def test_interval_of_groups_of_different_size():
@@ -163,10 +169,12 @@ def test_interval_of_groups_of_different_size():
     groups = rng.permutation(np.repeat(np.arange(60), rng.integers(1, 10, 60)))
     values = rng.normal(size=len(groups)) + (groups % 5)
     by_group = [values[groups == g] for g in range(60)]
-    means = [np.concatenate([by_group[g] for g in rng.integers(60, size=60)]).mean()
-             for _ in range(3_000)]
-    found = bootstrap_mean(values, groups, n=3_000, level=.9)
-    assert [float(x) for x in found] == pytest.approx(np.percentile(means, [5, 95]), abs=.05)
+    means = [
+        np.concatenate([by_group[g] for g in rng.integers(60, size=60)]).mean()
+        for _ in range(3_000)
+    ]
+    found = bootstrap_mean(values, groups, n=3_000, level=0.9)
+    assert [float(x) for x in found] == pytest.approx(np.percentile(means, [5, 95]), abs=0.05)
 
 
 def test_interval_of_several_columns_draws_the_same_groups():
@@ -181,8 +189,9 @@ def test_interval_of_several_columns_draws_the_same_groups():
     assert_array_equal(*again)
 
 
-@pytest.mark.parametrize("groups, says", [(["a", "a", "a"], "two groups at least"),
-                                          ([0, 1], "one group for each value")])
+@pytest.mark.parametrize(
+    "groups, says", [(["a", "a", "a"], "two groups at least"), ([0, 1], "one group for each value")]
+)
 def test_groups_that_do_not_fit_are_refused(groups, says):
     with pytest.raises(UserError, match=says) as e:
         bootstrap_mean([1, 2, 3], groups)
@@ -198,9 +207,9 @@ def test_means_over_drawn_groups_have_the_spread_of_their_groups():
     assert len(draws) == 4001
     assert draws.a[0] == pytest.approx(values.a.mean())
     assert_allclose(draws.b, 1)
-    assert draws.a[1:].std() == pytest.approx(of_group.std(ddof=0) / 20, rel=.05)
+    assert draws.a[1:].std() == pytest.approx(of_group.std(ddof=0) / 20, rel=0.05)
     found = contrast(draws.a)
-    assert found["low"] == pytest.approx(found["here"] - 1.96 * draws.a.std(), abs=.01)
+    assert found["low"] == pytest.approx(found["here"] - 1.96 * draws.a.std(), abs=0.01)
     assert [contrast(draws.a - shift)["verdict"] for shift in (-1, 0, 1)] == [1, 0, -1]
 
 
@@ -216,20 +225,24 @@ def test_an_item_that_does_not_count_in_a_column_is_left_out_there():
     values, groups = pd.DataFrame({"a": [1, np.nan, 3, 5], "b": [1.0, 2, 3, 4]}), list("xxyy")
     draws = resample_means(values, pd.Series(groups), n=200)
     assert_allclose(draws.iloc[0], [3, 2.5])
-    x, y = [1, 1.5], [4, 3.5]                     # means of a and b in x alone and in y alone
+    x, y = [1, 1.5], [4, 3.5]  # means of a and b in x alone and in y alone
     possible = np.array([x, y, [3, 2.5]])
     assert (np.abs(draws.to_numpy()[:, None] - possible).max(2).min(1) < 1e-12).all()
 
 
 # several trainings
 
+
 def studies(seeds, sd_seed, sd_group, sd_item, sd_answer, times, groups=40, items=10, rng=0):
     """Answers [seeds, groups · items] of simulated studies: sums of normal deviations from 0."""
     normal = np.random.default_rng(rng).normal
     for _ in range(times):
-        answers = (sd_seed * normal(size=(seeds, 1, 1)) + sd_group * normal(size=(1, groups, 1))
-                   + sd_item * normal(size=(1, groups, items))
-                   + sd_answer * normal(size=(seeds, groups, items)))
+        answers = (
+            sd_seed * normal(size=(seeds, 1, 1))
+            + sd_group * normal(size=(1, groups, 1))
+            + sd_item * normal(size=(1, groups, items))
+            + sd_answer * normal(size=(seeds, groups, items))
+        )
         yield answers.reshape(seeds, -1)
 
 
@@ -252,8 +265,8 @@ def test_of_equal_groups_every_difference_has_students_interval(seeds):
     for weights in np.eye(3)[0], np.array([1, -1, 0]), np.array([1, 1, -2]):
         wanted = t(seeds - 1, (means @ weights).mean(), sem(means @ weights))
         found = percentiles((draws @ weights)[1:])
-        half = np.diff(wanted.interval(.95)) / 2
-        assert_allclose(found, wanted.interval(.95), atol=float(.04 * half[0]))
+        half = np.diff(wanted.interval(0.95)) / 2
+        assert_allclose(found, wanted.interval(0.95), atol=float(0.04 * half[0]))
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -261,37 +274,39 @@ def test_the_interval_over_seeds_and_groups_holds_the_truth_95_times_in_100(seed
     """Seeds, groups and items matter; the intervals of one training and of the drawn groups alone
     do not hold it."""
     hits = np.zeros(3)
-    for answers in studies(seeds, .5, 1, 1, 1, 300):
+    for answers in studies(seeds, 0.5, 1, 1, 1, 300):
         plain = pd.DataFrame({"one": answers[0], "mean": answers.mean(0)})
-        draws = np.column_stack([resample_seeds(answers, GROUPS, n=500),
-                                 resample_means(plain, GROUPS, n=500)])
+        draws = np.column_stack(
+            [resample_seeds(answers, GROUPS, n=500), resample_means(plain, GROUPS, n=500)]
+        )
         hits += contrast(draws)["verdict"] == 0
-    assert .93 <= hits[0] / 300 <= .98
-    assert hits[1] / 300 < .7
-    assert hits[2] / 300 < .9
+    assert 0.93 <= hits[0] / 300 <= 0.98
+    assert hits[1] / 300 < 0.7
+    assert hits[2] / 300 < 0.9
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_the_mean_over_seeds_with_errors_of_shared_items_holds_the_truth(seeds):
     """Student's interval alone misses the items' luck; drawing so few seeds misses theirs, too."""
     hits, drawn = np.zeros(3), np.random.default_rng(0).integers(seeds, size=(500, seeds))
-    for answers in studies(seeds, .3, 1, 1, 1, 500):
+    for answers in studies(seeds, 0.3, 1, 1, 1, 500):
         of_groups, means = answers.reshape(seeds, 40, 10).mean(2), answers.mean(1)
-        for i, errors in enumerate([of_groups.std(1, ddof=1) / 40 ** .5, None]):
+        for i, errors in enumerate([of_groups.std(1, ddof=1) / 40**0.5, None]):
             found = mean_over_seeds(means, errors)
             hits[i] += found.low <= 0 <= found.high
         low, high = percentiles(means[drawn].mean(1))
         hits[2] += low <= 0 <= high
-    assert .94 <= hits[0] / 500 <= .985
-    assert hits[1] / 500 < .92
-    assert hits[2] / 500 < .85
+    assert 0.94 <= hits[0] / 500 <= 0.985
+    assert hits[1] / 500 < 0.92
+    assert hits[2] / 500 < 0.85
 
 
 def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
     """In any order of the long table, with one name for a row or two."""
     draw = np.random.default_rng(3)
-    table = pd.MultiIndex.from_product([range(4), ["b", "a"], ["x", "y"]],
-                                       names=["run", "who", "what"]).to_frame(index=False)
+    table = pd.MultiIndex.from_product(
+        [range(4), ["b", "a"], ["x", "y"]], names=["run", "who", "what"]
+    ).to_frame(index=False)
     table["error"], table["low"] = draw.normal(size=(2, len(table)))
     table["high"] = table.low + draw.random(len(table))
     runs = table.melt(["run", "who", "what"], var_name="metric").sample(frac=1, random_state=0)
@@ -300,30 +315,41 @@ def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
         assert (found.runs == 4).all()
         for key, part in table.groupby(["who", "what"]):
             own = (part.high - part.low) / 3.92 if shared else None
-            assert_allclose(found.loc[key, ["mean", "low", "high"]].astype(float),
-                            mean_over_seeds(part.error, own))
-            wider = mean_over_seeds(part.error, own, 1 - .05 / 4)
+            assert_allclose(
+                found.loc[key, ["mean", "low", "high"]].astype(float),
+                mean_over_seeds(part.error, own),
+            )
+            wider = mean_over_seeds(part.error, own, 1 - 0.05 / 4)
             assert found.verdict[key] == (wider.low > 0) - (wider.high < 0)
     one = figures_over_seeds(runs[runs.what == "x"], ["who"], "error", shared=False)
-    assert_allclose(one.loc["a", ["mean", "low", "high"]].astype(float),
-                    found.loc[("a", "x"), ["mean", "low", "high"]].astype(float))
+    assert_allclose(
+        one.loc["a", ["mean", "low", "high"]].astype(float),
+        found.loc[("a", "x"), ["mean", "low", "high"]].astype(float),
+    )
 
 
 def test_the_mean_over_seeds_of_own_items_has_students_interval():
     values = np.random.default_rng(2).normal(size=4)
     found = mean_over_seeds(values)
-    assert_allclose(found, [values.mean(), *t(3, values.mean(), sem(values)).interval(.95)])
+    assert_allclose(found, [values.mean(), *t(3, values.mean(), sem(values)).interval(0.95)])
     half = found.high - found.mean
-    with_errors = mean_over_seeds(values, [.3, .4, .3, .4])
-    assert with_errors.high - found.mean == pytest.approx((half ** 2 + norm.ppf(.975) ** 2 / 8)
-                                                          ** .5)
+    with_errors = mean_over_seeds(values, [0.3, 0.4, 0.3, 0.4])
+    assert with_errors.high - found.mean == pytest.approx(
+        (half**2 + norm.ppf(0.975) ** 2 / 8) ** 0.5
+    )
 
 
-@pytest.mark.parametrize("call", [lambda: resample_seeds(np.ones((1, 400)), GROUPS),
-                                  lambda: resample_seeds([pd.DataFrame(np.ones((400, 2))),
-                                                          pd.DataFrame(np.ones((400, 1)))], GROUPS),
-                                  lambda: mean_over_seeds([1.0]),
-                                  lambda: mean_over_seeds([1.0, np.nan])])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: resample_seeds(np.ones((1, 400)), GROUPS),
+        lambda: resample_seeds(
+            [pd.DataFrame(np.ones((400, 2))), pd.DataFrame(np.ones((400, 1)))], GROUPS
+        ),
+        lambda: mean_over_seeds([1.0]),
+        lambda: mean_over_seeds([1.0, np.nan]),
+    ],
+)
 def test_one_seed_has_no_spread(call):
     with pytest.raises(UserError, match="two") as e:
         call()
@@ -332,23 +358,28 @@ def test_one_seed_has_no_spread(call):
 
 # families
 
+
 def test_holms_p_is_the_largest_of_bonferronis_over_the_subsets():
     """Holm's correction is the closed test that tests each subset by Bonferroni."""
-    p = np.random.default_rng(0).beta(.5, 5, size=6)
+    p = np.random.default_rng(0).beta(0.5, 5, size=6)
     subsets = [list(some) for k in range(1, 7) for some in combinations(range(6), k)]
-    closed = [max(min(1, len(some) * p[some].min()) for some in subsets if i in some)
-              for i in range(6)]
+    closed = [
+        max(min(1, len(some) * p[some].min()) for some in subsets if i in some) for i in range(6)
+    ]
     assert_allclose(holm(p), closed)
-    assert_allclose(holm([.01, .04, .03, .005]), [.03, .06, .06, .02])       # Holm's steps by hand
-    assert_array_equal(holm([.7, .7]), [1, 1])
+    assert_allclose(
+        holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]
+    )  # Holm's steps by hand
+    assert_array_equal(holm([0.7, 0.7]), [1, 1])
 
 
 def test_a_family_of_one_is_a_contrast():
     draws = pd.DataFrame(np.random.default_rng(3).normal(size=(1001, 1)), columns=["x"])
     for shift in (-2.2, -1.7, 0, 1.7, 2.2):
         found, alone = contrasts(draws + shift).loc["x"], contrast(draws.x + shift)
-        assert_allclose(found[["here", "low", "high", "verdict"]].astype(float),
-                        list(alone.values()))
+        assert_allclose(
+            found[["here", "low", "high", "verdict"]].astype(float), list(alone.values())
+        )
         beyond = min((draws.x[1:] + shift <= 0).sum(), (draws.x[1:] + shift >= 0).sum())
         assert found.p == found.p_holm == pytest.approx(2 * (1 + beyond) / 1001)
 
@@ -381,22 +412,23 @@ def test_of_20_true_nulls_hardly_any_verdict_is_not_0(counted):
     for _ in range(300):
         found = contrasts(pd.DataFrame(counted @ rng.normal(size=(400, 20))))
         wrong += (found.verdict != 0).any()
-        without += (found.p <= .05).any()
-    assert wrong / 300 <= .07
-    assert without / 300 > .5
+        without += (found.p <= 0.05).any()
+    assert wrong / 300 <= 0.07
+    assert without / 300 > 0.5
 
 
 def test_strong_effects_survive_the_correction(counted):
-    effects = np.repeat([0, .4, -.4], [14, 3, 3])
+    effects = np.repeat([0, 0.4, -0.4], [14, 3, 3])
     for rng in range(20):
         values = np.random.default_rng(rng).normal(size=(400, 20)) + effects
-        assert_array_equal(contrasts(pd.DataFrame(counted @ values)).verdict[14:],
-                           np.sign(effects[14:]))
+        assert_array_equal(
+            contrasts(pd.DataFrame(counted @ values)).verdict[14:], np.sign(effects[14:])
+        )
 
 
 def test_a_family_too_large_for_its_draws_is_refused():
     draws = np.random.default_rng(0).normal(size=(400, 11))
-    assert len(contrasts(pd.DataFrame(draws[:, :9]))) == 9                  # needs 359
+    assert len(contrasts(pd.DataFrame(draws[:, :9]))) == 9  # needs 359
     with pytest.raises(UserError, match="11 comparisons at 0.05 need 439 draws"):
         contrasts(pd.DataFrame(draws))
     with pytest.raises(UserError, match="NaN"):
@@ -405,8 +437,9 @@ def test_a_family_too_large_for_its_draws_is_refused():
 
 # the best of several methods
 
+
 @pytest.mark.usefixtures("frozen")
-@pytest.mark.parametrize("ahead", [0, .3])
+@pytest.mark.parametrize("ahead", [0, 0.3])
 def test_the_interval_of_the_least_lead_holds_it(counted, ahead):
     """One method against the best of nine others, all alike: the minimum's percentiles do not."""
     rng, least, minimum = np.random.default_rng(1), 0, 0
@@ -416,12 +449,12 @@ def test_the_interval_of_the_least_lead_holds_it(counted, ahead):
         found, plain = contrasts({"lead": leads}).loc["lead"], contrast(leads.min(1))
         least += found.low <= ahead <= found.high
         minimum += plain["low"] <= ahead <= plain["high"]
-    assert least / 200 >= .94
-    assert minimum / 200 < .75
+    assert least / 200 >= 0.94
+    assert minimum / 200 < 0.75
 
 
 def test_the_least_of_k_differences_is_above_0_if_each_is(counted):
-    values = np.random.default_rng(2).normal(size=(400, 5)) * .1 + [1, 2, 3, 4, 5]
+    values = np.random.default_rng(2).normal(size=(400, 5)) * 0.1 + [1, 2, 3, 4, 5]
     draws = counted @ values
     found = contrasts({"above": draws, "not": draws - 2, "below": draws - 7, "alone": draws[:, 0]})
     assert found.verdict.tolist() == [1, -1, -1, 1]
@@ -432,36 +465,36 @@ def test_the_least_of_k_differences_is_above_0_if_each_is(counted):
 def test_who_picks_the_best_on_other_items_keeps_the_interval(counted):
     """The lead of the method picked as best over the one picked as second, of ten, one of them
     ahead; on the same items it looks larger than it is."""
-    rng, hits, true = np.random.default_rng(3), np.zeros(2), .15 * np.eye(10)[0]
+    rng, hits, true = np.random.default_rng(3), np.zeros(2), 0.15 * np.eye(10)[0]
     for _ in range(400):
         picking, judging = rng.normal(size=(2, 400, 10)) + true
         second, first = picking.mean(0).argsort()[-2:]
-        leads = np.stack([picking[:, first] - picking[:, second],
-                          judging[:, first] - judging[:, second]], 1)
+        leads = np.stack(
+            [picking[:, first] - picking[:, second], judging[:, first] - judging[:, second]], 1
+        )
         found = contrast(counted @ leads)
         lead = true[first] - true[second]
         hits += (found["low"] <= lead) & (lead <= found["high"])
-    assert .93 <= hits[1] / 400 <= .98
-    assert hits[0] / 400 < .92
+    assert 0.93 <= hits[1] / 400 <= 0.98
+    assert hits[0] / 400 < 0.92
 
 
 def test_one_difference_over_seeds_is_students_test():
-    values = np.random.default_rng(0).normal(.3, .2, size=5)
+    values = np.random.default_rng(0).normal(0.3, 0.2, size=5)
     found = least_over_seeds(values)
     assert found["p"] == pytest.approx(ttest_1samp(values, 0).pvalue)
-    assert (found["here"], found["low"], found["high"]) == pytest.approx(
-        mean_over_seeds(values))
+    assert (found["here"], found["low"], found["high"]) == pytest.approx(mean_over_seeds(values))
 
 
 def test_the_least_of_several_leads_over_seeds_errs_as_often_as_it_says():
     """Two true leads of 0 and a large one: only chance finds a lead over each, or a deficit."""
     rng = np.random.default_rng(1)
     noise = rng.normal(size=(2000, 5, 3)) + [0, 0, 9]
-    surely = [least_over_seeds(one)["p"] <= .05 for one in noise]
-    assert np.mean(surely) <= .05
-    beaten = least_over_seeds(rng.normal([-9, 0, 9], .1, size=(5, 3)))
+    surely = [least_over_seeds(one)["p"] <= 0.05 for one in noise]
+    assert np.mean(surely) <= 0.05
+    beaten = least_over_seeds(rng.normal([-9, 0, 9], 0.1, size=(5, 3)))
     assert beaten["high"] < 0
-    assert beaten["p"] < .001
-    ahead = least_over_seeds(rng.normal([1, 2, 9], .1, size=(5, 3)))
+    assert beaten["p"] < 0.001
+    ahead = least_over_seeds(rng.normal([1, 2, 9], 0.1, size=(5, 3)))
     assert ahead["low"] > 0
-    assert ahead["p"] < .001
+    assert ahead["p"] < 0.001

@@ -1,4 +1,5 @@
 """Every edit against a theorem."""
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -43,8 +44,8 @@ def test_inlp_removes_what_a_linear_probe_reads():
     after = F.cross_entropy(LinearProbe().fit(x, z)(x), z)
     p = z.double().mean()
     entropy = -(p * p.log() + (1 - p) * (1 - p).log())
-    assert before > .85
-    assert after > .99 * entropy
+    assert before > 0.85
+    assert after > 0.99 * entropy
 
 
 def test_inlp_stops_when_nothing_is_left():
@@ -52,7 +53,7 @@ def test_inlp_stops_when_nothing_is_left():
     z = torch.randint(2, (5000,), generator=g)
     h = torch.randn(5000, 16, generator=g, dtype=torch.float64)
     h[:, 0] += 3 * z
-    edit = INLP(max_rank=16, tol=.01).fit(h, z)
+    edit = INLP(max_rank=16, tol=0.01).fit(h, z)
     assert 1 <= edit.rank < 6
     assert edit.at(rank=16).basis is edit.basis
 
@@ -88,18 +89,18 @@ def test_alterrep_with_three_classes_moves_towards_each():
     for c in range(3):
         to = torch.full_like(z, c)
         before, after = (probe(x).softmax(1)[:, c].mean() for x in (h, alter(h, to=to)))
-        assert after > before + .2
+        assert after > before + 0.2
 
 
 def test_fgsm_on_a_linear_probe_has_a_closed_form():
     h, z = data()
     probe = LinearProbe().fit(h, z)
     w = probe.weight[1] - probe.weight[0]
-    to, eps = 1 - z, .07
+    to, eps = 1 - z, 0.07
     x = FGSM(probe).at(eps=eps)(h, to=to)
     sign = (2 * to - 1)[:, None]
     assert_close(x, h + eps * sign * w.sign(), atol=1e-12, rtol=1e-5)
-    gain = (sign[:, 0] * ((x - h) @ w))
+    gain = sign[:, 0] * ((x - h) @ w)
     # The best in the ball is ε‖w‖₁.
     assert_close(gain, torch.full_like(gain, eps * float(w.abs().sum())), atol=1e-8, rtol=1e-5)
 
@@ -109,20 +110,23 @@ def test_fgsm_on_a_linear_probe_has_a_closed_form():
 def test_fgsm_stays_in_its_ball_and_does_not_vanish_for_confident_probes(k, dtype):
     h, z = data(k=k, dtype=dtype)
     probe = MLPProbe(layers=2, width=32, lr=1e-2, epochs=4).fit(h, z)
-    confident = lambda x: 100 * probe(x)                                    # noqa: E731
+    confident = lambda x: 100 * probe(x)
     to = (z + 1) % k
-    x = FGSM(confident).at(eps=.1)(h, to=to)
-    assert (x - h).abs().max() <= .1 * (1 + 1e-5)
+    x = FGSM(confident).at(eps=0.1)(h, to=to)
+    assert (x - h).abs().max() <= 0.1 * (1 + 1e-5)
     assert ((x - h).abs().sum(1) > 0).all()
     assert x.dtype == dtype
     before, after = (probe(y).softmax(1)[range(len(z)), to].mean() for y in (h, x))
     assert after > before
 
 
-@pytest.mark.parametrize("fit", [
-    lambda h, z: INLP(max_rank=3).fit(h, z),
-    lambda h, z: lambda x: AlterRep(max_rank=3).fit(h, z).at(alpha=2)(x, to=1 - z),
-])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda h, z: INLP(max_rank=3).fit(h, z),
+        lambda h, z: lambda x: AlterRep(max_rank=3).fit(h, z).at(alpha=2)(x, to=1 - z),
+    ],
+)
 def test_linear_edits_commute_with_a_rotation_of_the_basis(fit):
     h, z = data()
     q = rotation()
@@ -143,16 +147,19 @@ def test_fits_accept_numpy_and_do_not_depend_on_it():
     assert torch.equal(INLP(3).fit(h.numpy(), z.numpy())(h.numpy()), INLP(3).fit(h, z)(h))
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda h, z: INLP(max_rank=-1), "≥ 0"),
-    (lambda h, z: INLP(4).fit(h, z).at(rank=5), "0 … 4"),
-    (lambda h, z: INLP(4).fit(h, z)(h[:, :5]), "fitted on 16"),
-    (lambda h, z: AlterRep(4).fit(h, z).at(alpha=-1), "≥ 0"),
-    (lambda h, z: AlterRep(4).fit(h, z)(h, to=z + 1), "beyond the 2 classes"),
-    (lambda h, z: FGSM(LinearProbe().fit(h, z)).at(eps=-.1), "≥ 0"),
-    (lambda h, z: FGSM(LinearProbe().fit(h, z))(h * torch.nan, to=z), "NaN"),
-    (lambda h, z: INLP(4).fit(h, torch.zeros_like(z)), "class 1 has 0"),
-])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda h, z: INLP(max_rank=-1), "≥ 0"),
+        (lambda h, z: INLP(4).fit(h, z).at(rank=5), "0 … 4"),
+        (lambda h, z: INLP(4).fit(h, z)(h[:, :5]), "fitted on 16"),
+        (lambda h, z: AlterRep(4).fit(h, z).at(alpha=-1), "≥ 0"),
+        (lambda h, z: AlterRep(4).fit(h, z)(h, to=z + 1), "beyond the 2 classes"),
+        (lambda h, z: FGSM(LinearProbe().fit(h, z)).at(eps=-0.1), "≥ 0"),
+        (lambda h, z: FGSM(LinearProbe().fit(h, z))(h * torch.nan, to=z), "NaN"),
+        (lambda h, z: INLP(4).fit(h, torch.zeros_like(z)), "class 1 has 0"),
+    ],
+)
 def test_bad_input_gets_one_line(call, says):
     with pytest.raises(UserError, match=says) as error:
         call(*data())

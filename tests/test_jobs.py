@@ -1,4 +1,5 @@
 """Pages side by side: what they take of a GPU is measured, and bounds how many run at a time."""
+
 from __future__ import annotations
 
 import os
@@ -39,7 +40,7 @@ def test_a_record_has_the_most_memory_that_its_page_took_of_a_gpu(tiny, engine):
     assert run_all([run := plan(find("1_demo"))]) == []
     assert read_record(run.folder).device_memory == CONTEXT + 3005
     outputs = [len(cell.outputs) for cell in run.read().cells if cell.cell_type == "code"]
-    assert sum(outputs) == 1                            # the record of the start, which has changed
+    assert sum(outputs) == 1  # the record of the start, which has changed
 
 
 def test_without_a_gpu_a_page_takes_none_of_its_memory(tiny):
@@ -57,14 +58,24 @@ def test_the_device_of_a_record_is_the_one_that_models_use(monkeypatch, name):
     assert page.device() == (page.processor() if name else "a card, cuda:0")
 
 
-@pytest.mark.parametrize("todo, cores, asked, each, free, want", [
-    (39, 16, None, 0, [], 16), (3, 16, None, 0, [], 3), (0, 16, None, 0, [], 1),     # a CPU
-    (39, 16, None, 2 * GIB, [79 * GIB], 16),            # a large card: the cores bound it
-    (39, 16, None, 2 * GIB, [7 * GIB], 3), (39, 16, None, 2 * GIB, [6 * GIB], 3),
-    (39, 2, None, 2 * GIB, [7 * GIB], 2), (2, 16, None, 2 * GIB, [7 * GIB], 2),
-    (39, 16, None, 8 * GIB, [7 * GIB], 1),              # one always runs
-    (39, 16, None, 2 * GIB, [7 * GIB, 5 * GIB], 4),     # dealt in turn: the fuller card bounds it
-    (39, 16, 14, 8 * GIB, [7 * GIB], 14), (39, 2, 5, 0, [], 5), (3, 2, 5, 0, [], 3)])
+@pytest.mark.parametrize(
+    "todo, cores, asked, each, free, want",
+    [
+        (39, 16, None, 0, [], 16),
+        (3, 16, None, 0, [], 3),
+        (0, 16, None, 0, [], 1),  # a CPU
+        (39, 16, None, 2 * GIB, [79 * GIB], 16),  # a large card: the cores bound it
+        (39, 16, None, 2 * GIB, [7 * GIB], 3),
+        (39, 16, None, 2 * GIB, [6 * GIB], 3),
+        (39, 2, None, 2 * GIB, [7 * GIB], 2),
+        (2, 16, None, 2 * GIB, [7 * GIB], 2),
+        (39, 16, None, 8 * GIB, [7 * GIB], 1),  # one always runs
+        (39, 16, None, 2 * GIB, [7 * GIB, 5 * GIB], 4),  # dealt in turn: the fuller card bounds it
+        (39, 16, 14, 8 * GIB, [7 * GIB], 14),
+        (39, 2, 5, 0, [], 5),
+        (3, 2, 5, 0, [], 3),
+    ],
+)
 def test_cores_and_free_memory_bound_the_runs_at_a_time(todo, cores, asked, each, free, want):
     assert side_by_side(todo, cores, asked, each, free) == want
 
@@ -101,7 +112,7 @@ def test_a_page_counts_with_what_it_took_and_the_largest_bounds_all(tiny, monkey
     assert [memory_of(large, profile) for profile in ("pocket", "paper")] == [2 * GIB, 8 * GIB]
     cards(monkeypatch, 10 * GIB)
     monkeypatch.setattr(jobs, "cores", lambda: 16)
-    assert choose_jobs(runs) == 4                           # by what pages usually take
+    assert choose_jobs(runs) == 4  # by what pages usually take
     assert execute.run_all([runs[0], runs[2]], jobs=2) == []
     assert memory_of(small, "pocket") == GIB + 5 + CONTEXT
     assert memory_of(large, "pocket") == 3 * GIB + 10 + CONTEXT
@@ -126,7 +137,7 @@ def test_as_many_run_at_a_time_and_share_the_cores(tiny, monkeypatch, asked, at_
 
     def run(run, *_):
         running.append(run)
-        time.sleep(.2)
+        time.sleep(0.2)
         most.append(len(running))
         given.append(os.environ["OMP_NUM_THREADS"])
         running.remove(run)
@@ -137,8 +148,9 @@ def test_as_many_run_at_a_time_and_share_the_cores(tiny, monkeypatch, asked, at_
     assert given == [threads] * 4
 
 
-@pytest.mark.parametrize("words", [["build"], ["lab", "student", "x", "1_demo", "--seed-from",
-                                               "class.csv"]])
+@pytest.mark.parametrize(
+    "words", [["build"], ["lab", "student", "x", "1_demo", "--seed-from", "class.csv"]]
+)
 def test_the_command_line_says_how_many(tiny, monkeypatch, words):
     home, asked = tiny("n", parameters="seed: int = 0"), []
     monkeypatch.chdir(home)

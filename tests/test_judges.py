@@ -1,4 +1,5 @@
 """Judges are judged before they score: planted states in which an oracle can or cannot judge."""
+
 from __future__ import annotations
 
 import re
@@ -15,8 +16,9 @@ from probebook.experiments import causal_probing as cp
 SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
 
 
-def planted(n: int = 4000, opposite: float = .5, reads: tuple[float, float] = (3, 3),
-            seed: int = 0) -> cp.Setting:
+def planted(
+    n: int = 4000, opposite: float = 0.5, reads: tuple[float, float] = (3, 3), seed: int = 0
+) -> cp.Setting:
     """Sentences whose states hold Z_c and Z_e, each on a line of its own, `reads` times as clearly
     as the noise; the attractor has the opposite number in a share `opposite` of them."""
     rng = np.random.default_rng(seed)
@@ -25,11 +27,26 @@ def planted(n: int = 4000, opposite: float = .5, reads: tuple[float, float] = (3
     h = rng.normal(size=(n, 8))
     h[:, 0] += reads[0] * (2 * zc - 1)
     h[:, 1] += reads[1] * (2 * ze - 1)
-    table = pd.DataFrame({"text": [f"sentence {i}" for i in range(n)], "subject": "",
-                          "attractor": "", "group": "", "work": ""})
+    table = pd.DataFrame(
+        {
+            "text": [f"sentence {i}" for i in range(n)],
+            "subject": "",
+            "attractor": "",
+            "group": "",
+            "work": "",
+        }
+    )
     parts = {name: torch.tensor(rows) for name, rows in agreement.split(table, seed).items()}
-    return cp.Setting(None, -1, table, torch.tensor(h, dtype=torch.float32), torch.tensor(zc),
-                      torch.tensor(ze), parts, seed)
+    return cp.Setting(
+        None,
+        -1,
+        table,
+        torch.tensor(h, dtype=torch.float32),
+        torch.tensor(zc),
+        torch.tensor(ze),
+        parts,
+        seed,
+    )
 
 
 def unchanged(s: cp.Setting, judges: cp.Judges) -> dict[str, float]:
@@ -43,13 +60,13 @@ def test_oracles_that_read_both_numbers_can_judge():
     judges = cp.oracles(s, **SMALL)
     assert judges.examined.usable.all()
     assert str(judges) == "both oracles can judge"
-    assert judges.examined.accuracy.min() > .98
+    assert judges.examined.accuracy.min() > 0.98
     assert unchanged(s, judges)["selectivity"] == pytest.approx(1)
 
 
 def test_an_oracle_of_too_few_sentences_scores_nothing():
     """As in collections whose attractors nearly always have the other number."""
-    s = planted(opposite=.97)
+    s = planted(opposite=0.97)
     judges = cp.oracles(s, **SMALL)
     trained = judges.examined.trained["ze"]
     assert trained < 200
@@ -77,22 +94,22 @@ def test_an_oracle_that_reads_nothing_scores_nothing():
 def test_an_oracle_that_reads_the_wrong_number_is_found_out():
     """It reads the subject instead: near 1 where the two agree, and at one half on uncorrelated
     sentences."""
-    s = planted(opposite=.03)
+    s = planted(opposite=0.03)
     wrong = cp.perceptron(s, s.zc, s.parts["oracle"], s.parts["oracle_valid"], **SMALL)
     rows = s.parts["test"]
-    assert cp.accuracy(wrong, s.h[rows], s.ze[rows]) > .9
+    assert cp.accuracy(wrong, s.h[rows], s.ze[rows]) > 0.9
     examined = cp.examine(s, {"zc": wrong, "ze": wrong}, fewest=20)
     assert examined.usable.to_dict() == {"zc": True, "ze": False}
-    assert examined.accuracy["ze"] < .7
+    assert examined.accuracy["ze"] < 0.7
 
 
 def test_the_wrong_rules_are_at_chance_where_the_numbers_do_not_correlate():
-    examined = cp.oracles(planted(opposite=.8), **SMALL).examined
-    np.testing.assert_allclose(examined.wrong_rule, .5, atol=.03)
+    examined = cp.oracles(planted(opposite=0.8), **SMALL).examined
+    np.testing.assert_allclose(examined.wrong_rule, 0.5, atol=0.03)
 
 
 def test_oracles_are_chosen_on_uncorrelated_sentences():
-    s = planted(opposite=.8)
+    s = planted(opposite=0.8)
     for name in ("zc", "ze"):
         for part in ("oracle", "oracle_valid", "test"):
             rows = cp.uncorrelated(s, name, part)
@@ -103,8 +120,14 @@ def test_oracles_are_chosen_on_uncorrelated_sentences():
 
 
 def test_a_strength_that_no_judge_scored_is_not_chosen():
-    scored = pd.DataFrame({"oracle": ["a", "a", "b"], "method": "INLP", "strength": [1, 2, 1],
-                           "reliability": [.2, .6, np.nan]})
+    scored = pd.DataFrame(
+        {
+            "oracle": ["a", "a", "b"],
+            "method": "INLP",
+            "strength": [1, 2, 1],
+            "reliability": [0.2, 0.6, np.nan],
+        }
+    )
     assert cp.best_strengths(scored, scored).strength.tolist() == [2]
 
 

@@ -1,5 +1,6 @@
 """Exercises: their shape on every page, stubs, checks, students' notebooks, and grading of hostile
 submissions."""
+
 from __future__ import annotations
 
 import ast
@@ -122,7 +123,8 @@ def lab(tmp_path, monkeypatch):
     (home / "book").mkdir()
     (home / "_config.yml").write_text('repository: {url: ""}\n')
     (home / "book" / "references.bib").write_text(
-        "@article{known2020, author={Known, Ada}, title={T}, year={2020}}")
+        "@article{known2020, author={Known, Ada}, title={T}, year={2020}}"
+    )
     (home / "notebooks" / "1_demo" / "01_first.md").write_text(PAGE, encoding="utf-8")
     monkeypatch.setenv("PROBEBOOK_HOME", str(home))
 
@@ -139,11 +141,15 @@ def lab(tmp_path, monkeypatch):
             cells.append(cell)
         notebook.cells = cells
         return notebook
+
     return submission
 
 
-RIGHT = {1: "guess = 4", 2: "def double(x):\n    return 2 * x",
-         3: 'answer = "a number and itself make twice that number"'}
+RIGHT = {
+    1: "guess = 4",
+    2: "def double(x):\n    return 2 * x",
+    3: 'answer = "a number and itself make twice that number"',
+}
 
 
 def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame:  # noqa: B008
@@ -158,6 +164,7 @@ def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame
 
 # every page
 
+
 @pytest.mark.parametrize("name", NAMES)
 def test_exercises_have_their_shape(name):
     page = find(name)
@@ -167,17 +174,23 @@ def test_exercises_have_their_shape(name):
     text = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
     assert sum(source.count("{dropdown} Hint") for source in text) == len(found)
     assert not any("{dropdown} Solution" in source for source in text)
-    last = max(i for i, cell in enumerate(page.notebook.cells)
-               if "figure" in cell.metadata.get("mystnb", {}))
+    last = max(
+        i
+        for i, cell in enumerate(page.notebook.cells)
+        if "figure" in cell.metadata.get("mystnb", {})
+    )
     first = next(e.cell for e in found if e.kind == "prediction")
-    assert first < last                         # before a result that it can be about
+    assert first < last  # before a result that it can be about
 
 
 def crossed(cells: list) -> dict[str, set[str]]:
     """Cells that read what an exercise or a check binds, with these names."""
     of_students = set().union(*(_names(cell.source)[0] for cell in cells if _of_exercise(cell)))
-    read = {cell.source: _names(cell.source)[1] & of_students
-            for cell in cells if not _of_exercise(cell)}
+    read = {
+        cell.source: _names(cell.source)[1] & of_students
+        for cell in cells
+        if not _of_exercise(cell)
+    }
     return {source: names for source, names in read.items() if names}
 
 
@@ -209,10 +222,13 @@ def _names(source: str) -> tuple[set[str], set[str]]:
                 read.add(step.argval)
             elif (step.opname == "STORE_NAME" and outermost) or step.opname == "STORE_GLOBAL":
                 bound.add(step.argval)
+
     go_through(compile(source, "cell", "exec"), True)
-    written = {_root(node) for node in ast.walk(ast.parse(source))
-               if isinstance(node, ast.Subscript | ast.Attribute)
-               and isinstance(node.ctx, ast.Store)}
+    written = {
+        _root(node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
     return bound | written, read
 
 
@@ -233,13 +249,23 @@ def test_no_cell_hangs_on_an_exercise(name):
     assert crossed(_code(find(name).notebook)) == {}
 
 
-@pytest.mark.parametrize(("exercise", "cell", "names"), [
-    ("a = 1", "print(a)", {"a"}), ("def a(): pass", "b = [a() for _ in c]", {"a"}),
-    ("import a.b as c", "c.d()", {"c"}), ("for a in b: pass", "def f():\n    return a", {"a"}),
-    ("a, *b = c", "b = a + 1", {"a"}), ("a = 1", "a += 1", {"a"}),
-    ("with a as b: pass", "f'{b:.2f}'", {"b"}), ("a = [b for b in c]", "b.c", set()),
-    ("a.b[0].c = 1", "print(a)", {"a"}), ("a['b'] += 1", "a['c']", {"a"}),
-    ("a = 1", "for a in b:\n    print(a)", set()), ("def f(a):\n    b = a", "a + b", set())])
+@pytest.mark.parametrize(
+    ("exercise", "cell", "names"),
+    [
+        ("a = 1", "print(a)", {"a"}),
+        ("def a(): pass", "b = [a() for _ in c]", {"a"}),
+        ("import a.b as c", "c.d()", {"c"}),
+        ("for a in b: pass", "def f():\n    return a", {"a"}),
+        ("a, *b = c", "b = a + 1", {"a"}),
+        ("a = 1", "a += 1", {"a"}),
+        ("with a as b: pass", "f'{b:.2f}'", {"b"}),
+        ("a = [b for b in c]", "b.c", set()),
+        ("a.b[0].c = 1", "print(a)", {"a"}),
+        ("a['b'] += 1", "a['c']", {"a"}),
+        ("a = 1", "for a in b:\n    print(a)", set()),
+        ("def f(a):\n    b = a", "a + b", set()),
+    ],
+)
 def test_a_cell_that_hangs_on_an_exercise_is_found(exercise, cell, names):
     exercise, cell = map(nbformat.v4.new_code_cell, (exercise, cell))
     for exercise.metadata.tags in (["exercise"], ["check"]):
@@ -271,14 +297,23 @@ def _ran(name: str, notebook, server: Server, folder: Path) -> list[tuple[list[s
     nbformat.write(parameterize_notebook(load_notebook_node(notebook), values), path)
     with kernel_environment(1, "smoke"):
         environment = os.environ | {"MPLBACKEND": "agg"}
-    server.fork([sys.executable, "-m", CELLS.stem, str(path), str(out)], environment,
-                str(CELLS.parent)).wait()
+    server.fork(
+        [sys.executable, "-m", CELLS.stem, str(path), str(out)], environment, str(CELLS.parent)
+    ).wait()
     return json.loads(out.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("name", "whole"), [
-    *((name, "/01_" in name) for name in NAMES),
-    *(pytest.param(name, True, marks=pytest.mark.verify) for name in NAMES if "/01_" not in name)])
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        *((name, "/01_" in name) for name in NAMES),
+        *(
+            pytest.param(name, True, marks=pytest.mark.verify)
+            for name in NAMES
+            if "/01_" not in name
+        ),
+    ],
+)
 def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
     """On the whole student's page, to its end, of the first page of each chapter; of the others in
     the state that the cells make which they need. The solutions are accepted where the page runs
@@ -293,6 +328,7 @@ def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
         assert [error for error in others if error] == []
         checked = [error for tags, error in ran if "check" in tags]
         assert [error.split(":")[0] for error in checked] == ["NotDone"] * count
+
     cells = [cell.source for cell in notebook.cells]
     checks = digest_of(ROOT / "lib/probebook/labs", Path(__file__), CELLS)
     once([plan(find(name), "smoke").id, cells, checks], check)
@@ -301,8 +337,13 @@ def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
 QUICK = ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_report"]
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.verify)
-                                            for name in NAMES if name not in QUICK)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.verify) for name in NAMES if name not in QUICK),
+    ],
+)
 def test_grading_a_page_of_the_book(name, tmp_path):
     """As a teacher does, with processes and limits of their own: a notebook in which nothing is
     filled in, and one that holds the book's solutions, on inputs that nobody has seen before."""
@@ -315,17 +356,26 @@ def test_grading_a_page_of_the_book(name, tmp_path):
         cell = next(cell for cell in solved.cells if cell.source.startswith(first))
         cell.source = first + solution(answer)
     nbformat.write(solved, path.with_name("solved.ipynb"))
-    table = grade([path, path.with_name("solved.ipynb")], path.parents[1], tmp_path / "grades",
-                  "smoke", 1, Limits(600))
+    table = grade(
+        [path, path.with_name("solved.ipynb")],
+        path.parents[1],
+        tmp_path / "grades",
+        "smoke",
+        1,
+        Limits(600),
+    )
     wanted = ["not done"] * len(asked) + [ACCEPTED[exercise.kind] for exercise in asked]
     assert list(table.outcome) == wanted, table.to_string()
 
 
 # stubs
 
+
 def test_marks_become_stubs():
-    source = ("x = [1,  # SOLUTION\n     2]\ndef f(a):\n    'Text.'\n    # BEGIN SOLUTION\n"
-              "    b = a\n    return b\n    # END SOLUTION\nprint(x)")
+    source = (
+        "x = [1,  # SOLUTION\n     2]\ndef f(a):\n    'Text.'\n    # BEGIN SOLUTION\n"
+        "    b = a\n    return b\n    # END SOLUTION\nprint(x)"
+    )
     solved = "x = [1,\n     2]\ndef f(a):\n    'Text.'\n    b = a\n    return b\nprint(x)"
     assert stub(source) == "x = ...\ndef f(a):\n    'Text.'\n    ...\nprint(x)"
     assert solution(source) == solved
@@ -333,13 +383,27 @@ def test_marks_become_stubs():
     assert stub("print(2)  # SOLUTION") == "..."
 
 
-@pytest.mark.parametrize("old, new, said", [
-    ("(easy, 2 minutes)", "(simple, 2 minutes)",
-     "exercise 1: its cell should follow an admonition"),
-    (":tags: [check]\ncheck_double", ":tags: [other]\ncheck_double",
-     "exercise 2: a code cell tagged check"),
-    ("guess = 3  # SOLUTION", "guess = 3", "exercise 1: nothing of its cell is marked"),
-    (":tags: [exercise, interpretation]", ":tags: []", "3 exercises are announced, 2 have a cell")])
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        (
+            "(easy, 2 minutes)",
+            "(simple, 2 minutes)",
+            "exercise 1: its cell should follow an admonition",
+        ),
+        (
+            ":tags: [check]\ncheck_double",
+            ":tags: [other]\ncheck_double",
+            "exercise 2: a code cell tagged check",
+        ),
+        ("guess = 3  # SOLUTION", "guess = 3", "exercise 1: nothing of its cell is marked"),
+        (
+            ":tags: [exercise, interpretation]",
+            ":tags: []",
+            "3 exercises are announced, 2 have a cell",
+        ),
+    ],
+)
 def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
     path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(PAGE.replace(old, new), encoding="utf-8")
@@ -349,15 +413,17 @@ def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
 
 def test_the_book_shows_stub_and_check_without_the_solution(lab):
     shown = book_edition(find("1_demo/01").notebook)
-    at = next(i for i, cell in enumerate(shown.cells)
-              if cell.source.startswith("```python\ndef double"))
-    text, check = shown.cells[at:at + 2]
+    at = next(
+        i for i, cell in enumerate(shown.cells) if cell.source.startswith("```python\ndef double")
+    )
+    text, check = shown.cells[at : at + 2]
     assert "..." in text.source
     assert check.source == "check_double(double)"
     assert not any("x + x" in cell.source or "SOLUTION" in cell.source for cell in shown.cells)
 
 
 # checks
+
 
 def said(check, *given, **named) -> str:
     with pytest.raises(expect.NotRight) as caught:
@@ -366,10 +432,12 @@ def said(check, *given, **named) -> str:
 
 
 def test_checks_say_what_is_wrong(capsys):
-    message = said(expect.close, [1., 3.], [1., 2.], "x")
+    message = said(expect.close, [1.0, 3.0], [1.0, 2.0], "x")
     assert message == "x[1] is 3, and should be 2 (1 of 2 entries are off)"
     assert "shape (2,), not (3,)" in said(expect.close, [1, 2], [1, 2, 3], "x")
-    assert said(expect.close, .3, .2, "x", why="a sign?") == "x is 0.3, and should be 0.2: a sign?"
+    assert (
+        said(expect.close, 0.3, 0.2, "x", why="a sign?") == "x is 0.3, and should be 0.2: a sign?"
+    )
     assert "made of numbers, not str" in said(expect.close, "two", 2, "x")
     same, inverse = _named("sqrt", lambda x: x), _named("f", lambda x: 1 / x)
     assert "sqrt(4) is 4" in said(expect.same_function, same, np.sqrt, [(1,), (4,)])
@@ -387,8 +455,8 @@ def test_checks_say_what_is_wrong(capsys):
 
 
 def test_checks_accept_what_is_right(capsys):
-    expect.close(np.float32(.1), .1, "x")
-    expect.same_function(np.sqrt, lambda x: x ** .5, [(2.,)])
+    expect.close(np.float32(0.1), 0.1, "x")
+    expect.same_function(np.sqrt, lambda x: x**0.5, [(2.0,)])
     expect.choice("a", "a", {"b": ""})
     expect.prediction(0, (0, 1))
     expect.interpretation("word " * 30)
@@ -399,20 +467,20 @@ def test_a_reference_solution_checks_a_function(capsys):
     @expect.reference_solution(lambda draw: [(draw.normal(size=3),), (np.ones(2),)], why="squares")
     def check(x: np.ndarray) -> np.ndarray:
         """The squares."""
-        return x ** 2
+        return x**2
 
     def in_place(x):
         x *= x
         return x
 
-    check(in_place)                             # a change of the arguments is the student's matter
+    check(in_place)  # a change of the arguments is the student's matter
     assert capsys.readouterr().out == "✓ in_place\n"
     assert check.__doc__ == "The squares."
     assert said(check, _named("f", lambda x: 2 * x)).endswith("(3 of 3 entries are off): squares")
 
 
 def test_entries_of_a_series_come_in_the_checks_order():
-    wanted = pd.Series({"a": 1., "b": 2.})
+    wanted = pd.Series({"a": 1.0, "b": 2.0})
     pd.testing.assert_series_equal(expect.entries(wanted[["b", "a"]], wanted, "x", "name"), wanted)
     assert "a Series indexed by name, not list" in said(expect.entries, [1], wanted, "x", "name")
     message = said(expect.entries, wanted[:1], wanted, "x", "name")
@@ -421,9 +489,12 @@ def test_entries_of_a_series_come_in_the_checks_order():
 
 @pytest.mark.parametrize("empty", [..., None])
 def test_checks_reject_what_is_not_done(empty):
-    for check, rest in ((expect.close, (1, "x")), (expect.choice, ("a", {})),
-                        (expect.prediction, (["a"],)),
-                        (expect.interpretation, ())):
+    for check, rest in (
+        (expect.close, (1, "x")),
+        (expect.choice, ("a", {})),
+        (expect.prediction, (["a"],)),
+        (expect.interpretation, ()),
+    ):
         with pytest.raises(expect.NotDone):
             check(empty, *rest)
     with pytest.raises(expect.NotDone, match="put 20 words or more"):
@@ -438,6 +509,7 @@ def _named(name, f):
 
 
 # students' notebooks
+
 
 def test_student_notebooks_hold_no_solution(lab):
     text = edition(find("1_demo/01"))
@@ -458,30 +530,37 @@ def test_student_notebooks_hold_no_solution(lab):
 def test_an_unknown_citation_is_named(lab, tmp_path):
     path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(PAGE.replace("known2020", "nobody2020"), encoding="utf-8")
-    with pytest.raises(UserError,
-                       match="'nobody2020' is cited, and book/references.bib has no such entry"):
+    with pytest.raises(
+        UserError, match="'nobody2020' is cited, and book/references.bib has no such entry"
+    ):
         edition(find("1_demo/01"))
 
 
 def test_numbers_links_and_equations_in_plain_markdown():
-    source = ("$$\na = b\n$$ (eq-one)\n\nBy {eq}`eq-one` {glue:text}`x:+.1f` and {glue:text}`w`, "
-              "as {doc}`02_oracle_probes`, {doc}`there <../2_concept_effects/03_explainers>`, "
-              "{doc}`/book/audit` and {numref}`fig-one-pair` say.")
-    assert markdown(source, {"x": .25, "w": "few"}, "1_causal_probing/01_agreement") == (
+    source = (
+        "$$\na = b\n$$ (eq-one)\n\nBy {eq}`eq-one` {glue:text}`x:+.1f` and {glue:text}`w`, "
+        "as {doc}`02_oracle_probes`, {doc}`there <../2_concept_effects/03_explainers>`, "
+        "{doc}`/book/audit` and {numref}`fig-one-pair` say."
+    )
+    assert markdown(source, {"x": 0.25, "w": "few"}, "1_causal_probing/01_agreement") == (
         "$$\na = b\n$$\n\nBy the equation “one” +0.2 and few, as "
         f"[{find('1_causal_probing/02').title}](../1_causal_probing/02_oracle_probes.ipynb), "
         "[there](../2_concept_effects/03_explainers.ipynb), "
-        f"[{Page('book/audit').title}](../../book/audit.md) and the figure “one pair” say.")
+        f"[{Page('book/audit').title}](../../book/audit.md) and the figure “one pair” say."
+    )
 
 
 def test_text_becomes_plain_markdown():
-    source = (":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n"
-              "````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
-              "{doc}`a page <b>`, a {term}`probe`, **{term}`oracles <oracle probe>`**\n\n"
-              "```{index} single: edit\n```\nText.")
+    source = (
+        ":::{div} claim\nOne {glue:text}`x:.2f`.\n:::\n\n"
+        "````{dropdown} Hint\n```python\nx = {}\n```\n````\n"
+        "{doc}`a page <b>`, a {term}`probe`, **{term}`oracles <oracle probe>`**\n\n"
+        "```{index} single: edit\n```\nText."
+    )
     assert markdown(source) == (
         "> One ….\n\n<details><summary>Hint</summary>\n\n```python\nx = {}\n```\n\n</details>\n"
-        "a page, a probe, **oracles**\n\n\nText.")
+        "a page, a probe, **oracles**\n\n\nText."
+    )
 
 
 def test_lab_student_writes_the_pages_asked_for(tmp_path):
@@ -496,6 +575,7 @@ def test_lab_student_writes_the_pages_asked_for(tmp_path):
 
 
 # grading
+
 
 def test_grades_right_wrong_and_empty(lab, tmp_path):
     wrong = {1: "guess = 99", 2: "def double(x):\n    return x", 3: "answer = undefined"}
@@ -542,11 +622,16 @@ def test_a_row_for_each_exercise_of_all_submissions(lab, tmp_path):
 def test_the_table_of_exercises_has_shares_frequent_mistakes_and_minutes(lab):
     """Of six notebooks; one lacks the exercise, and one was not reached."""
     wrong = ["too low"] * 3 + ["too high"] * 2 + ["a text"] + ["none"]
-    rows = ([("wrong", said, None) for said in wrong] + [("error", "too high", 9)]
-            + [("passed", "", minutes) for minutes in (2, 4, 6)]
-            + [("not reached", "its time limit", None), ("missing", "its cell", None)])
-    table = pd.DataFrame([("1_demo/01_first", 2, "Double", *row) for row in rows], columns=[
-        "page", "exercise", "title", "outcome", "message", "minutes"])
+    rows = (
+        [("wrong", said, None) for said in wrong]
+        + [("error", "too high", 9)]
+        + [("passed", "", minutes) for minutes in (2, 4, 6)]
+        + [("not reached", "its time limit", None), ("missing", "its cell", None)]
+    )
+    table = pd.DataFrame(
+        [("1_demo/01_first", 2, "Double", *row) for row in rows],
+        columns=["page", "exercise", "title", "outcome", "message", "minutes"],
+    )
     [row] = by_exercise(table).to_dict("records")
     assert row["handed in"] == 12
     assert row["right, %"] == 25
@@ -588,8 +673,13 @@ def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert minutes(notebook) == {}
     first = next(i for i, cell in enumerate(cells) if "exercise 1" in cell.source)
-    ran = {first - 1: "10:00:00", first: "10:03:00", first + 1: "10:03:30",     # predict
-           first + 2: "10:09:00", first + 3: "10:09:01"}                        # double
+    ran = {
+        first - 1: "10:00:00",
+        first: "10:03:00",
+        first + 1: "10:03:30",  # predict
+        first + 2: "10:09:00",
+        first + 3: "10:09:01",
+    }  # double
     for i, time in ran.items():
         cells[i].metadata["execution"] = {"iopub.execute_input": f"2026-01-01T{time}.000000Z"}
     assert minutes(notebook) == {1: 3.5, 2: 5.5}
@@ -598,24 +688,41 @@ def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
 
 
 # what a page's one figure depends on, by what differs between students
-VARIED = {"seed": "100. + 10 * seed", "layer": "50. - 7 * layer",
-          "corpus": "{'plain': 3., 'odd': 5.}[corpus]"}
+VARIED = {
+    "seed": "100. + 10 * seed",
+    "layer": "50. - 7 * layer",
+    "corpus": "{'plain': 3., 'odd': 5.}[corpus]",
+}
 
 
 def varied(kind: str) -> str:
     """The page with a table, and an exercise whose answer is a number of it."""
-    return PAGE.replace("n: int = 3", """seed: int = 0  # of draws
+    return (
+        PAGE.replace(
+            "n: int = 3",
+            """seed: int = 0  # of draws
 layer: Layer = -1  # that is read
 corpus: Literal["plain", "odd"] = "plain"  # that is read
-n: int = 3""").replace("from probebook.labs.checks import expect", """from typing import Literal
+n: int = 3""",
+        )
+        .replace(
+            "from probebook.labs.checks import expect",
+            """from typing import Literal
 import pandas as pd
 from probebook.labs.checks import expect
-from probebook.runs import Layer, write_table""").replace("```{admonition} 1", f"""```{{code-cell}}
+from probebook.runs import Layer, write_table""",
+        )
+        .replace(
+            "```{admonition} 1",
+            f"""```{{code-cell}}
 drawn = pd.DataFrame({{"of": ["same", "own"], "sum": [7., {VARIED[kind]}]}})
 write_table(drawn, "drawn", ids=["of"])
 ```
 
-```{{admonition}} 1""", 1) + """
+```{{admonition}} 1""",
+            1,
+        )
+        + """
 ```{admonition} 4 · Read a number (easy, 2 minutes)
 :class: exercise
 From the table.
@@ -631,6 +738,7 @@ read = drawn["sum"][1]  # SOLUTION
 expect.close(read, drawn["sum"][1], "read")
 ```
 """
+    )
 
 
 @pytest.mark.parametrize("kind", VARIED)
@@ -638,15 +746,18 @@ def test_a_students_own_numbers_pass_and_those_of_another_variant_fail(kind, lab
     home = tmp_path / "home"
     (home / "notebooks/1_demo/01_first.md").write_text(varied(kind), encoding="utf-8")
     (home / "notebooks/variants.yaml").write_text(
-        "1_demo/01_first: {layer: [-1, 3], corpus: [plain, odd]}\n")
+        "1_demo/01_first: {layer: [-1, 3], corpus: [plain, odd]}\n"
+    )
     (tmp_path / "class.csv").write_text("name,seed\nada,5\nbob,60\n")
     out, folder = tmp_path / "labs", tmp_path / "back"
     paths = variants.write(out, [find("1_demo/01")], tmp_path / "class.csv", "pocket")
     assert [path.relative_to(out).parts[0] for path in paths] == ["ada", "bob", "variants.csv"]
     given = variants.read(out / "variants.csv")
-    assert list(given.parameters) == [{"seed": 5, "layer": -1, "corpus": "plain"},
-                                      {"seed": 60, "layer": 3, "corpus": "odd"}]
-    assert list(given.row) == ["of = own"] * 2                   # the other figure is everybody's
+    assert list(given.parameters) == [
+        {"seed": 5, "layer": -1, "corpus": "plain"},
+        {"seed": 60, "layer": 3, "corpus": "odd"},
+    ]
+    assert list(given.row) == ["of = own"] * 2  # the other figure is everybody's
     ada, bob = given.value
 
     def answering(student: str, own: str, read: str) -> nbformat.NotebookNode:
@@ -660,18 +771,31 @@ def test_a_students_own_numbers_pass_and_those_of_another_variant_fail(kind, lab
     assert "seed = 60" in text
     assert '`seed = 60` and `layer = 3` and `corpus = \\"odd\\"`' in text
     assert kind != "seed" or f"{bob:.0f}" not in text
-    for name, notebook in {"ada/01": answering("ada", ada * 1.01, ada),
-                           "bob/01": answering("bob", bob, bob),
-                           "bob/copied": answering("bob", ada, ada),
-                           "bob/code": answering("bob", "drawn['sum'][1]", "drawn['sum'][1]"),
-                           "eve/01": answering("ada", ada, ada)}.items():
+    for name, notebook in {
+        "ada/01": answering("ada", ada * 1.01, ada),
+        "bob/01": answering("bob", bob, bob),
+        "bob/copied": answering("bob", ada, ada),
+        "bob/code": answering("bob", "drawn['sum'][1]", "drawn['sum'][1]"),
+        "eve/01": answering("ada", ada, ada),
+    }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, folder / f"{name}.ipynb")
-    table = grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2,
-                  Limits(120, 2 << 30), given)
+    table = grade(
+        sandbox.submissions(folder),
+        folder,
+        tmp_path / "grades",
+        "smoke",
+        2,
+        Limits(120, 2 << 30),
+        given,
+    )
     outcomes = table[table.exercise >= 4].groupby("submission").outcome.agg(list)
-    assert dict(outcomes) == {"ada/01": ["passed", "passed"], "bob/01": ["passed", "passed"],
-                              "bob/code": ["passed", "wrong"], "bob/copied": ["wrong", "wrong"]}
+    assert dict(outcomes) == {
+        "ada/01": ["passed", "passed"],
+        "bob/01": ["passed", "passed"],
+        "bob/code": ["passed", "wrong"],
+        "bob/copied": ["wrong", "wrong"],
+    }
     own = table[table.title == "Your own run"].set_index("submission")
     assert own.message["bob/copied"].endswith("this one is right for ada")
     assert "not code" in own.message["bob/code"]
@@ -693,17 +817,26 @@ def test_what_differs_between_students_is_possible(name):
 
 def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
     path = tmp_path / "variants.csv"
-    for text, said in (("a,b\n1,2\n", "its columns should be student, page"),
-                       (",".join(variants.COLUMNS) + "\na,b,smoke,seed 3,t,r,m,1\n", "Expecting")):
+    for text, said in (
+        ("a,b\n1,2\n", "its columns should be student, page"),
+        (",".join(variants.COLUMNS) + "\na,b,smoke,seed 3,t,r,m,1\n", "Expecting"),
+    ):
         path.write_text(text)
         with pytest.raises(UserError, match=said):
             variants.read(path)
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("who\nada\n", "a column name"), ("name\nada\nada\n", "another student"),
-    ("name,seed\nada,1\nbob,1\n", "a seed of their own"), ("name\n../ada\n", "no plain name"),
-    ("name,seed\nada,x\n", "a seed of their own"), ("name\n", "a seed of their own")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("who\nada\n", "a column name"),
+        ("name\nada\nada\n", "another student"),
+        ("name,seed\nada,1\nbob,1\n", "a seed of their own"),
+        ("name\n../ada\n", "no plain name"),
+        ("name,seed\nada,x\n", "a seed of their own"),
+        ("name\n", "a seed of their own"),
+    ],
+)
 def test_a_list_of_students_that_is_none_is_refused(tmp_path, text, said):
     (tmp_path / "class.csv").write_text(text)
     with pytest.raises(UserError, match=said):
@@ -722,8 +855,10 @@ def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
 
 
 def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_path):
-    own = lab(RIGHT | {2: "def double(x):\n    return helper(x)"},
-              more={2: "def helper(x):\n    return 2 * x"})
+    own = lab(
+        RIGHT | {2: "def double(x):\n    return helper(x)"},
+        more={2: "def helper(x):\n    return 2 * x"},
+    )
     bent = lab({2: "def double(x):\n    return 0"})
     for cell in bent.cells:
         if cell.source == "check_double(double)":
@@ -731,10 +866,11 @@ def test_a_students_own_cells_run_and_the_pages_cells_are_the_pages(lab, tmp_pat
         cell.source = re.sub(r"expect\.same_function\(.*\)", "pass", cell.source)
     cut = lab(RIGHT)
     cut.cells = [cell for cell in cut.cells if "exercise 2" not in cell.source]
-    stripped = lab(RIGHT)                       # as an editor that keeps neither ids nor metadata
+    stripped = lab(RIGHT)  # as an editor that keeps neither ids nor metadata
     stripped.metadata = {}
-    stripped.cells = [nbformat.v4.new_code_cell(c.source) for c in stripped.cells
-                      if c.cell_type == "code"]
+    stripped.cells = [
+        nbformat.v4.new_code_cell(c.source) for c in stripped.cells if c.cell_type == "code"
+    ]
     table = graded(tmp_path, own=own, bent=bent, cut=cut, stripped=stripped)
     table = table.set_index(["submission", "exercise"])
     assert table.outcome["own", 2] == "passed"
@@ -751,48 +887,48 @@ ATTACKS = {
     "check": f"{STUB}check_double = print",
     "checks": f"{STUB}from probebook.labs.checks import expect\nexpect.same_function = {TRUE}",
     "module": f"{STUB}import sys, types\nfrom probebook.labs import checks\n"
-              f"fake = types.SimpleNamespace(same_function={TRUE}, prediction={TRUE}, "
-              f"interpretation={TRUE})\nexpect = checks.expect = fake\n"
-              "sys.modules['probebook.labs.checks.expect'] = fake",
+    f"fake = types.SimpleNamespace(same_function={TRUE}, prediction={TRUE}, "
+    f"interpretation={TRUE})\nexpect = checks.expect = fake\n"
+    "sys.modules['probebook.labs.checks.expect'] = fake",
     "compare": f"{STUB}from probebook.labs.checks import expect\nexpect._compare = {TRUE}",
     "numpy": "def double(x):\n    return 0\nimport numpy as np\n"
-             f"np.isclose = np.allclose = np.testing.assert_allclose = {TRUE}\n"
-             "class All(np.ndarray):\n    __invert__ = lambda self: np.array(False)\n"
-             "np.isclose = lambda *given, **named: np.array(0.).view(All)",
+    f"np.isclose = np.allclose = np.testing.assert_allclose = {TRUE}\n"
+    "class All(np.ndarray):\n    __invert__ = lambda self: np.array(False)\n"
+    "np.isclose = lambda *given, **named: np.array(0.).view(All)",
     "errors": f"{STUB}get_ipython().set_custom_exc((BaseException,), {TRUE})",
     "kernel": f"{STUB}from IPython.core.interactiveshell import InteractiveShell\n"
-              f"InteractiveShell.showtraceback = InteractiveShell._showtraceback = {TRUE}",
+    f"InteractiveShell.showtraceback = InteractiveShell._showtraceback = {TRUE}",
     "class": f"{STUB}from probebook.labs.checks import expect\n"
-             "class Quiet(BaseException): pass\n"
-             "def silent(*given, **named): return given[0]\n"
-             "expect.given = silent\nexpect.numbers = lambda *given: __import__('numpy').zeros(1)",
+    "class Quiet(BaseException): pass\n"
+    "def silent(*given, **named): return given[0]\n"
+    "expect.given = silent\nexpect.numbers = lambda *given: __import__('numpy').zeros(1)",
     "equal": "class Equal:\n    __eq__ = __le__ = __ge__ = lambda self, other: True\n"
-             "    __hash__ = lambda self: 0\n    __array__ = lambda self, *_, **__: All()\n"
-             "import numpy as np\nclass All(np.ndarray):\n"
-             "    __new__ = lambda of: np.zeros(()).view(of)\n"
-             "    __array_ufunc__ = lambda self, *_, **__: np.array(True)\n"
-             "    __array_function__ = lambda self, *_, **__: np.array(True)\n"
-             "def double(x):\n    return Equal()",
+    "    __hash__ = lambda self: 0\n    __array__ = lambda self, *_, **__: All()\n"
+    "import numpy as np\nclass All(np.ndarray):\n"
+    "    __new__ = lambda of: np.zeros(()).view(of)\n"
+    "    __array_ufunc__ = lambda self, *_, **__: np.array(True)\n"
+    "    __array_function__ = lambda self, *_, **__: np.array(True)\n"
+    "def double(x):\n    return Equal()",
     "number": "class Number(float):\n    __eq__ = __sub__ = __rsub__ = lambda self, other: True\n"
-              "    __hash__ = lambda self: 0\ndef double(x):\n    return Number(0)",
+    "    __hash__ = lambda self: 0\ndef double(x):\n    return Number(0)",
     "pickle": "import os\nclass Command:\n    def __reduce__(self):\n"
-              "        return os.system, ('touch forged',)\ndef double(x):\n    return Command()",
+    "        return os.system, ('touch forged',)\ndef double(x):\n    return Command()",
     "caller": "import inspect\ndef double(x):\n    for frame in inspect.stack():\n"
-              "        if 'wanted' in frame.frame.f_locals:\n"
-              "            return frame.frame.f_locals['wanted'](x)",
+    "        if 'wanted' in frame.frame.f_locals:\n"
+    "            return frame.frame.f_locals['wanted'](x)",
     "learnt": "def double(x):\n    return {1: 2, 2.5: 5.}.get(x, 1.)",
     "seeded": "import numpy as np\nseen = {1: 2, 2.5: 5.}\n"
-              "x = np.random.default_rng(0).random()\nseen[x] = 2 * x\n"
-              "def double(x):\n    return seen.get(x, 1.)",
+    "x = np.random.default_rng(0).random()\nseen[x] = 2 * x\n"
+    "def double(x):\n    return seen.get(x, 1.)",
     "file": f"{STUB}import json, os\nfor number in 1, 2, 3:\n"
-            "    line = {'check': number, 'raised': '', 'values': {},\n"
-            "            'results': [{'gives': 0}] * 9}\n"
-            "    open('given.jsonl', 'a').write(json.dumps(line) + chr(10))\nos._exit(0)",
+    "    line = {'check': number, 'raised': '', 'values': {},\n"
+    "            'results': [{'gives': 0}] * 9}\n"
+    "    open('given.jsonl', 'a').write(json.dumps(line) + chr(10))\nos._exit(0)",
     "nonsense": f"{STUB}import os\nlines = ['[' * 10**6, '{{\"check\": 2}}', '3', chr(0), "
-                "'{\"check\": 2, \"raised\": \"\", \"values\": {}, \"results\": [7, {}]}']\n"
-                "open('given.jsonl', 'a').write(chr(10).join(lines))\nos._exit(0)",
+    '\'{"check": 2, "raised": "", "values": {}, "results": [7, {}]}\']\n'
+    "open('given.jsonl', 'a').write(chr(10).join(lines))\nos._exit(0)",
     "link": f"{STUB}import os\nos.path.exists('given.jsonl') and os.remove('given.jsonl')\n"
-            "os.symlink('/dev/zero', 'given.jsonl')\nos._exit(0)",
+    "os.symlink('/dev/zero', 'given.jsonl')\nos._exit(0)",
     "notebook": f"""{STUB}import nbformat, os
 if os.path.exists('submission.ipynb'):
     done = nbformat.read('submission.ipynb', 4)
@@ -814,11 +950,13 @@ def test_no_attack_is_passed(lab, tmp_path):
 
 
 def test_answers_of_odd_classes_are_read_as_plain_ones(lab, tmp_path):
-    code = {1: "class Possible(int):\n    __le__ = __ge__ = lambda self, other: True\n"
-               "guess = Possible(99)",
-            3: "class Long(str):\n    def split(self, *_):\n        return ['word'] * 99\n"
-               "    def lower(self):\n        return self\n"
-               "    __contains__ = lambda self, other: True\nanswer = Long('no')"}
+    code = {
+        1: "class Possible(int):\n    __le__ = __ge__ = lambda self, other: True\n"
+        "guess = Possible(99)",
+        3: "class Long(str):\n    def split(self, *_):\n        return ['word'] * 99\n"
+        "    def lower(self):\n        return self\n"
+        "    __contains__ = lambda self, other: True\nanswer = Long('no')",
+    }
     table = graded(tmp_path, eve=lab(code)).set_index("exercise")
     assert table.message[1] == "guess is 99: it should be a number from 0 to 10"
     assert table.message[3].startswith("your answer has 1 words")
@@ -881,24 +1019,29 @@ def test_limits_end_a_submission_and_keep_what_it_reached(lab, tmp_path):
 
 def test_a_submission_has_no_keys_and_its_own_folder(lab, tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sk-not-to-be-seen")
-    code = ("import os\nfrom pathlib import Path\nassert 'SOME_API_KEY' not in os.environ\n"
-            "assert Path.home() == Path.cwd()\n")
+    code = (
+        "import os\nfrom pathlib import Path\nassert 'SOME_API_KEY' not in os.environ\n"
+        "assert Path.home() == Path.cwd()\n"
+    )
     table = graded(tmp_path, ada=lab(RIGHT | {1: f"{code}guess = 1"})).set_index("exercise")
     assert list(table.outcome) == ["predicted", "passed", "to read"]
 
 
-@pytest.mark.skipif(bool(sandbox.missing()),
-                    reason="bubblewrap is not there, or does not work here")
+@pytest.mark.skipif(
+    bool(sandbox.missing()), reason="bubblewrap is not there, or does not work here"
+)
 def test_a_submission_in_bubblewrap_sees_no_others_and_no_network(lab, tmp_path):
     folder = tmp_path / "handed in"
-    probes = {"others": f"import os\nguess = len(os.listdir({str(folder)!r}))",
-              "writes": "from pathlib import Path\ntry:\n"
-                        f"    Path({str(ROOT)!r}, 'written').write_text('x')\n"
-                        "    guess = 9\nexcept OSError:\n    guess = 0",
-              "network": "import socket\ntry:\n"
-                         "    socket.create_connection(('192.0.2.1', 80), 2)\n    guess = 9\n"
-                         "except OSError as e:\n    guess = 0 if e.errno in (101, 113) else 8",
-              "processes": "import psutil\nguess = 0 if len(psutil.pids()) < 8 else 9"}
+    probes = {
+        "others": f"import os\nguess = len(os.listdir({str(folder)!r}))",
+        "writes": "from pathlib import Path\ntry:\n"
+        f"    Path({str(ROOT)!r}, 'written').write_text('x')\n"
+        "    guess = 9\nexcept OSError:\n    guess = 0",
+        "network": "import socket\ntry:\n"
+        "    socket.create_connection(('192.0.2.1', 80), 2)\n    guess = 9\n"
+        "except OSError as e:\n    guess = 0 if e.errno in (101, 113) else 8",
+        "processes": "import psutil\nguess = 0 if len(psutil.pids()) < 8 else 9",
+    }
     table = graded(tmp_path, **{name: lab({1: code}) for name, code in probes.items()})
     answers = table[table.exercise == 1].set_index("submission").answer
     assert dict(answers) == dict.fromkeys(probes, "0")

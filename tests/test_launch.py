@@ -1,5 +1,6 @@
 """A published copy: buttons for Colab and Binder, a first cell that installs the book, chapters as
 PDF, one archive."""
+
 from __future__ import annotations
 
 import shutil
@@ -24,7 +25,8 @@ def home(tiny):
     home = tiny("start(globals())", "n")
     (home / "_toc.yml").write_text(
         "{format: jb-book, root: notebooks/1_demo/01_first, parts: [{caption: 1 · Demo, "
-        "chapters: [{file: book/more}, {file: notebooks/1_demo/02_next}]}]}")
+        "chapters: [{file: book/more}, {file: notebooks/1_demo/02_next}]}]}"
+    )
     tiny("start(globals())", "n", name="1_demo/02_next")
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["repository"]["url"] = ADDRESS
@@ -55,9 +57,11 @@ def built(home, kept):
 @pytest.mark.xdist_group("launch")
 def test_pages_open_in_colab_and_binder(built):
     page = (built / "_build/book/notebooks/1_demo/01_first.html").read_text(encoding="utf-8")
-    for part in ("https://colab.research.google.com/github/somebody/book/blob/",
-                 "https://mybinder.org/v2/gh/",
-                 "notebooks/1_demo/01_first.ipynb"):
+    for part in (
+        "https://colab.research.google.com/github/somebody/book/blob/",
+        "https://mybinder.org/v2/gh/",
+        "notebooks/1_demo/01_first.ipynb",
+    ):
         assert part in page
 
 
@@ -66,7 +70,7 @@ def test_no_buttons_without_an_address(monkeypatch):
     config = {"repository": {"url": ""}}
     build._add_launch_buttons(config)
     assert config == {"repository": {"url": ""}}
-    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")    # as in builds on GitHub
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/book")  # as in builds on GitHub
     build._add_launch_buttons(config)
     assert config["repository"]["url"] == ADDRESS
     assert "colab_url" in config["launch_buttons"]
@@ -76,8 +80,10 @@ def test_the_first_cell_installs_where_the_library_is_missing(home):
     cell = find("1_demo/01").install
     assert '"id": "install"' in find("1_demo/01").pair
     code = cell.source.replace('find_spec("probebook")', "find_spec('none_of_this_name')")
-    assert _asked(code) == [f"git clone -q --depth 1 {ADDRESS} probebook",
-                            "pip install -q -e probebook -c probebook/constraints.txt"]
+    assert _asked(code) == [
+        f"git clone -q --depth 1 {ADDRESS} probebook",
+        "pip install -q -e probebook -c probebook/constraints.txt",
+    ]
     assert sys.path[0] == "probebook/lib"
     sys.path.pop(0)
 
@@ -89,6 +95,7 @@ def test_where_it_is_there_nothing_is_installed(home):
 def _asked(code: str) -> list[str]:
     """What a cell asks the system and pip for, in a shell that does neither."""
     from IPython.core.interactiveshell import InteractiveShell
+
     shell, asked = InteractiveShell(), []
     shell.system = asked.append
     shell.run_line_magic = lambda name, line, **_: asked.append(f"{name} {line}")
@@ -100,10 +107,17 @@ def test_a_clone_installs_as_the_cell_does(tmp_path):
     """What the first cell fetches is enough: a clone imports and finds its models and data."""
     command = ["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), tmp_path / "probebook"]
     subprocess.run(command, check=True)
-    code = ("import sys; sys.path.insert(0, 'probebook/lib'); from probebook.base import DATA; "
-            "from probebook.models import load; print(DATA, load('pocket-agreement').width)")
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,
-                          text=True, check=False)
+    code = (
+        "import sys; sys.path.insert(0, 'probebook/lib'); from probebook.base import DATA; "
+        "from probebook.models import load; print(DATA, load('pocket-agreement').width)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.startswith(str(tmp_path / "probebook" / "data")), done.stderr[-2000:]
 
 
@@ -111,6 +125,7 @@ def test_a_clone_installs_as_the_cell_does(tmp_path):
 @pytest.mark.skipif(not pdf.chromium(), reason="no Chromium")
 def test_chapters_become_pdf(built, tmp_path):
     from pypdf import PdfReader
+
     [path] = pdf.write(tmp_path / "out")
     reader = PdfReader(path)
     assert path.name == "1.pdf"

@@ -1,4 +1,5 @@
 """Negative controls: as far as the edit in every row, elsewhere, and blind to the labels."""
+
 import pytest
 import torch
 
@@ -20,9 +21,14 @@ G = torch.Generator().manual_seed(7)
 N, D = 400, 12
 Z = torch.arange(N) % 2
 H = torch.randn(N, D, generator=G, dtype=torch.float64) + 2 * Z[:, None]
-EDITS = {"shift": MeanShift().fit(H, Z), "affine": AffineSteering().fit(H, Z),
-         "alterrep": AlterRep(max_rank=2).fit(H, Z), "pgd": PGD(LinearProbe().fit(H, Z), steps=5),
-         "inlp": INLP(max_rank=3).fit(H, Z), "leace": LEACE().fit(H, Z)}
+EDITS = {
+    "shift": MeanShift().fit(H, Z),
+    "affine": AffineSteering().fit(H, Z),
+    "alterrep": AlterRep(max_rank=2).fit(H, Z),
+    "pgd": PGD(LinearProbe().fit(H, Z), steps=5),
+    "inlp": INLP(max_rank=3).fit(H, Z),
+    "leace": LEACE().fit(H, Z),
+}
 BOTH = pytest.mark.parametrize("control", [MatchedDirection, MatchedSubspace])
 
 
@@ -39,15 +45,19 @@ def test_every_row_moves_exactly_as_far(control, name):
     must_agree(moves.norm(dim=1), lengths, "lengths", atol=1e-13, rtol=1e-12)
     assert lengths.min() < lengths.max() or name == "shift"
     edited = EDITS[name](H, **target(name)) - H
-    assert not torch.allclose(moves, edited, atol=.01)
+    assert not torch.allclose(moves, edited, atol=0.01)
 
 
 @BOTH
 def test_at_another_strength_it_moves_as_far_as_the_edit_there(control):
     to, edit = 1 - Z, EDITS["shift"]
     there = control(edit).at(2.5)
-    must_agree((there(H, to=to) - H).norm(dim=1), (edit.at(2.5)(H, to=to) - H).norm(dim=1),
-               "lengths", rtol=1e-12)
+    must_agree(
+        (there(H, to=to) - H).norm(dim=1),
+        (edit.at(2.5)(H, to=to) - H).norm(dim=1),
+        "lengths",
+        rtol=1e-12,
+    )
     assert torch.equal(control(edit).at(0)(H, to=to), H)
 
 
@@ -55,10 +65,11 @@ def test_a_direction_is_one_line_and_to_says_which_way():
     moves = MatchedDirection(EDITS["affine"])(H, to=1 - Z) - H
     assert torch.linalg.matrix_rank(moves, rtol=1e-10) == 1
     unit = moves / moves.norm(dim=1, keepdim=True)
-    must_agree(unit @ unit[0], torch.where(Z == Z[0], 1., -1.), "signs", atol=1e-10)
+    must_agree(unit @ unit[0], torch.where(Z == Z[0], 1.0, -1.0), "signs", atol=1e-10)
     erasing = MatchedDirection(EDITS["leace"])(H) - H
-    must_agree(erasing / erasing.norm(dim=1, keepdim=True), unit[Z == 0][0], "all go along u",
-               atol=1e-10)
+    must_agree(
+        erasing / erasing.norm(dim=1, keepdim=True), unit[Z == 0][0], "all go along u", atol=1e-10
+    )
 
 
 def test_further_classes_have_directions_of_their_own_whoever_else_is_there():
@@ -68,7 +79,7 @@ def test_further_classes_have_directions_of_their_own_whoever_else_is_there():
     moves = [control(H, to=torch.full((N,), c)) - H for c in range(4)]
     units = torch.stack([move[0] / move[0].norm() for move in moves])
     must_agree(units[::2], -units[1::2], "pairs", atol=1e-12)
-    assert abs(units[0] @ units[2]) < .9
+    assert abs(units[0] @ units[2]) < 0.9
     mixed = control(H, to=z) - H
     for c in range(4):
         must_agree(mixed[z == c], moves[c][z == c], "moves of a class", atol=1e-12)
@@ -97,35 +108,40 @@ def test_where_it_moves_does_not_depend_on_labels_or_on_other_rows(control):
         must_agree(both @ both.T, straight @ straight.T, "one rotation for both", atol=1e-10)
     whole, part = control(first)(H, to=to), control(first)(H[:7], to=to[:7])
     must_agree(part, whole[:7], "some rows alone", atol=1e-12)
-    assert not torch.allclose(whole, control(first, seed=1)(H, to=to), atol=.01)
+    assert not torch.allclose(whole, control(first, seed=1)(H, to=to), atol=0.01)
 
 
-@pytest.mark.parametrize(("control", "name", "rank"), [
-    (MatchedDirection, "shift", 1), (MatchedSubspace, "shift", 1), (MatchedSubspace, "inlp", 3)])
+@pytest.mark.parametrize(
+    ("control", "name", "rank"),
+    [(MatchedDirection, "shift", 1), (MatchedSubspace, "shift", 1), (MatchedSubspace, "inlp", 3)],
+)
 def test_on_average_it_holds_the_share_rank_over_d_of_any_direction(control, name, rank):
     """And the mean overlap is 0: no side of the edit's own direction is preferred."""
     given = torch.linalg.svd(EDITS[name](H, **target(name)) - H)[2][0]
     shares, signed = [], []
     for seed in range(300):
-        moves = (control(EDITS[name], seed)(H[:8], **{k: t[:8] for k, t in target(name).items()})
-                 - H[:8])
+        moves = (
+            control(EDITS[name], seed)(H[:8], **{k: t[:8] for k, t in target(name).items()}) - H[:8]
+        )
         plane = torch.linalg.svd(moves)[2][:rank]
         shares.append((plane @ given).square().sum())
         signed.append(moves[0] @ given / moves[0].norm())
     shares, signed = torch.stack(shares), torch.stack(signed)
     for found, expected in ((shares, rank / D), (signed, 0)):
-        error = found.std() / len(found) ** .5
+        error = found.std() / len(found) ** 0.5
         assert abs(found.mean() - expected) < 4 * error
-    assert shares.std() > .01
+    assert shares.std() > 0.01
 
 
 @BOTH
 def test_a_probe_is_not_turned_by_the_control_of_an_edit_that_turns_it(control):
     probe, edit = LinearProbe().fit(H, Z), EDITS["shift"]
-    assert (probe(edit(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean() > .95
-    turned = [(probe(control(edit, seed)(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean()
-              for seed in range(20)]
-    assert torch.stack(turned).mean() < .4
+    assert (probe(edit(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean() > 0.95
+    turned = [
+        (probe(control(edit, seed)(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean()
+        for seed in range(20)
+    ]
+    assert torch.stack(turned).mean() < 0.4
 
 
 @BOTH
@@ -135,14 +151,18 @@ def test_dtype_is_kept_and_failures_are_those_of_the_edit(control, dtype):
     moved, failed = control(edit)(h, to=1 - Z, return_failed=True)
     assert moved.dtype == dtype
     assert torch.equal(failed, edit(h, to=1 - Z, return_failed=True)[1])
-    must_agree((moved - h).double().norm(dim=1), (edit(h, to=1 - Z) - h).double().norm(dim=1),
-               "lengths", atol=4 * torch.finfo(dtype).eps * float(H.norm(dim=1).max()))
+    must_agree(
+        (moved - h).double().norm(dim=1),
+        (edit(h, to=1 - Z) - h).double().norm(dim=1),
+        "lengths",
+        atol=4 * torch.finfo(dtype).eps * float(H.norm(dim=1).max()),
+    )
 
 
 @BOTH
 def test_any_function_of_state_and_target_has_a_control(control):
     moved = control(lambda h, to: h + to[:, None])(H, to=Z)
-    must_agree((moved - H).norm(dim=1), Z * D ** .5, "lengths", atol=1e-12)
+    must_agree((moved - H).norm(dim=1), Z * D**0.5, "lengths", atol=1e-12)
 
 
 def test_shuffled_labels_keep_their_shares_in_every_group():
@@ -170,7 +190,7 @@ def test_every_order_is_equally_likely():
     assert torch.equal(drawn[:, ::2].sort(1).values, z[::2].expand(1200, -1))
     orders, counts = drawn[:, ::2].unique(dim=0, return_counts=True)
     assert len(orders) == 6
-    assert (counts - 200).abs().max() < 4 * (200 * 5 / 6) ** .5
+    assert (counts - 200).abs().max() < 4 * (200 * 5 / 6) ** 0.5
 
 
 def test_a_fit_on_shuffled_labels_has_lost_the_concept():
@@ -179,13 +199,13 @@ def test_a_fit_on_shuffled_labels_has_lost_the_concept():
     blind = [MeanShift().fit(H, shuffled(Z, seed=seed)) for seed in range(10)]
     lengths = torch.stack([edit.shifts[1].square().sum() for edit in blind])
     spread = H.var(0, correction=0).sum() * N / (N - 1)
-    assert lengths.mean() == pytest.approx(float(4 * spread / N), rel=.8)
-    assert lengths.mean() < .02 * true.shifts[1].square().sum()
-    assert (probe(true(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean() > .95
+    assert lengths.mean() == pytest.approx(float(4 * spread / N), rel=0.8)
+    assert lengths.mean() < 0.02 * true.shifts[1].square().sum()
+    assert (probe(true(H, to=1 - Z)).argmax(1) == 1 - Z).double().mean() > 0.95
     for edit in blind:
-        assert (probe(edit(H, to=1 - Z)).argmax(1) == Z).double().mean() > .95
+        assert (probe(edit(H, to=1 - Z)).argmax(1) == Z).double().mean() > 0.95
     erased = INLP(max_rank=1).fit(H, shuffled(Z, seed=1))(H)
-    assert (LinearProbe().fit(erased, Z)(erased).argmax(1) == Z).double().mean() > .95
+    assert (LinearProbe().fit(erased, Z)(erased).argmax(1) == Z).double().mean() > 0.95
 
 
 def test_bad_input_is_refused_in_one_line():

@@ -1,6 +1,7 @@
 """Every page with a model of every architecture, in smoke: it runs to its end, ends early in one
 line that says why, or is refused before a kernel starts. `make test` runs a few, `make verify`
 all."""
+
 import re
 
 import pytest
@@ -16,13 +17,18 @@ from probebook.runs.store import plan
 
 PAGES = [page.name for page in pages() if zoo.takes(page)]
 KINDS = {"t5": "seq2seq", "bart": "seq2seq"} | dict.fromkeys(
-    ["gpt2", "gpt_neox", "opt", "llama", "qwen"], "causal")
-FEW = {"1_causal_probing/01_agreement_and_embeddings": "llama",
-       "1_causal_probing/02_oracle_probes": "bart", "1_causal_probing/07_layers": "xlnet",
-       "1_causal_probing/09_audit": "t5", "2_concept_effects/03_explainers": "albert",
-       "3_data_requirements/05_description_length": "bart",
-       "4_underspecification/03_detection": "opt",
-       "5_semantic_faithfulness/02_deletion": "deberta"}
+    ["gpt2", "gpt_neox", "opt", "llama", "qwen"], "causal"
+)
+FEW = {
+    "1_causal_probing/01_agreement_and_embeddings": "llama",
+    "1_causal_probing/02_oracle_probes": "bart",
+    "1_causal_probing/07_layers": "xlnet",
+    "1_causal_probing/09_audit": "t5",
+    "2_concept_effects/03_explainers": "albert",
+    "3_data_requirements/05_description_length": "bart",
+    "4_underspecification/03_detection": "opt",
+    "5_semantic_faithfulness/02_deletion": "deberta",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,8 @@ def fitting(page) -> Fits:
 def can_read(fits, folder, model, page):
     """Kinds as the page declares them; XLNet is one that 5/01 cannot use."""
     return (not fits.kinds or kind(folder) in fits.kinds) and (
-        (model, page) != ("xlnet", "5_semantic_faithfulness/01_stories_and_models"))
+        (model, page) != ("xlnet", "5_semantic_faithfulness/01_stories_and_models")
+    )
 
 
 @pytest.mark.parametrize("name", zoo.ZOO)
@@ -52,8 +59,9 @@ def test_a_reader_is_of_its_encoders_kind():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it_fits(folders,
-                                                                                     name):
+def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it_fits(
+    folders, name
+):
     page = find(name)
     fits = fitting(page)
     for model, folder in folders.items():
@@ -71,14 +79,23 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
         for short in named:
             chapter, first, last = re.fullmatch(r"(\d)/(\d\d)(?:–(\d\d))?", short).groups()
             for number in range(int(first), int(last or first) + 1):
-                [other] = [p for p in pages() if p.name.startswith(f"{chapter}_")
-                           and p.name.split("/")[1].startswith(f"{number:02}")]
+                [other] = [
+                    p
+                    for p in pages()
+                    if p.name.startswith(f"{chapter}_")
+                    and p.name.split("/")[1].startswith(f"{number:02}")
+                ]
                 assert can_read(fitting(other), folder, model, other.name)
 
 
-@pytest.mark.parametrize(("name", "model"), [
-    pytest.param(name, model, marks=[] if FEW.get(name) == model else [pytest.mark.verify])
-    for name in PAGES for model in zoo.ZOO])
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param(name, model, marks=[] if FEW.get(name) == model else [pytest.mark.verify])
+        for name in PAGES
+        for model in zoo.ZOO
+    ],
+)
 def test_a_page_runs_with_a_model_of_every_architecture(folders, forks, name, model):
     what, why, _ = zoo.outcome(find(name), folders[model], forks)
     assert what in ("runs", "ends early", "refused"), why

@@ -1,5 +1,6 @@
 """A model's folder is checked before a kernel starts: whole ones pass, and of each other one a line
 says what does not fit."""
+
 import json
 import shutil
 import struct
@@ -50,6 +51,7 @@ def with_value(value, dtype):
         for tensor in made.values():
             tensor.view(-1)[0] = value
         return made
+
     return change
 
 
@@ -77,17 +79,24 @@ FAULTS = {
     "weights cut in the data": (lambda f: cut(f, -8), "copy it again"),
     "a header without end": (
         lambda f: (f / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b"{}"),
-        "no whole safetensors"),
+        "no whole safetensors",
+    ),
     "mis-shaped weights": (
         lambda f: weights(f, lambda t: {n: v.flatten().clone() for n, v in t.items()}),
-        "no matrix of the safetensors has that size"),
-    **{f"{value} in {str(dtype)[6:]}": (
-        lambda f, value=value, dtype=dtype: weights(f, with_value(value, dtype)), "NaN or infinite")
-       for value in (torch.nan, torch.inf)
-       for dtype in (torch.float32, torch.float16, torch.bfloat16)},
+        "no matrix of the safetensors has that size",
+    ),
+    **{
+        f"{value} in {str(dtype)[6:]}": (
+            lambda f, value=value, dtype=dtype: weights(f, with_value(value, dtype)),
+            "NaN or infinite",
+        )
+        for value in (torch.nan, torch.inf)
+        for dtype in (torch.float32, torch.float16, torch.bfloat16)
+    },
     "no tokenizer": (
         lambda f: [p.unlink() for p in f.iterdir() if "token" in p.name or "vocab" in p.name],
-        "no tokenizer"),
+        "no tokenizer",
+    ),
     "a tokenizer with a token too many": (add_token, f"has {len(WORDS) + 1} tokens"),
 }
 

@@ -29,12 +29,19 @@ from probebook.models.training.text import train_vocabulary
 from probebook.models.twins import corrupted_twin
 
 TEXTS = [
-    "the cat near the dogs [MASK] on the mat .", "dogs [MASK] .",
-    "a very old cat that saw the tall dogs often [MASK] the mat here .", "cats [MASK] dogs .",
-    "the mat [MASK] the cat near the old dogs and the tall cats that saw it ."
+    "the cat near the dogs [MASK] on the mat .",
+    "dogs [MASK] .",
+    "a very old cat that saw the tall dogs often [MASK] the mat here .",
+    "cats [MASK] dogs .",
+    "the mat [MASK] the cat near the old dogs and the tall cats that saw it .",
 ]
-SIZE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
-            max_position_embeddings=64)
+SIZE = dict(
+    hidden_size=32,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=64,
+)
 SPECIAL = dict(pad_token_id=0, bos_token_id=2, eos_token_id=3)
 ARCHITECTURES = {
     "bert": lambda v: hf.BertForMaskedLM(hf.BertConfig(vocab_size=v, **SIZE)),
@@ -49,25 +56,42 @@ ARCHITECTURES = {
     ),
     "modernbert": lambda v: hf.ModernBertForMaskedLM(
         hf.ModernBertConfig(
-            vocab_size=v, **SIZE, global_attn_every_n_layers=1, cls_token_id=2, sep_token_id=3,
-            **SPECIAL
+            vocab_size=v,
+            **SIZE,
+            global_attn_every_n_layers=1,
+            cls_token_id=2,
+            sep_token_id=3,
+            **SPECIAL,
         )
     ),
     "gpt2": lambda v: hf.GPT2LMHeadModel(
         hf.GPT2Config(
-            vocab_size=v, n_embd=32, n_layer=3, n_head=4, n_positions=64, bos_token_id=2,
-            eos_token_id=3
+            vocab_size=v,
+            n_embd=32,
+            n_layer=3,
+            n_head=4,
+            n_positions=64,
+            bos_token_id=2,
+            eos_token_id=3,
         )
     ),
     "llama": lambda v: hf.LlamaForCausalLM(
         hf.LlamaConfig(
-            vocab_size=v, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
-            intermediate_size=64, max_position_embeddings=64, tie_word_embeddings=True,
-            bos_token_id=2, eos_token_id=3
+            vocab_size=v,
+            hidden_size=32,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=64,
+            tie_word_embeddings=True,
+            bos_token_id=2,
+            eos_token_id=3,
         )
     ),
     "encoder": lambda v: hf.BertModel(hf.BertConfig(vocab_size=v, **SIZE)),
 }
+
+
 def test_a_folder_without_its_tokenizer_is_refused(folders, tmp_path):
     """transformers makes a tokenizer of special tokens alone, to which every word is unknown."""
     for name in ("config.json", "model.safetensors"):
@@ -90,7 +114,7 @@ def folders(tmp_path_factory):
         folder = tmp_path_factory.mktemp(name)
         net = make(len(tokenizer))
         for p in net.parameters():  # far from the near-linear start, so that mistakes show
-            p.data.add_(.1 * torch.randn_like(p))
+            p.data.add_(0.1 * torch.randn_like(p))
         net.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         made[name] = str(folder)
@@ -199,8 +223,10 @@ def test_positions(folders):
         embed(text, model, at="mean")[0], h[1:-1].mean(0), rtol=1e-5, atol=1e-5
     )
     torch.testing.assert_close(
-        embed([text[0], "a longer " * 3 + text[0]], model, at="max")[0], h[1:-1].amax(0), rtol=1e-5,
-        atol=1e-5
+        embed([text[0], "a longer " * 3 + text[0]], model, at="max")[0],
+        h[1:-1].amax(0),
+        rtol=1e-5,
+        atol=1e-5,
     )
     tokens = model.tokenizer.convert_ids_to_tokens(ids)
     torch.testing.assert_close(
@@ -213,7 +239,7 @@ def test_positions(folders):
             input_ids=torch.tensor([model.tokenizer(unseen[0])["input_ids"]])
         ).last_hidden_state[0]
     assert pieces > 1
-    for rule, want in (("first", h[1]), ("last", h[pieces]), ("mean", h[1:pieces + 1].mean(0))):
+    for rule, want in (("first", h[1]), ("last", h[pieces]), ("mean", h[1 : pieces + 1].mean(0))):
         torch.testing.assert_close(
             embed(unseen, model, at=(rule, ["catdog"]))[0], want, rtol=1e-5, atol=1e-5
         )
@@ -275,8 +301,13 @@ def test_the_pooler_is_the_checkpoints_else_the_masked_heads_first_part(folders,
             ("roberta", lambda net: net.lm_head.decoder),
         ):
             model = load(folders[name])
-            torch.testing.assert_close(last(model.net)(model.pooler(h)), head_logits(h, model),
-                                       rtol=1e-5, atol=1e-5, msg=lambda text: f"{name}: {text}")
+            torch.testing.assert_close(
+                last(model.net)(model.pooler(h)),
+                head_logits(h, model),
+                rtol=1e-5,
+                atol=1e-5,
+                msg=lambda text: f"{name}: {text}",
+            )
     with pytest.raises(UserError, match="has no pooler"):
         print(load(folders["gpt2"]).pooler)
 
@@ -303,7 +334,7 @@ def test_a_twin_goes_on_with_shuffled_words_and_leaves_the_model_as_it_was(folde
             logits[tokens.attention_mask == 1], tokens.input_ids[tokens.attention_mask == 1]
         ).item()
 
-    assert surprise(twins[40]) < surprise(load(folders["bert"], "cpu")) - .5
+    assert surprise(twins[40]) < surprise(load(folders["bert"], "cpu")) - 0.5
     (file, other) = sorted((cache / "corrupted").glob("*.safetensors"))
     assert (
         corrupted_twin(folders["bert"], texts, 40, batch=2, lr=1e-2).fingerprint
@@ -337,8 +368,9 @@ def test_cache_is_used_and_keyed_by_weights_layer_position_and_texts(folders, ca
     )
     assert torch.equal(embed(TEXTS, model), h)
     for other in (
-        dict(model=model, layer=1), dict(model=model, at="[CLS]"),
-        dict(model=load(folders["roberta"]))
+        dict(model=model, layer=1),
+        dict(model=model, at="[CLS]"),
+        dict(model=load(folders["roberta"])),
     ):
         with pytest.raises(pytest.fail.Exception):
             embed(TEXTS, **other)
@@ -350,7 +382,7 @@ def test_cache_is_used_and_keyed_by_weights_layer_position_and_texts(folders, ca
 def test_a_corrupt_cache_entry_is_computed_again_with_a_warning(folders, cache, spoil):
     model = load(folders["bert"])
     h = embed(TEXTS, model)
-    path, = (cache / "embeddings").glob("*.safetensors")
+    (path,) = (cache / "embeddings").glob("*.safetensors")
     if spoil == "truncate":
         path.write_bytes(path.read_bytes()[:-40])
     else:
@@ -364,25 +396,32 @@ def test_a_corrupt_cache_entry_is_computed_again_with_a_warning(folders, cache, 
 def test_an_interrupted_write_leaves_nothing(folders, cache, monkeypatch):
     def broken(*args, **kwargs):
         raise KeyboardInterrupt
+
     monkeypatch.setattr("probebook.models.cache.save_file", broken)
     with pytest.raises(KeyboardInterrupt):
         embed(TEXTS, load(folders["bert"]))
     assert not list((cache / "embeddings").glob("*.safetensors"))
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda m: embed([], m), "nothing to embed"),
-    (lambda m: embed(["a cat [MASK]", "  "], m), "nothing to embed"),
-    (lambda m: embed(TEXTS, m, layer=99), "layer 99: .* has layers 0 … 3"),
-    (lambda m: embed(["no mask here"], m), "'no mask here'"),
-    (lambda m: embed(["a cat [MASK]"], m, at=("last", ["dog"])), "'dog' is not in the text 'a cat"),
-    (lambda m: embed(["a cat [MASK]"], m, at="[SEP]"), "no position"),
-    (lambda m: embed(["a cat [MASK]"], m, at=("last", [])), "one word per text"),
-    (lambda m: embed(["cat " * 100 + "[MASK]"], m), "reads at most 64"),
-    (lambda m: patch(TEXTS, m, 1, "mean", lambda h: h), "patch one token"),
-    (lambda m: word_logits(TEXTS[:1], m, [["zebra", "cat"]]), "not a single token .* zebra"),
-    (lambda m: load("no/such-model"), "no model 'no/such-model'"),
-])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda m: embed([], m), "nothing to embed"),
+        (lambda m: embed(["a cat [MASK]", "  "], m), "nothing to embed"),
+        (lambda m: embed(TEXTS, m, layer=99), "layer 99: .* has layers 0 … 3"),
+        (lambda m: embed(["no mask here"], m), "'no mask here'"),
+        (
+            lambda m: embed(["a cat [MASK]"], m, at=("last", ["dog"])),
+            "'dog' is not in the text 'a cat",
+        ),
+        (lambda m: embed(["a cat [MASK]"], m, at="[SEP]"), "no position"),
+        (lambda m: embed(["a cat [MASK]"], m, at=("last", [])), "one word per text"),
+        (lambda m: embed(["cat " * 100 + "[MASK]"], m), "reads at most 64"),
+        (lambda m: patch(TEXTS, m, 1, "mean", lambda h: h), "patch one token"),
+        (lambda m: word_logits(TEXTS[:1], m, [["zebra", "cat"]]), "not a single token .* zebra"),
+        (lambda m: load("no/such-model"), "no model 'no/such-model'"),
+    ],
+)
 def test_bad_input_gets_one_line(folders, call, says, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match=says) as error:

@@ -1,4 +1,5 @@
 """States that do not fit in memory: closed forms from blocks equal those from all at once."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -40,8 +41,11 @@ def test_blocks_give_what_all_states_at_once_give(states, size):
     for labels, found in zip(two.T, moments(blocks, 3, h[:50].mean(0))):
         for method in (LEACE(), MeanShift()):
             whole, parts = method.fit(h, labels), method.fit_moments(found)
-            move = (lambda edit: edit(h)) if isinstance(method, LEACE) else (
-                lambda edit: edit(h, to=(labels + 1) % 3))
+            move = (
+                (lambda edit: edit(h))
+                if isinstance(method, LEACE)
+                else (lambda edit: edit(h, to=(labels + 1) % 3))
+            )
             close(move(parts), move(whole))
     shift = MeanShift().fit(h, z)
     first = moments([(h, z[:, None])], 3, h[0])[0]
@@ -63,25 +67,28 @@ def test_of_gaussian_classes_with_one_covariance_it_knows_the_probabilities():
     """Two classes N(±m, Σ), one twice as frequent: log-odds 2 mᵀΣ⁻¹h + log 2."""
     draws = torch.Generator().manual_seed(0)
     z = (torch.rand(200_000, generator=draws) < 2 / 3).long()
-    mix = torch.tensor([[1., 0, 0], [.8, .5, 0], [-.3, .2, 2]], dtype=torch.float64)
-    m = torch.tensor([.4, -.1, .5], dtype=torch.float64)
+    mix = torch.tensor([[1.0, 0, 0], [0.8, 0.5, 0], [-0.3, 0.2, 2]], dtype=torch.float64)
+    m = torch.tensor([0.4, -0.1, 0.5], dtype=torch.float64)
     noise = torch.randn(len(z), 3, generator=draws, dtype=torch.float64)
-    logits = LinearDiscriminant().fit(noise @ mix.T + (2. * z - 1)[:, None] * m, z)(
-        torch.eye(3, dtype=torch.float64))
-    true = 2 * torch.linalg.solve(mix @ mix.T, m) + torch.tensor(2.).log()
-    assert (logits[:, 1] - logits[:, 0] - true).abs().max() < .05
+    logits = LinearDiscriminant().fit(noise @ mix.T + (2.0 * z - 1)[:, None] * m, z)(
+        torch.eye(3, dtype=torch.float64)
+    )
+    true = 2 * torch.linalg.solve(mix @ mix.T, m) + torch.tensor(2.0).log()
+    assert (logits[:, 1] - logits[:, 0] - true).abs().max() < 0.05
 
 
 def test_a_constant_dimension_says_nothing(states):
     h, z = states
-    h = torch.cat([h, torch.full((len(h), 1), 7.)], 1)
+    h = torch.cat([h, torch.full((len(h), 1), 7.0)], 1)
     close(LinearDiscriminant().fit(h, z)(h), LinearDiscriminant().fit(h[:, :-1], z)(h[:, :-1]))
 
 
 def test_moments_of_parts_add_up(states):
     h, z = states
-    one, two, both = (moments([(h[part], z[part, None])], 3, h[0])[0]
-                      for part in (slice(0, 900), slice(900, None), slice(None)))
+    one, two, both = (
+        moments([(h[part], z[part, None])], 3, h[0])[0]
+        for part in (slice(0, 900), slice(900, None), slice(None))
+    )
     close(LEACE().fit_moments(one + two)(h), LEACE().fit_moments(both)(h))
 
 
@@ -91,22 +98,23 @@ def planted(tmp_path):
     draws = np.random.default_rng(0)
     z, other = draws.integers(0, 2, (2, 4_000))
     h = torch.from_numpy(draws.normal(size=(4_000, 16))).half()
-    h[:, 0] += torch.from_numpy(3. * z - 1.5).half()
-    h[:, 1] += torch.from_numpy(3. * other - 1.5).half()
+    h[:, 0] += torch.from_numpy(3.0 * z - 1.5).half()
+    h[:, 1] += torch.from_numpy(3.0 * other - 1.5).half()
     save_file({"h": h}, tmp_path / "s.safetensors")
     pd.DataFrame({"z": z, "other": other, "group": np.arange(4_000) // 4}).to_csv(
-        tmp_path / "labels.csv", index=False)
+        tmp_path / "labels.csv", index=False
+    )
     return tmp_path / "s.safetensors", tmp_path / "labels.csv", h.float(), torch.from_numpy(z)
 
 
 def test_an_audit_streams_what_was_not_drawn(planted, monkeypatch):
     """LEACE of a seed is that of its part in memory and all other states together."""
     path, labels, h, z = planted
-    monkeypatch.setattr(from_files, "BLOCK", 8 * 16 * 300)      # 300 states
+    monkeypatch.setattr(from_files, "BLOCK", 8 * 16 * 300)  # 300 states
     data = labelled.read(str(labels), "", "z", ["other"], group="group", n=1_000)
     assert len(data.z) + len(data.other_z) == 4_000
     drawn, rest = ({*np.asarray(rows) // 4} for rows in (data.rows, data.other_rows))
-    assert not drawn & rest                                     # no group is on both sides
+    assert not drawn & rest  # no group is on both sides
     case = audit.from_states(data, str(path), 250, stream=True)
     others = fitting.of_others(case, 2)
     for seed in (0, 1):
@@ -114,12 +122,18 @@ def test_an_audit_streams_what_was_not_drawn(planted, monkeypatch):
         rows = np.concatenate([data.other_rows, data.rows[found.fit.numpy()]])
         whole = LEACE().fit(h[rows], z[rows])
         close(found.fitted["LEACE"][1.0](h[:99].double()), whole(h[:99].double()))
-        mixed = torch.cat([shuffled(torch.from_numpy(data.other_z), seed=seed + 1),
-                           shuffled(case.z[found.fit], seed=seed + 1)])
+        mixed = torch.cat(
+            [
+                shuffled(torch.from_numpy(data.other_z), seed=seed + 1),
+                shuffled(case.z[found.fit], seed=seed + 1),
+            ]
+        )
         (control,) = found.edits["MeanShift", "shuffled"][1]
         wanted = 1 - z[:99]
-        close(control(h[:99].double(), wanted),
-              MeanShift().fit(h[rows], mixed)(h[:99].double(), to=wanted))
+        close(
+            control(h[:99].double(), wanted),
+            MeanShift().fit(h[rows], mixed)(h[:99].double(), to=wanted),
+        )
 
 
 @pytest.mark.parametrize("skewed", [False, True])
@@ -129,9 +143,9 @@ def test_the_probe_is_that_of_all_states_where_it_is_right_more_often(tmp_path, 
     draws = np.random.default_rng(0)
     z = draws.integers(0, 2, 12_000)
     h = draws.normal(size=(12_000, 3 if skewed else 120))
-    h[:, 0] += 2. * z - 1
+    h[:, 0] += 2.0 * z - 1
     if skewed:
-        h[:, 0] = np.where((z == 1) & (draws.random(len(z)) < .02), 300, 3 * h[:, 0])
+        h[:, 0] = np.where((z == 1) & (draws.random(len(z)) < 0.02), 300, 3 * h[:, 0])
     h = torch.from_numpy(h).float()
     save_file({"h": h}, tmp_path / "s.safetensors")
     pd.DataFrame({"z": z, "group": np.arange(len(z)) // 4}).to_csv(tmp_path / "z.csv", index=False)
@@ -144,17 +158,37 @@ def test_the_probe_is_that_of_all_states_where_it_is_right_more_often(tmp_path, 
     whole = LinearDiscriminant().fit(h[rows], z[rows])
     close(found(h[:99].double()), (alone if skewed else whole)(h[:99].double()))
     new = torch.from_numpy(data.other_z)
-    of_new = [(probe(h[torch.from_numpy(data.other_rows)]).argmax(1) == new).double().mean()
-              for probe in (alone, whole)]
-    assert (of_new[0] > of_new[1] + .05) if skewed else (of_new[1] > of_new[0] + .05)
+    of_new = [
+        (probe(h[torch.from_numpy(data.other_rows)]).argmax(1) == new).double().mean()
+        for probe in (alone, whole)
+    ]
+    assert (of_new[0] > of_new[1] + 0.05) if skewed else (of_new[1] > of_new[0] + 0.05)
 
 
 def test_the_command_draws_what_fits_in_memory_and_says_so(planted, monkeypatch, tmp_path):
     path, labels, _, _ = planted
-    monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)       # 1,000 states
-    done = CliRunner().invoke(app, [
-        "audit", str(labels), "--states", str(path), "--label", "z", "--keep", "other", "--group",
-        "group", "--profile", "smoke", "-p", "n_judged=250", "--out", str(tmp_path / "report")])
+    monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)  # 1,000 states
+    done = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            str(labels),
+            "--states",
+            str(path),
+            "--label",
+            "z",
+            "--keep",
+            "other",
+            "--group",
+            "group",
+            "--profile",
+            "smoke",
+            "-p",
+            "n_judged=250",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert done.exit_code == 0, done.output
     read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
     assert read.parameters["n"] == 1_000 and read.parameters["stream"]
@@ -169,9 +203,23 @@ def test_nan_beyond_the_drawn_states_is_refused_before_a_kernel(planted, monkeyp
     h[int(data.other_rows[7]), 3] = torch.nan
     save_file({"h": h}, path)
     monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)
-    done = CliRunner().invoke(app, [
-        "audit", str(labels), "--states", str(path), "--label", "z", "--group", "group",
-        "--profile", "smoke", "--out", str(tmp_path / "report")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "audit",
+            str(labels),
+            "--states",
+            str(path),
+            "--label",
+            "z",
+            "--group",
+            "group",
+            "--profile",
+            "smoke",
+            "--out",
+            str(tmp_path / "report"),
+        ],
+    )
     assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
     assert f"row {int(data.other_rows[7]) + 1:,} of h holds NaN" in done.output
     assert not (tmp_path / "report").exists()

@@ -1,4 +1,5 @@
 """The story's sentence: what the pages say of it, and the moving picture."""
+
 import re
 
 import pandas as pd
@@ -21,11 +22,11 @@ def told():
 def test_the_verb_follows_the_flip_and_no_random_push(told):
     share = told.verbs().pivot(index="state", columns="verb", values="probability")
     assert share.sum(axis=1).to_numpy() == pytest.approx(1)
-    assert share["is"]["as it is"] < .1
-    assert share["is"]["pushed at random"] < .1
-    assert share["is"]["flipped"] > .9
-    assert share["is"]["erased"] > .5               # "falls back to is"
-    assert share["is"]["the other sentence"] > .9
+    assert share["is"]["as it is"] < 0.1
+    assert share["is"]["pushed at random"] < 0.1
+    assert share["is"]["flipped"] > 0.9
+    assert share["is"]["erased"] > 0.5  # "falls back to is"
+    assert share["is"]["the other sentence"] > 0.9
 
 
 def test_the_random_push_is_as_long_as_the_flip(told):
@@ -36,15 +37,15 @@ def test_the_random_push_is_as_long_as_the_flip(told):
 
 def test_the_judges_read_the_flip_and_still_the_cabinet(told):
     plural = told.readings().pivot(index="noun", columns="state", values="plural")
-    assert plural.loc["subject", "as it is"] > .9
-    assert plural.loc["subject", "flipped"] < .1
-    assert (plural.loc["attractor"] < .5).all()
+    assert plural.loc["subject", "as it is"] > 0.9
+    assert plural.loc["subject", "flipped"] < 0.1
+    assert (plural.loc["attractor"] < 0.5).all()
 
 
 def test_the_flip_goes_towards_singular_subjects(told):
     places = told.places()
     assert places.x["flipped"] < places.x["as it is"]
-    path = told.path([0, .5, 1])
+    path = told.path([0, 0.5, 1])
     assert path.singular.is_monotonic_increasing
     cloud = told.cloud(100)
     middle = cloud.groupby("label").x.mean()
@@ -58,8 +59,8 @@ def test_the_likeliest_words_come_first(told):
 
 
 def test_the_picture_begins_and_ends_where_the_path_does():
-    cloud = pd.DataFrame({"x": [0., 10.], "y": [0., 5.], "label": ["b", "a"]})
-    path = pd.DataFrame({"x": [0., 5., 10.], "y": [0., 0., 5.], "singular": [0., .25, 1.]})
+    cloud = pd.DataFrame({"x": [0.0, 10.0], "y": [0.0, 5.0], "label": ["b", "a"]})
+    path = pd.DataFrame({"x": [0.0, 5.0, 10.0], "y": [0.0, 0.0, 5.0], "singular": [0.0, 0.25, 1.0]})
     svg = moving_state(cloud, path, ("The <keys>", "there."), ("is", "are"))
     frames = re.search(r"@keyframes ms-state \{ (.*?) \}\n", svg)[1]
     places = re.findall(r"translate\(([\d.]+)px, ([\d.]+)px\)", frames)

@@ -1,4 +1,5 @@
 """How the pages read: evidence visible, few numbers in prose, one shape."""
+
 import ast
 import re
 
@@ -10,8 +11,22 @@ from probebook.runs.pages import Page, pages
 NAMES = [page.name for page in pages()]
 GLUE = re.compile(r"\{glue(?::\w+)?\}`")
 KINDS = ["**generated text**", "**real text**", "**printed or released numbers**"]
-STATISTICS = {"mean", "std", "var", "sem", "median", "quantile", "corr", "corrcoef", "fit", "rate",
-              "bootstrap", "contrasts", "holm", "groupby"}
+STATISTICS = {
+    "mean",
+    "std",
+    "var",
+    "sem",
+    "median",
+    "quantile",
+    "corr",
+    "corrcoef",
+    "fit",
+    "rate",
+    "bootstrap",
+    "contrasts",
+    "holm",
+    "groupby",
+}
 
 
 def texts(name: str) -> list[str]:
@@ -28,8 +43,9 @@ def texts(name: str) -> list[str]:
 
 
 def all_text(name: str) -> str:
-    return "\n\n".join(cell.source for cell in Page(name).notebook.cells
-                       if cell.cell_type == "markdown")
+    return "\n\n".join(
+        cell.source for cell in Page(name).notebook.cells if cell.cell_type == "markdown"
+    )
 
 
 def claim(name: str) -> str:
@@ -50,8 +66,11 @@ def words(text: str) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_its_shape(name):
     headings = re.findall(r"^## (.+)$", all_text(name), re.M)
-    last = [heading for heading in headings
-            if heading in ("What we learned", "Check yourself", "Exercises")]
+    last = [
+        heading
+        for heading in headings
+        if heading in ("What we learned", "Check yourself", "Exercises")
+    ]
     assert last == ["What we learned", "Check yourself", "Exercises"]
     assert Page(name).title.endswith("?")
     assert ":::{div} needs" in all_text(name)
@@ -73,8 +92,10 @@ def test_a_short_claim_with_its_evidence(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_words_before_the_exercises(name):
-    print(f"{name}: {words(prose(name))} words, {len(GLUE.findall(all_text(name)))} glued numbers, "
-          f"claim {len(claim(name).split())} words")
+    print(
+        f"{name}: {words(prose(name))} words, {len(GLUE.findall(all_text(name)))} glued numbers, "
+        f"claim {len(claim(name).split())} words"
+    )
     assert words(prose(name)) <= 1500
 
 
@@ -97,19 +118,35 @@ def test_no_evidence_is_hidden(name):
             continue
         tree, nodes = ast.parse(source), list(ast.walk(ast.parse(source)))
         assert len(source.splitlines()) <= 10, source
-        assert not any(isinstance(node, ast.Assert | ast.FunctionDef | ast.IfExp | ast.If)
-                       for node in nodes), source
-        called = {getattr(node.func, "attr", getattr(node.func, "id", "")) for node in nodes
-                  if isinstance(node, ast.Call)}
+        assert not any(
+            isinstance(node, ast.Assert | ast.FunctionDef | ast.IfExp | ast.If) for node in nodes
+        ), source
+        called = {
+            getattr(node.func, "attr", getattr(node.func, "id", ""))
+            for node in nodes
+            if isinstance(node, ast.Call)
+        }
         assert not called & (STATISTICS | {"write_table"}), source
-        kept = {name.id for statement in tree.body for name in ast.walk(statement)
-                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-        later = {node.id for tags, other in code[i + 1:] if "remove-cell" not in tags
-                 for node in ast.walk(ast.parse(other))
-                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-        again = {node.id for tags, other in code if "remove-cell" not in tags
-                 for node in ast.walk(ast.parse(other))
-                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        kept = {
+            name.id
+            for statement in tree.body
+            for name in ast.walk(statement)
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+        }
+        later = {
+            node.id
+            for tags, other in code[i + 1 :]
+            if "remove-cell" not in tags
+            for node in ast.walk(ast.parse(other))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        again = {
+            node.id
+            for tags, other in code
+            if "remove-cell" not in tags
+            for node in ast.walk(ast.parse(other))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
         assert not (kept & later) - again, f"visible code needs {kept & later}"
 
 

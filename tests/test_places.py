@@ -1,4 +1,5 @@
 """Edits at every layer and word: what nothing, the true state and a rewritten word must explain."""
+
 import pandas as pd
 import pytest
 import torch
@@ -19,7 +20,8 @@ def everywhere(request):
 def test_the_places_are_those_that_a_block_still_reads(everywhere):
     depth = next(iter(everywhere.values())).s.lm.depth
     assert {key for key in everywhere} == (
-        {("blank", k) for k in range(depth + 1)} | {("subject", k) for k in range(depth)})
+        {("blank", k) for k in range(depth + 1)} | {("subject", k) for k in range(depth)}
+    )
 
 
 def test_states_that_stay_explain_nothing_and_an_exchanged_word_everything(everywhere):
@@ -34,20 +36,23 @@ def test_states_that_stay_explain_nothing_and_an_exchanged_word_everything(every
         must_agree(nothing, place.before[rows], f"{key}: states that stay", atol=2e-3)
         share = across.share_explained(effect, true - place.before[rows])
         if key in whole:
-            assert share > .99, key
+            assert share > 0.99, key
         elif key == ("blank", 0):
-            assert abs(share) < .01, "the blank's embedding is that of any other sentence"
+            assert abs(share) < 0.01, "the blank's embedding is that of any other sentence"
         else:
-            assert -.1 < share < .99, key
+            assert -0.1 < share < 0.99, key
 
 
 def test_das_learns_through_the_rest_of_the_network(everywhere):
     """Below the last layer, too, the learned direction beats a random one of the same length."""
     place = everywhere["subject", 1]
-    das = [edit for edit in places.fitted(place, strengths=[1, 2], alphas=[1], radii=[1],
-                                          das_steps=30) if edit.method == "DAS"]
+    das = [
+        edit
+        for edit in places.fitted(place, strengths=[1, 2], alphas=[1], radii=[1], das_steps=30)
+        if edit.method == "DAS"
+    ]
     scores = places.measured(place, das, n_valid=40, n=100)
-    assert scores.explained["DAS"] > scores.random["DAS"] + .3
+    assert scores.explained["DAS"] > scores.random["DAS"] + 0.3
     assert isinstance(scores, pd.DataFrame) and [*scores.index] == ["DAS", "true state"]
 
 
@@ -59,8 +64,9 @@ def test_separable_sentences_keep_their_split():
     assert 0 < len(one.table) < len(s.table)
     for name, rows in one.parts.items():
         assert {*one.table.text.iloc[rows.numpy()]} <= {*s.table.text.iloc[s.parts[name].numpy()]}
-    ids, other = (s.lm.tokenizer(one.table[c].tolist())["input_ids"]
-                  for c in ("text", "subject_flipped"))
+    ids, other = (
+        s.lm.tokenizer(one.table[c].tolist())["input_ids"] for c in ("text", "subject_flipped")
+    )
     for x, y in zip(ids, other):
         differ = [i for i, (a, b) in enumerate(zip(x, y, strict=True)) if a != b]
         assert len(differ) == 1 and differ[0] + 1 < s.lm.blank(x)

@@ -1,5 +1,6 @@
 """The way to build the book without jupyter-book; `benchmarks/plain_sphinx.py` (make verify) takes
 it and compares the books."""
+
 from __future__ import annotations
 
 import pytest
@@ -22,17 +23,25 @@ INDEX = 'Search.setIndex({"docnames":["a"],"titles":["A"],"terms":{"word":0}})'
 def test_conf_says_what_jupyter_book_says():
     import jupyter_book.cli.main  # noqa: F401  (its modules import each other)
     from jupyter_book.config import get_final_config
-    given, _ = get_final_config(user_yaml=ROOT / "_config.yml", sourcedir=ROOT, cli_config={
-        "latex_individualpages": False, "external_toc_path": "_toc.yml",
-        "nb_execution_mode": "off"})
+
+    given, _ = get_final_config(
+        user_yaml=ROOT / "_config.yml",
+        sourcedir=ROOT,
+        cli_config={
+            "latex_individualpages": False,
+            "external_toc_path": "_toc.yml",
+            "nb_execution_mode": "off",
+        },
+    )
     ours: dict = {"__file__": str(ROOT / "conf.py")}
     exec(conf(read_yaml(ROOT / "_config.yml")), ours)
     theirs = {name: value for name, value in given.items() if value and name not in ITS_OWN}
     options = _said(theirs.pop("html_theme_options"))
     del options["analytics"]
     assert _said(ours["html_theme_options"]) == options
-    assert ours["extensions"] == [name for name in theirs.pop("extensions")
-                                  if name not in ITS_EXTENSIONS]
+    assert ours["extensions"] == [
+        name for name in theirs.pop("extensions") if name not in ITS_EXTENSIONS
+    ]
     assert {*ours["exclude_patterns"], *IGNORED} == set(theirs.pop("exclude_patterns"))
     assert {name: ours.get(name) for name in theirs} == theirs
     assert str(ROOT / "book" / "_ext") in ours["sys"].path
@@ -40,8 +49,11 @@ def test_conf_says_what_jupyter_book_says():
 
 def _said(options: dict) -> dict:
     """Options that are not empty."""
-    return {name: _said(value) if isinstance(value, dict) else value
-            for name, value in options.items() if value}
+    return {
+        name: _said(value) if isinstance(value, dict) else value
+        for name, value in options.items()
+        if value
+    }
 
 
 def test_an_unknown_name_is_one_line():
@@ -49,12 +61,19 @@ def test_an_unknown_name_is_one_line():
         conf({"title": "T", "html": {"favicon": "x", "colour": "red"}})
 
 
-@pytest.mark.parametrize(("changed", "differ"), [
-    ({}, []), ({"link": "a.html#new"}, []), ({"link": "gone.html"}, ["links", "broken links"]),
-    ({"link": "a.html#gone"}, ["links", "broken links"]),
-    ({"alt": ""}, ["images"]), ({"Fig.": "Figure"}, ["text", "figures and tables with captions"]),
-    ({"old": "older"}, ["links", "broken links", "anchors"]), ({"<h1>A": "<h1>B"}, [
-        "text", "headings", "links"])])
+@pytest.mark.parametrize(
+    ("changed", "differ"),
+    [
+        ({}, []),
+        ({"link": "a.html#new"}, []),
+        ({"link": "gone.html"}, ["links", "broken links"]),
+        ({"link": "a.html#gone"}, ["links", "broken links"]),
+        ({"alt": ""}, ["images"]),
+        ({"Fig.": "Figure"}, ["text", "figures and tables with captions"]),
+        ({"old": "older"}, ["links", "broken links", "anchors"]),
+        ({"<h1>A": "<h1>B"}, ["text", "headings", "links"]),
+    ],
+)
 def test_the_comparison_sees_what_differs(tmp_path, changed, differ):
     """Negative controls: one thing of a page is changed. A heading may be linked by each of its
     ids."""
@@ -63,8 +82,10 @@ def test_the_comparison_sees_what_differs(tmp_path, changed, differ):
     for old, new in changed.items():
         if old not in ("link", "alt"):
             page = page.replace(old, new)
-    for folder, text in (("first", PAGE.format(link="a.html#old")),
-                         ("second", page.format(link=link))):
+    for folder, text in (
+        ("first", PAGE.format(link="a.html#old")),
+        ("second", page.format(link=link)),
+    ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.html").write_text(text)
         (tmp_path / folder / "searchindex.js").write_text(INDEX)
@@ -72,4 +93,5 @@ def test_the_comparison_sees_what_differs(tmp_path, changed, differ):
     table = compared(first, second)
     assert table[table["differ in"] > 0].what.tolist() == differ
     assert ("broken links" in differ) == any(
-        target == BROKEN for links in second["links"].values() for _, target in links)
+        target == BROKEN for links in second["links"].values() for _, target in links
+    )

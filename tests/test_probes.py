@@ -1,4 +1,5 @@
 """Probes against scikit-learn's optimum, a loop, and bad input."""
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +22,7 @@ def blobs(n=600, d=12, k=2, seed=0, spread=1.0):
     return centres[z] + torch.randn(n, d, generator=g, dtype=torch.float64), z
 
 
-@pytest.mark.parametrize("C", [.01, 1.0, 100.0])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_binary_probe_is_the_optimum_of_newton_cholesky(C):
     h, z = blobs()
     probe = LinearProbe(C, tol=1e-12).fit(h, z)
@@ -33,7 +34,7 @@ def test_binary_probe_is_the_optimum_of_newton_cholesky(C):
 @pytest.mark.parametrize("k", [3, 5])
 def test_softmax_probe_is_the_optimum_of_newton_cholesky(k):
     h, z = blobs(k=k)
-    h[:, 0] *= 300                                              # one rogue dimension
+    h[:, 0] *= 300  # one rogue dimension
     probe = LinearProbe().fit(h, z)
     peer = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(h, z)
     ours = probe.weight - probe.weight.mean(0)
@@ -50,18 +51,18 @@ def test_probe_is_equivariant_under_rotation():
 
 def test_warm_start_reaches_the_same_optimum():
     h, z = blobs()
-    first = LinearProbe(C=.1).fit(h, z)
+    first = LinearProbe(C=0.1).fit(h, z)
     warm, cold = LinearProbe().fit(h, z, start=first), LinearProbe().fit(h, z)
     assert_close(warm.weight, cold.weight, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("k", [2, 4])
-@pytest.mark.parametrize("spread", [.3, 5.])
+@pytest.mark.parametrize("spread", [0.3, 5.0])
 def test_left_out_directions_are_as_if_projected_out(k, spread):
     h, z = blobs(k=k, spread=spread)
     g = torch.Generator().manual_seed(2)
     basis = torch.linalg.qr(torch.randn(12, 3, dtype=torch.float64, generator=g))[0]
-    regression = Regression(h, z, 1.)
+    regression = Regression(h, z, 1.0)
     first = LinearProbe().fit_regression(regression)
     assert torch.equal(first.weight, LinearProbe().fit(h, z).weight)
     for r in (1, 3):
@@ -121,7 +122,7 @@ def plain(cell, h, z, h_valid, z_valid):
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_cells_take_the_steps_of_adam_and_stop_where_a_loop_stops(layers):
-    h, z = blobs(260, 8, 3, spread=.3)
+    h, z = blobs(260, 8, 3, spread=0.3)
     data = h[:150].float(), z[:150], h[150:].float(), z[150:]
     common = {
         "layers": [layers],
@@ -132,25 +133,25 @@ def test_cells_take_the_steps_of_adam_and_stop_where_a_loop_stops(layers):
     }
     at_end = MLPProbe.grid(**common, epochs=12).fit_all(*data)
     stopped = MLPProbe.grid(**common, epochs=12, patience=2).fit_all(*data)
-    assert [f.cell.lr for f in at_end[::4]] == [1e-3, 1e-2, .1]
+    assert [f.cell.lr for f in at_end[::4]] == [1e-3, 1e-2, 0.1]
     assert len(at_end) == 12
     ends = set()
     for last, best in zip(at_end, stopped):
         losses, accuracies, logits = plain(last.cell, *data)
         assert_close(last(data[2]), logits[-1], atol=2e-3, rtol=1e-3)
-        since = [t - int(np.argmin(losses[:t + 1])) for t in range(12)]
+        since = [t - int(np.argmin(losses[: t + 1])) for t in range(12)]
         end = next((t for t in range(12) if since[t] == 2), 11)
-        chosen = int(np.argmax(accuracies[:end + 1]))
+        chosen = int(np.argmax(accuracies[: end + 1]))
         assert best.accuracy == pytest.approx(accuracies[chosen], abs=1e-6)
         assert_close(best(data[2]), logits[chosen], atol=2e-3, rtol=1e-3)
         ends.add(end)
-    assert len(ends) > 2    # cells left the batch at different epochs
+    assert len(ends) > 2  # cells left the batch at different epochs
     assert min(ends) < 11
 
 
 def test_no_layers_are_softmax_regression():
-    h, z = blobs(600, 5, 3, spread=.3)
-    few = MLPProbe.grid([0], [7, 9], [.1], epochs=200, batch=600)
+    h, z = blobs(600, 5, 3, spread=0.3)
+    few = MLPProbe.grid([0], [7, 9], [0.1], epochs=200, batch=600)
     x = (h - h.mean(0)) / h.float().std(0)
     fitted = few.fit(h, z, h, z)
     assert len(few.cells) == 1
@@ -161,21 +162,22 @@ def test_no_layers_are_softmax_regression():
 
 
 def test_the_best_of_each_seed_and_rows_of_its_own():
-    h, z = blobs(400, 6, spread=4.)
+    h, z = blobs(400, 6, spread=4.0)
     half, valid = torch.arange(400) < 200, (h[:100], z[:100])
     grid = MLPProbe.grid([0], [0], [1e-4, 1e-2], [3, 5], epochs=5)
     best, cells = grid.fit_seeds(h, z, *valid), grid.fit_all(h, z, *valid)
     assert {seed: f.accuracy for seed, f in best.items()} == {
-        seed: max(f.accuracy for f in cells if f.cell.seed == seed) for seed in (3, 5)}
-    turned = torch.where(half, z, 1 - z)                         # the second half says the opposite
+        seed: max(f.accuracy for f in cells if f.cell.seed == seed) for seed in (3, 5)
+    }
+    turned = torch.where(half, z, 1 - z)  # the second half says the opposite
     rows = {3: torch.arange(200), 5: torch.arange(200, 400)}
     one, other = grid.fit_seeds(h, turned, *valid, rows).values()
     assert one.cell.lr == 1e-2
-    assert one.accuracy > .95
+    assert one.accuracy > 0.95
     cells = {f.cell: f for f in grid.fit_all(h, turned, *valid, rows)}
-    assert cells[MLPProbe(0, 0, 1e-2, 5, 5)].accuracy < .05
+    assert cells[MLPProbe(0, 0, 1e-2, 5, 5)].accuracy < 0.05
     single = MLPProbe.grid([0], [0], [1e-2], [3], epochs=5)
-    alone, = single.fit_all(h, turned, *valid, {3: rows[3]})
+    (alone,) = single.fit_all(h, turned, *valid, {3: rows[3]})
     assert_close(alone(h), one(h), atol=1e-5, rtol=0)
     with pytest.raises(UserError, match="equally many"):
         grid.fit_all(h, z, *valid, {3: [0, 1], 5: [0]})
@@ -187,8 +189,8 @@ def test_mlp_learns_what_no_linear_probe_can():
     g = torch.Generator().manual_seed(0)
     h = torch.randn(3000, 6, generator=g)
     z = ((h[:, 0] > 0) ^ (h[:, 1] > 0)).long()
-    assert MLPProbe.grid(layers=[2], widths=[64], lrs=[1e-2]).fit(h, z).accuracy > .95
-    assert (LinearProbe().fit(h, z)(h).argmax(1) == z).double().mean() < .6
+    assert MLPProbe.grid(layers=[2], widths=[64], lrs=[1e-2]).fit(h, z).accuracy > 0.95
+    assert (LinearProbe().fit(h, z)(h).argmax(1) == z).double().mean() < 0.6
 
 
 def test_same_seed_same_probe_other_seed_another():
@@ -226,7 +228,7 @@ def test_bad_input_gets_one_line(probe, spoil, says):
 )
 def test_states_that_are_all_the_same_are_refused(fit):
     """As those of [MASK] at layer 0: nothing can be read from them."""
-    h, z = torch.full((40, 6), .3), torch.arange(40) % 2
+    h, z = torch.full((40, 6), 0.3), torch.arange(40) % 2
     message = "^all 40 hidden states are the same.*take layer 1 or above$"
     with pytest.raises(UserError, match=message):
         fit(h, z)

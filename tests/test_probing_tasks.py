@@ -1,5 +1,6 @@
 """The four probing tasks: exact on hand-made sentences, invariant on generated ones, no leak
 between splits."""
+
 import os
 import random
 import re
@@ -34,6 +35,7 @@ def words(text):
 
 # the sentences
 
+
 def test_plain_sentences_are_what_they_say(plain):
     assert len(set(plain)) == 4000
     assert plain == tasks.sentences("plain", 4000, seed=3)
@@ -49,8 +51,11 @@ def test_plain_sentences_are_what_they_say(plain):
 def test_the_rule_knows_every_verb_of_the_generator_in_its_three_forms():
     for base, third, past, rest in VERBS:
         rest = rest[0].format(my="the")
-        for subject, form, tense in (("He", third, "present"), ("They", base, "present"),
-                                     ("I also", past, "past")):
+        for subject, form, tense in (
+            ("He", third, "present"),
+            ("They", base, "present"),
+            ("I also", past, "past"),
+        ):
             assert main_verbs.main_verb(f"{subject} {form} {rest}.") == (form, base, tense)
         assert main_verbs.main_verb(f"He {base} {rest}.") is None
         assert main_verbs.main_verb(f"We {third} {rest}.") is None
@@ -64,14 +69,31 @@ def test_the_rule_finds_the_tense_that_the_generator_used_and_nearly_every_verb(
         verb = main_verbs.main_verb(f"{text[0].upper()}{text[1:]}.")
         found[verb and verb[2]] += 1
     assert set(found) == {None, "past" if past else "present"}
-    assert found[None] < .25 * n
+    assert found[None] < 0.25 * n
 
 
 # the tasks
 
-@pytest.mark.parametrize("n, z", [(4, None), (5, 0), (8, 0), (9, 1), (12, 1), (13, 2), (16, 2),
-                                  (17, 3), (20, 3),
-                                  (21, 4), (25, 4), (26, 5), (28, 5), (29, None)])
+
+@pytest.mark.parametrize(
+    "n, z",
+    [
+        (4, None),
+        (5, 0),
+        (8, 0),
+        (9, 1),
+        (12, 1),
+        (13, 2),
+        (16, 2),
+        (17, 3),
+        (20, 3),
+        (21, 4),
+        (25, 4),
+        (26, 5),
+        (28, 5),
+        (29, None),
+    ],
+)
 def test_length_counts_words_not_marks(n, z):
     text = "Well-known 3.5 don't , " + " ".join(["so"] * (n - 3)) + " ."
     found = tasks.sentence_length([text, text])
@@ -81,12 +103,18 @@ def test_length_counts_words_not_marks(n, z):
 
 def test_all_swaps_there_are():
     text = "The dog saw us, and we had had fun."
-    found = {tasks.bigram_shift([text, "An old tree."],
-                                seed).query("z == 1").text.iloc[0] for seed in range(200)}
-    assert found == {"An tree old.", "The saw dog us, and we had had fun.",
-                     "The dog us saw, and we had had fun.",
-                     "The dog saw us, we and had had fun.", "The dog saw us, and had we had fun.",
-                     "The dog saw us, and we had fun had."}
+    found = {
+        tasks.bigram_shift([text, "An old tree."], seed).query("z == 1").text.iloc[0]
+        for seed in range(200)
+    }
+    assert found == {
+        "An tree old.",
+        "The saw dog us, and we had had fun.",
+        "The dog us saw, and we had had fun.",
+        "The dog saw us, we and had had fun.",
+        "The dog saw us, and had we had fun.",
+        "The dog saw us, and we had fun had.",
+    }
     assert tasks.bigram_shift(["He came, saw.", "It had had.", "No.", "We (all) ran."]).empty
 
 
@@ -102,8 +130,10 @@ def test_swapping_back_gives_one_of_the_sentences(plain, tables):
         assert text not in originals
         assert shape.sub("", text) == shape.sub("", by_words[tuple(sorted(words(text)))])
         tokens = words(text)
-        back = [tokens[:i] + [tokens[i + 1], tokens[i]]
-                + tokens[i + 2:] for i in range(1, len(tokens) - 1)]
+        back = [
+            tokens[:i] + [tokens[i + 1], tokens[i]] + tokens[i + 2 :]
+            for i in range(1, len(tokens) - 1)
+        ]
         assert words(by_words[tuple(sorted(tokens))]) in back
 
 
@@ -112,16 +142,19 @@ TWO = {  # a sentence and the same with its clauses exchanged; None: not two cla
     "I sold it but we kept the old house.": "We kept the old house but I sold it.",
     "I think so, or my sister knows a way .": "My sister knows a way, or I think so .",
     "In winter, he sleeps, but I never sleep well.": None,
-    "The box was heavy, and it could not be moved.":
-        "It could not be moved, and the box was heavy.",
+    "The box was heavy, and it could not be moved.": "It could not be moved, and the box was heavy.",
     "The men went home and she slept and he ate it.": None,
     "He met the king, and the queen of France.": None,
-    "When he came home, and she slept well.": None, "Anna came home, and she slept well.": None,
+    "When he came home, and she slept well.": None,
+    "Anna came home, and she slept well.": None,
     "She slept and left the house.": None,
-    "He saw the king and the queen saw him.": None, "He slept, and all the old men.": None,
+    "He saw the king and the queen saw him.": None,
+    "He slept, and all the old men.": None,
     "Did he go, and did we?": None,
-    "He left (alone), and we slept well.": None, "We slept, but that is so.": None,
-    "He ran, and she went.": None}
+    "He left (alone), and we slept well.": None,
+    "We slept, but that is so.": None,
+    "He ran, and she went.": None,
+}
 
 
 @pytest.mark.parametrize("text, other", TWO.items())
@@ -151,31 +184,43 @@ def test_clause_lengths_do_not_tell_the_class(plain, tables):
     assert originals < set(plain) - set(table.text)
 
 
-@pytest.mark.parametrize("text, verb", [
-    ("She wrote a letter.", ("wrote", "write", "past")),
-    ("We never go there.", ("go", "go", "present")),
-    ("The old man sold his horse.", ("sold", "sell", "past")),
-    ("The old man sells horses.", ("sells", "sell", "present")),
-    ("During the war , he carried it .", ("carried", "carry", "past")),
-    ("Nobody cries.", ("cries", "cry", "present")),
-    ("The men stopped the train.", ("stopped", "stop", "past")),
-    ("The farmers walked.", ("walked", "walk", "past")),
-    ("Critics praise the film.", ("praise", "praise", "present")),
-    ("The critics film the praise.", None),
-    ("Critics praised the film.", ("praised", "praise", "past")),
-    ("The women know it.", ("know", "know", "present")), ("The woman know it.", None),
-    ("They goes there.", None),
-    ("The old man sold last year was ill.", None),
-    ("The song released the same year was bad.", None),
-    ("The walks were long.", None), ("The play began.", ("began", "begin", "past")),
-    ("The man told the news left.", None),
-    ("After he left the house, she sold it.", None), ("Went home.", None), ("She was tired.", None),
-    ("He put it away.", None),
-    ("She has sold it.", None), ("Did she go?", None), ("The man in the car left it.", None),
-    ("He's sold it.", None),
-    ("“She sold it.”", None), ("He Wrote a letter.", None), ("The man, who sold it, left.", None),
-    ("It", None),
-    ("", None)])
+@pytest.mark.parametrize(
+    "text, verb",
+    [
+        ("She wrote a letter.", ("wrote", "write", "past")),
+        ("We never go there.", ("go", "go", "present")),
+        ("The old man sold his horse.", ("sold", "sell", "past")),
+        ("The old man sells horses.", ("sells", "sell", "present")),
+        ("During the war , he carried it .", ("carried", "carry", "past")),
+        ("Nobody cries.", ("cries", "cry", "present")),
+        ("The men stopped the train.", ("stopped", "stop", "past")),
+        ("The farmers walked.", ("walked", "walk", "past")),
+        ("Critics praise the film.", ("praise", "praise", "present")),
+        ("The critics film the praise.", None),
+        ("Critics praised the film.", ("praised", "praise", "past")),
+        ("The women know it.", ("know", "know", "present")),
+        ("The woman know it.", None),
+        ("They goes there.", None),
+        ("The old man sold last year was ill.", None),
+        ("The song released the same year was bad.", None),
+        ("The walks were long.", None),
+        ("The play began.", ("began", "begin", "past")),
+        ("The man told the news left.", None),
+        ("After he left the house, she sold it.", None),
+        ("Went home.", None),
+        ("She was tired.", None),
+        ("He put it away.", None),
+        ("She has sold it.", None),
+        ("Did she go?", None),
+        ("The man in the car left it.", None),
+        ("He's sold it.", None),
+        ("“She sold it.”", None),
+        ("He Wrote a letter.", None),
+        ("The man, who sold it, left.", None),
+        ("It", None),
+        ("", None),
+    ],
+)
 def test_main_verb(text, verb):
     assert main_verbs.main_verb(text) == verb
     found = tasks.past_present([text, text])
@@ -185,6 +230,7 @@ def test_main_verb(text, verb):
 
 
 # tables and subsets
+
 
 @pytest.mark.parametrize("task", tasks.TASKS)
 def test_generate(task, plain, tables):
@@ -218,8 +264,10 @@ def test_subsets_are_exact_and_share_no_text(task, leak, tables):
 
 def test_no_lemma_is_in_two_splits_unless_wanted(tables):
     def lemmas(leak, seed):
-        return [set(part.lemma) for _, part in
-                tasks.subset(tables["past_present"], 256, seed, leak).groupby("split")]
+        return [
+            set(part.lemma)
+            for _, part in tasks.subset(tables["past_present"], 256, seed, leak).groupby("split")
+        ]
 
     for seed in range(3):
         dev, test, train = lemmas(False, seed)
@@ -228,7 +276,7 @@ def test_no_lemma_is_in_two_splits_unless_wanted(tables):
         assert not test & train
         assert min(len(dev), len(test)) >= 8
         dev, test, train = lemmas(True, seed)
-        assert len(test - train) < .3 * len(test)
+        assert len(test - train) < 0.3 * len(test)
     assert lemmas(False, 0) != lemmas(False, 1)
 
 
@@ -237,27 +285,36 @@ def test_lemmas_are_dealt_as_the_first_of_50_deals_with_most_room(tables, per_cl
     table = tables["past_present"]
     counts, rng = pd.crosstab(table.lemma, table.z), np.random.default_rng(4)
     by_size = counts.sum(axis=1).sort_values(ascending=False, kind="stable").index
-    deals = [dict(zip(by_size,
-                      np.concatenate([rng.permutation(tasks._SIXTHS) for _ in by_size[::6]])))
-             for _ in range(50)]
+    deals = [
+        dict(zip(by_size, np.concatenate([rng.permutation(tasks._SIXTHS) for _ in by_size[::6]])))
+        for _ in range(50)
+    ]
     rooms = [min(per_class, tasks._room(counts.groupby(deal).sum())) for deal in deals]
-    assert tasks._lemma_splits(counts, per_class,
-                               np.random.default_rng(4)) == deals[int(np.argmax(rooms))]
+    assert (
+        tasks._lemma_splits(counts, per_class, np.random.default_rng(4))
+        == deals[int(np.argmax(rooms))]
+    )
 
 
 def test_all_items_can_be_used():
     table = pd.DataFrame({"text": [f"t{i}" for i in range(12)], "z": [0, 1] * 6})
     assert len(tasks.subset(table, 4)) == 12
-    with pytest.raises(UserError,
-                       match=r"texts for 4 training texts of each class \(the classes have 6, 6\)"):
+    with pytest.raises(
+        UserError, match=r"texts for 4 training texts of each class \(the classes have 6, 6\)"
+    ):
         tasks.subset(table, 8)
 
 
 # SentEval's files
 
-LINES = ["tr\tPAST\tShe wrote a letter .", "tr\tPRES\tThey know it , my friend .",
-         "va\tPRES\tOh , he is , is he ?",
-         "te\tPAST\tHe goes home .", "te\tPRES\tShe wrote a letter .", "te\tPAST\tI was there ."]
+LINES = [
+    "tr\tPAST\tShe wrote a letter .",
+    "tr\tPRES\tThey know it , my friend .",
+    "va\tPRES\tOh , he is , is he ?",
+    "te\tPAST\tHe goes home .",
+    "te\tPRES\tShe wrote a letter .",
+    "te\tPAST\tI was there .",
+]
 
 
 def test_files_of_senteval(tmp_path):
@@ -280,8 +337,9 @@ def test_files_of_senteval(tmp_path):
 def test_its_own_splits_are_kept_or_pooled(tmp_path):
     path = tmp_path / "bigram_shift.txt"
     sizes = {"tr": 8, "va": 2, "te": 2}
-    rows = [(part, z, f"{part} {z} {i}") for part, k in sizes.items() for z in "OI"
-            for i in range(k)]
+    rows = [
+        (part, z, f"{part} {z} {i}") for part, k in sizes.items() for z in "OI" for i in range(k)
+    ]
     path.write_text("\n".join("\t".join(row) for row in rows), encoding="utf-8")
     table = tasks.load(path, "bigram_shift")
     kept, pooled = tasks.subset(table, 8), tasks.subset(table, 8, leak=True)
@@ -294,26 +352,41 @@ def test_its_own_splits_are_kept_or_pooled(tmp_path):
 
 # bad input, real text
 
-@pytest.mark.parametrize("call, says", [
-    (lambda t, p: tasks.generate("tense", []), "'tense': one of sentence_length, bigram_shift"),
-    (lambda t, p: tasks.generate("bigram_shift", ["No."], n=0), "n = 0: at least 1 text"),
-    (lambda t, p: tasks.generate("past_present", ["It is so."]),
-     "none of the 1 sentences fits past_present"),
-    (lambda t, p: tasks.sentences("wiki"), "'wiki': one of plain, wikitext2, english"),
-    (lambda t, p: tasks.sentences("plain", 0), "n = 0: at least 1 sentence"),
-    (lambda t, p: tasks.subset(t, 10),
-     "per_class = 10: training texts of each class, a multiple of 4"),
-    (lambda t, p: tasks.subset(t, 0), "per_class = 0"),
-    (lambda t, p: tasks.subset(t[t.z == 0], 4), "at least two classes"),
-    (lambda t, p: tasks.subset(t.drop(columns="z"), 4), "columns text and z"),
-    (lambda t, p: tasks.subset(t, 40_000),
-     r"for \d+ training texts of each class, with no verb in two"),
-    (lambda t, p: tasks.load(p / "no.txt", "past_present"),
-     "no such file: SentEval's past_present.txt"),
-    (lambda t, p: tasks.load(p, "tense"), "unknown task 'tense'"),
-    (lambda t, p: tasks.load(p / "bad.txt", "bigram_shift"),
-     r"bad.txt, line 2: partition \(tr, va, te\), label"),
-    (lambda t, p: tasks.load(p / "bad.txt", "past_present"), r"line 1: .*label \(PAST, PRES\)")])
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda t, p: tasks.generate("tense", []), "'tense': one of sentence_length, bigram_shift"),
+        (lambda t, p: tasks.generate("bigram_shift", ["No."], n=0), "n = 0: at least 1 text"),
+        (
+            lambda t, p: tasks.generate("past_present", ["It is so."]),
+            "none of the 1 sentences fits past_present",
+        ),
+        (lambda t, p: tasks.sentences("wiki"), "'wiki': one of plain, wikitext2, english"),
+        (lambda t, p: tasks.sentences("plain", 0), "n = 0: at least 1 sentence"),
+        (
+            lambda t, p: tasks.subset(t, 10),
+            "per_class = 10: training texts of each class, a multiple of 4",
+        ),
+        (lambda t, p: tasks.subset(t, 0), "per_class = 0"),
+        (lambda t, p: tasks.subset(t[t.z == 0], 4), "at least two classes"),
+        (lambda t, p: tasks.subset(t.drop(columns="z"), 4), "columns text and z"),
+        (
+            lambda t, p: tasks.subset(t, 40_000),
+            r"for \d+ training texts of each class, with no verb in two",
+        ),
+        (
+            lambda t, p: tasks.load(p / "no.txt", "past_present"),
+            "no such file: SentEval's past_present.txt",
+        ),
+        (lambda t, p: tasks.load(p, "tense"), "unknown task 'tense'"),
+        (
+            lambda t, p: tasks.load(p / "bad.txt", "bigram_shift"),
+            r"bad.txt, line 2: partition \(tr, va, te\), label",
+        ),
+        (lambda t, p: tasks.load(p / "bad.txt", "past_present"), r"line 1: .*label \(PAST, PRES\)"),
+    ],
+)
 def test_bad_input_gets_one_clear_line(call, says, tables, tmp_path):
     (tmp_path / "bad.txt").write_text("tr\tO\tA b .\ntr O A b .\n", encoding="utf-8")
     with pytest.raises(UserError, match=says) as e:
@@ -321,14 +394,18 @@ def test_bad_input_gets_one_clear_line(call, says, tables, tmp_path):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ or "wikitext2/valid.txt" not in entries(),
-                    reason="needs real data: set PROBEBOOK_DATA")
+@pytest.mark.skipif(
+    "PROBEBOOK_DATA" not in os.environ or "wikitext2/valid.txt" not in entries(),
+    reason="needs real data: set PROBEBOOK_DATA",
+)
 def test_wikitext():
     texts = tasks.sentences("wikitext2", 4000)
     assert len(set(texts)) == 4000
     assert set(texts) != set(tasks.sentences("wikitext2", 3999, seed=1))
-    assert all(re.fullmatch(r"[A-Z].*[^ ]\.", text)
-               and not re.search(r"<unk>| @| ,|\( ", text) for text in texts)
+    assert all(
+        re.fullmatch(r"[A-Z].*[^ ]\.", text) and not re.search(r"<unk>| @| ,|\( ", text)
+        for text in texts
+    )
     assert len(tasks.generate("sentence_length", texts)) == 4000
     assert len(tasks.generate("bigram_shift", texts)) > 3900
     assert len(tasks.generate("coordination_inversion", texts)) >= 10
@@ -349,6 +426,6 @@ def test_a_control_task_has_one_class_for_each_last_word_and_the_tasks_shares():
     assert (drawn.groupby(last).z.nunique() == 1).all()
     assert drawn.text.equals(table.text)
     assert set(tasks.control(table, 1).z) == {0, 1}
-    assert (tasks.control(table, 1).z != drawn.z).mean() > .3
+    assert (tasks.control(table, 1).z != drawn.z).mean() > 0.3
     agree = [(tasks.control(table, seed).z == table.z).mean() for seed in range(40)]
-    assert abs(sum(agree) / 40 - .5) < .02  # it knows nothing of the task
+    assert abs(sum(agree) / 40 - 0.5) < 0.02  # it knows nothing of the task

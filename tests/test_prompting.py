@@ -33,8 +33,12 @@ def model(request, table, tmp_path_factory):
     net = (
         hf.LlamaForCausalLM(
             hf.LlamaConfig(
-                hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                max_position_embeddings=160, **sizes
+                hidden_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                intermediate_size=64,
+                max_position_embeddings=160,
+                **sizes,
             )
         )
         if request.param == "llama"
@@ -43,7 +47,7 @@ def model(request, table, tmp_path_factory):
         )
     )
     for p in net.parameters():
-        p.data.add_(.1 * torch.randn_like(p))
+        p.data.add_(0.1 * torch.randn_like(p))
     folder = tmp_path_factory.mktemp(request.param)
     net.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -56,10 +60,16 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_a_prompt_is_story_two_questions_back_and_question():
-    rows = pd.DataFrame({"story": ["Ann sat.", ""], "question": ["Where?", "Who?"],
-                         "history": [[("a?", "b"), ("Who sat?", "Ann"), ("Why?", "unknown")], []]})
+    rows = pd.DataFrame(
+        {
+            "story": ["Ann sat.", ""],
+            "question": ["Where?", "Who?"],
+            "history": [[("a?", "b"), ("Who sat?", "Ann"), ("Why?", "unknown")], []],
+        }
+    )
     assert question_prompts(rows) == [
-        "Ann sat.\nQ: Who sat?\nA: Ann\nQ: Why?\nA: unknown\nQ: Where?\nA:", "Q: Who?\nA:"
+        "Ann sat.\nQ: Who sat?\nA: Ann\nQ: Why?\nA: unknown\nQ: Where?\nA:",
+        "Q: Who?\nA:",
     ]
 
 
@@ -71,7 +81,7 @@ def test_option_scores_are_the_models_log_probabilities(model, table):
     found = option_scores(prompts, options, model)
     assert [len(f) for f in found] == [len(o) for o in options]
     for prompt, some, scores in zip(prompts, options, found):
-        begin = model.tokenizer(prompt)["input_ids"][:-1]                          # without [SEP]
+        begin = model.tokenizer(prompt)["input_ids"][:-1]  # without [SEP]
         for option, score in zip(some, scores):
             more = model.tokenizer(option, add_special_tokens=False)["input_ids"]
             with torch.no_grad():
@@ -79,7 +89,7 @@ def test_option_scores_are_the_models_log_probabilities(model, table):
             assert score == pytest.approx(
                 sum(p[len(begin) - 1 + i, t].item() for i, t in enumerate(more)), abs=1e-4
             )
-    again = option_scores(prompts, options, model)                                 # from the cache
+    again = option_scores(prompts, options, model)  # from the cache
     assert all(np.array_equal(a, b) for a, b in zip(found, again))
     assert option_scores([], [], model) == []
 
@@ -112,9 +122,9 @@ def test_what_a_model_says_is_its_greedy_continuation_up_to_the_next_question(mo
             out = model.net.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0)[
                 0, ids.shape[1] :
             ].tolist()
-        whole = model.tokenizer.decode(out[:out.index(3)] if 3 in out else out).strip()
+        whole = model.tokenizer.decode(out[: out.index(3)] if 3 in out else out).strip()
         assert whole.startswith(said)
-        assert said == whole or whole[len(said):].lstrip().lower().startswith("q")
+        assert said == whole or whole[len(said) :].lstrip().lower().startswith("q")
     assert says(prompts, model, steps=6) == says(prompts, model, steps=6)
 
 
@@ -143,21 +153,31 @@ def test_choices_have_gold_first_and_words_of_its_type(table):
     assert found == choices(table, k=4)
 
 
-@pytest.mark.parametrize("text, means", [
-    ("yes", ["yes", "yes", "yes"]), ("No, it was red.", ["No, it was red.", "no", "no"]),
-    ("No information is given.", ["No information is given.", "no", "unknown"]),
-    ("The story doesn’t say.", ["The story doesn’t say.", "The story doesn’t say.", "unknown"]),
-    ("It is never mentioned", ["It is never mentioned", "It is never mentioned", "unknown"]),
-    ("I do not know", [..., ..., "unknown"]), ("It cannot be determined.", [..., ..., "unknown"]),
-    ("Tom did not go", ["Tom did not go"] * 3), ("nobody", ["nobody"] * 3), ("", [""] * 3)])
+@pytest.mark.parametrize(
+    "text, means",
+    [
+        ("yes", ["yes", "yes", "yes"]),
+        ("No, it was red.", ["No, it was red.", "no", "no"]),
+        ("No information is given.", ["No information is given.", "no", "unknown"]),
+        ("The story doesn’t say.", ["The story doesn’t say.", "The story doesn’t say.", "unknown"]),
+        ("It is never mentioned", ["It is never mentioned", "It is never mentioned", "unknown"]),
+        ("I do not know", [..., ..., "unknown"]),
+        ("It cannot be determined.", [..., ..., "unknown"]),
+        ("Tom did not go", ["Tom did not go"] * 3),
+        ("nobody", ["nobody"] * 3),
+        ("", [""] * 3),
+    ],
+)
 def test_what_is_heard(text, means):
-    assert [interpret([text], rule)[0] for rule in RULES] == [text if m is ... else m
-                                                              for m in means]
+    assert [interpret([text], rule)[0] for rule in RULES] == [
+        text if m is ... else m for m in means
+    ]
 
 
 def test_gold_within_is_whole_words():
     answers, gold = (
-        ["The kitten was white.", "a whiteish cat", "no", ""], ["white", "white", "No.", "x"]
+        ["The kitten was white.", "a whiteish cat", "no", ""],
+        ["white", "white", "No.", "x"],
     )
     assert contains_gold(answers, gold).tolist() == [1, 0, 1, 0]
     with pytest.raises(UserError, match="rule 'loose'"):

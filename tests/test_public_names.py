@@ -1,4 +1,5 @@
 """The names that notebooks of others import: each is called as it is documented."""
+
 from __future__ import annotations
 
 import inspect
@@ -47,12 +48,15 @@ def test_text_to_reliability():
     probe, oracle = MLPProbe(width=16).fit(h, z), LinearProbe().fit(h, z)
     assert probe(h).shape == (400, 2)
     to, p = 1 - z, oracle(h).softmax(1)
-    edits = {"INLP": INLP(max_rank=40).fit(h, z).at(rank=8)(h),
-             "RLACE": RLACE(rank=1, steps=50).fit(h, z)(h), "LEACE": LEACE().fit(h, z)(h),
-             "AlterRep": AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=to),
-             "FGSM": FGSM(probe).at(eps=.1)(h, to=to),
-             "PGD": PGD(probe, steps=5).at(eps=.1)(h, to=to),
-             "AutoAttack": AutoAttack(probe, steps=5, queries=5).at(eps=.1)(h, to=to)}
+    edits = {
+        "INLP": INLP(max_rank=40).fit(h, z).at(rank=8)(h),
+        "RLACE": RLACE(rank=1, steps=50).fit(h, z)(h),
+        "LEACE": LEACE().fit(h, z)(h),
+        "AlterRep": AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=to),
+        "FGSM": FGSM(probe).at(eps=0.1)(h, to=to),
+        "PGD": PGD(probe, steps=5).at(eps=0.1)(h, to=to),
+        "AutoAttack": AutoAttack(probe, steps=5, queries=5).at(eps=0.1)(h, to=to),
+    }
     for name, edited in edits.items():
         assert edited.shape == h.shape, name
         p_hat = oracle(edited).softmax(1)
@@ -64,17 +68,23 @@ def test_text_to_reliability():
     assert logits.shape == (5, len(model.tokenizer))
 
 
-@pytest.mark.parametrize("table, columns", [
-    (lambda: winogender.simplified(), WINOGENDER),
-    (lambda: mgc.texts("time"), {"text", "w", "w_index", "verb", "stage"}),
-    (lambda: mgc.texts("place"), {"text", "w", "w_index", "verb", "stage"}),
-    (lambda: predicate_argument.questions("original"), {"story", "question", "answer"}),
-    (lambda: predicate_argument.questions("there"), {"story", "question", "answer"}),
-    (lambda: predicate_argument.questions("the"), {"story", "question", "answer"}),
-    (lambda: biographies.generate(20, .5, seed=1), {"text"}),
-    (lambda: stories.generate(2, seed=1), {"story", "question", "answer"}),
-    (lambda: probing_tasks.generate("bigram_shift", probing_tasks.sentences("plain", 50)),
-     {"text", "z"})])
+@pytest.mark.parametrize(
+    "table, columns",
+    [
+        (lambda: winogender.simplified(), WINOGENDER),
+        (lambda: mgc.texts("time"), {"text", "w", "w_index", "verb", "stage"}),
+        (lambda: mgc.texts("place"), {"text", "w", "w_index", "verb", "stage"}),
+        (lambda: predicate_argument.questions("original"), {"story", "question", "answer"}),
+        (lambda: predicate_argument.questions("there"), {"story", "question", "answer"}),
+        (lambda: predicate_argument.questions("the"), {"story", "question", "answer"}),
+        (lambda: biographies.generate(20, 0.5, seed=1), {"text"}),
+        (lambda: stories.generate(2, seed=1), {"story", "question", "answer"}),
+        (
+            lambda: probing_tasks.generate("bigram_shift", probing_tasks.sentences("plain", 50)),
+            {"text", "z"},
+        ),
+    ],
+)
 def test_worlds_are_tables(table, columns):
     found = table()
     assert isinstance(found, pd.DataFrame)
@@ -95,17 +105,29 @@ def test_pairs_of_reviews_and_their_effects():
 
 
 def test_sample_sizes_and_answers():
-    assert isinstance(recommend(.05, 768, rule="paper"), int)
-    assert isinstance(recommend(.05, 768, rule="correct"), int)
-    exact = mcnemar_power(.1, .05, 200, alpha=.05, method="exact")
-    drawn = mcnemar_power(.1, .05, 200, alpha=.05, method="simulate", seed=0)
-    assert abs(exact - drawn) < .05
+    assert isinstance(recommend(0.05, 768, rule="paper"), int)
+    assert isinstance(recommend(0.05, 768, rule="correct"), int)
+    exact = mcnemar_power(0.1, 0.05, 200, alpha=0.05, method="exact")
+    drawn = mcnemar_power(0.1, 0.05, 200, alpha=0.05, method="simulate", seed=0)
+    assert abs(exact - drawn) < 0.05
     np.testing.assert_array_equal(exact_match(["a house", "no"], ["house", ["yes", "no"]]), [1, 1])
     np.testing.assert_array_equal(f1(["red house"], ["house"]), [2 / 3])
 
 
-@pytest.mark.parametrize("name", ["Random", "Zero", "Approx", "CONEXP", "SLearner", "TCAV",
-                                  "ConceptSHAP", "CausaLM", "INLPExplainer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Random",
+        "Zero",
+        "Approx",
+        "CONEXP",
+        "SLearner",
+        "TCAV",
+        "ConceptSHAP",
+        "CausaLM",
+        "INLPExplainer",
+    ],
+)
 def test_explainers_fit_and_estimate(name):
     explainer = getattr(explainers, name)()
     assert list(inspect.signature(explainer.fit).parameters)[:2] == ["train", "model"]
@@ -113,9 +135,21 @@ def test_explainers_fit_and_estimate(name):
 
 
 def test_interventions_are_exported():
-    assert {"INLP", "RLACE", "LEACE", "AlterRep", "FGSM", "PGD", "AutoAttack", "MeanShift",
-            "AffineSteering", "DAS", "MatchedDirection", "MatchedSubspace",
-            "shuffled"} <= set(interventions.__all__)
+    assert {
+        "INLP",
+        "RLACE",
+        "LEACE",
+        "AlterRep",
+        "FGSM",
+        "PGD",
+        "AutoAttack",
+        "MeanShift",
+        "AffineSteering",
+        "DAS",
+        "MatchedDirection",
+        "MatchedSubspace",
+        "shuffled",
+    } <= set(interventions.__all__)
 
 
 @pytest.mark.skipif("PROBEBOOK_DATA" not in os.environ, reason="PROBEBOOK_DATA is not set")

@@ -60,7 +60,7 @@ TABLE = pd.DataFrame(
     [
         row(STORY, "what colour was the coat ?", "blue", "the coat was blue ."),
         row(STORY, "was the hat blue ?", "no", "the hat was red .", [("what colour ?", "red")]),
-        row(STORY, "what colour was the two ?", "unknown")
+        row(STORY, "what colour was the two ?", "unknown"),
     ]
 )
 
@@ -129,9 +129,15 @@ def test_context_is_cut_from_the_left(folders):
         windows.question_contexts(long, tokenizer, 4)
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"story": " "}, "story 0 is empty"), ({"start": 50, "end": 70}, "is no span of its story"),
-    ({"start": -1, "end": -1}, "'blue' at -1:-1 is no span"), ({"end": 3}, "is no span")])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"story": " "}, "story 0 is empty"),
+        ({"start": 50, "end": 70}, "is no span of its story"),
+        ({"start": -1, "end": -1}, "'blue' at -1:-1 is no span"),
+        ({"end": 3}, "is no span"),
+    ],
+)
 def test_bad_rows_are_refused_in_a_line(folders, change, message):
     table = TABLE.copy()
     for name, value in change.items():
@@ -177,15 +183,19 @@ def test_the_tagging_head_is_the_papers_equations():
             out["kinds"][i], head.spoken(torch.cat([h[i, cls], q])), rtol=1e-5, atol=1e-8
         )
         torch.testing.assert_close(
-            out["tags"][i, places].sigmoid(), torch.stack([p[t] for t in places]), rtol=1e-5,
-            atol=1e-8
+            out["tags"][i, places].sigmoid(),
+            torch.stack([p[t] for t in places]),
+            rtol=1e-5,
+            atol=1e-8,
         )
         others = (~story[i]).nonzero()[:, 0]
         assert (out["start"][i, others] < -1e3).all()
         assert (out["end"][i, others] < -1e3).all()
     want = {
-        "answer": torch.tensor([-1, 2]), "start": torch.tensor([3, 0]), "end": torch.tensor([4, 0]),
-        "tags": torch.tensor([[0, 0, 1.0, 1, 0], [0, 0, 0, 0, 0]], dtype=torch.double)
+        "answer": torch.tensor([-1, 2]),
+        "start": torch.tensor([3, 0]),
+        "end": torch.tensor([4, 0]),
+        "tags": torch.tensor([[0, 0, 1.0, 1, 0], [0, 0, 0, 0, 0]], dtype=torch.double),
     }
     z = [torch.cat([out["kinds"], out[part]], 1).log_softmax(1) for part in ("start", "end")]
     spans = -(z[0][0, 3 + 3] + z[1][0, 3 + 4] + z[0][1, 2] + z[1][1, 2]) / 4
@@ -209,7 +219,7 @@ def test_the_typed_head_reads_the_first_token_and_the_weighted_story():
             row("the hat was red .", "was the hat red or blue ?", "red", kind="option"),
             row("the two was red .", "what ?", "two", kind="number"),
             row("the hat was red .", "what ?", "hat"),
-            row("the hat .", "the ?", "no", kind="yes/no")
+            row("the hat .", "the ?", "no", kind="yes/no"),
         ]
     )
     want = qa_heads.typed_targets(
@@ -251,22 +261,29 @@ def test_decisions_take_the_best_of_every_form_and_the_least_unknown():
 
 @pytest.mark.parametrize(
     "name, heads",
-    [("bert", "tagging"), ("roberta", "tagging"), ("xlnet", "typed"), ("xlnet", "tagging")]
+    [("bert", "tagging"), ("roberta", "tagging"), ("xlnet", "typed"), ("xlnet", "tagging")],
 )
 def test_a_reader_learns_to_find_a_colour(folders, name, heads):
     recipe = Reader(
-        folders[name], heads=heads, updates=60, tokens=500, lr=1e-2, embeddings=True, context=16,
-        max_length=48, stride=8
+        folders[name],
+        heads=heads,
+        updates=60,
+        tokens=500,
+        lr=1e-2,
+        embeddings=True,
+        context=16,
+        max_length=48,
+        stride=8,
     )
     reader = recipe.fit(stories(60))
     asked = stories(40, seed=1)
     found = reader(asked)
-    assert (found.said == asked.answer).mean() > .9  # chance: 1 of 3 colours
+    assert (found.said == asked.answer).mean() > 0.9  # chance: 1 of 3 colours
     assert set(found.form) == {"span"}
     assert all(
         s[a:b] == said for s, a, b, said in zip(asked.story, found.start, found.end, found.said)
     )
-    assert found.equals(reader(asked))                                              # from the cache
+    assert found.equals(reader(asked))  # from the cache
 
 
 def test_windows_of_other_lengths_do_not_change_what_a_reader_says(folders):
@@ -278,8 +295,10 @@ def test_windows_of_other_lengths_do_not_change_what_a_reader_says(folders):
         r2 := Reader(folders["bert"], context=16, max_length=48, stride=8), Network(r2)
     )(TABLE)
     np.testing.assert_allclose(
-        one[["yes", "no", "unknown", "span"]], together[["yes", "no", "unknown", "span"]],
-        rtol=1e-5, atol=0.05
+        one[["yes", "no", "unknown", "span"]],
+        together[["yes", "no", "unknown", "span"]],
+        rtol=1e-5,
+        atol=0.05,
     )
     for place, ids, h, cls in reader.states(TABLE):
         assert h.shape == (len(ids), 32)
@@ -291,8 +310,9 @@ def test_a_row_is_read_once_and_says_what_it_says_alone(folders, monkeypatch):
     recipe = Reader(folders["bert"], context=8, max_length=20, stride=4)
     reader = FittedReader(recipe, Network(recipe))
     read, batch = [], Network.batch
-    monkeypatch.setattr(Network, "batch", lambda net, asked, rows: (
-        read.extend(rows) or batch(net, asked, rows)))
+    monkeypatch.setattr(
+        Network, "batch", lambda net, asked, rows: read.extend(rows) or batch(net, asked, rows)
+    )
     one, others = (len(reader.windows(TABLE.iloc[rows]).item) for rows in ([1], [0, 2]))
     twice = TABLE.iloc[[2, 0, 0, 2]]
     twice = twice.assign(answer="red", start=0, end=3)  # the right answers are not read
@@ -304,7 +324,7 @@ def test_a_row_is_read_once_and_says_what_it_says_alone(folders, monkeypatch):
     three, four = (TABLE.iloc[[1]].assign(history=[[("what ?", "two")] * n]) for n in (3, 4))
     assert reader(three).equals(reader(four))  # two turns are read
     assert len(read) == others + 2 * one
-    again = FittedReader(recipe, reader.net)                                    # from the cache
+    again = FittedReader(recipe, reader.net)  # from the cache
     assert again(twice).equals(reader(twice))
     assert again(TABLE).equals(reader(TABLE))
     assert len(read) == others + 2 * one
@@ -328,6 +348,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(folders, cache, monkeypat
         if len(calls) == 8:
             raise KeyboardInterrupt
         return plain(*a)
+
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", dying)
     with pytest.raises(KeyboardInterrupt):
         recipe.fit(table, every=5)
@@ -354,8 +375,12 @@ def test_updates_take_the_place_of_epochs():
 
 def test_updates_are_counted_without_training(folders):
     recipe = Reader(folders["bert"], tokens=200, context=16, max_length=48, stride=8, epochs=2)
-    size = np.sort([len(load(folders["bert"], "cpu").tokenizer(q, s)["input_ids"]) for q, s in
-                    zip(stories(30).question, stories(30).story)])
+    size = np.sort(
+        [
+            len(load(folders["bert"], "cpu").tokenizer(q, s)["input_ids"])
+            for q, s in zip(stories(30).question, stories(30).story)
+        ]
+    )
     assert len(set(size)) == 1
     assert recipe.count_updates(stories(30)) == 2 * -(-30 // (200 // size[0]))
 
@@ -367,8 +392,10 @@ def test_a_saved_reader_says_the_same(folders, tmp_path):
     reader.save(tmp_path / "reader")
     other = load_reader(tmp_path / "reader")
     np.testing.assert_allclose(
-        other(TABLE)[["yes", "no", "unknown"]], reader(TABLE)[["yes", "no", "unknown"]], rtol=1e-5,
-        atol=0.05
+        other(TABLE)[["yes", "no", "unknown"]],
+        reader(TABLE)[["yes", "no", "unknown"]],
+        rtol=1e-5,
+        atol=0.05,
     )
     again = Network(
         Reader(folders["bert"], start=str(tmp_path / "reader"), context=16, max_length=48, stride=8)
@@ -378,5 +405,7 @@ def test_a_saved_reader_says_the_same(folders, tmp_path):
     )
     with pytest.raises(UserError, match="no reader 'nowhere'"):
         load_reader("nowhere")
-    assert sum(f.stat().st_size for f in (tmp_path / "reader").iterdir()) < 2.2 * sum(
-        p.numel() for p in reader.net.trained_parameters().values()) + 5_000
+    assert (
+        sum(f.stat().st_size for f in (tmp_path / "reader").iterdir())
+        < 2.2 * sum(p.numel() for p in reader.net.trained_parameters().values()) + 5_000
+    )

@@ -1,4 +1,5 @@
 """Quadratic erasure: equal moments, no quadratic reader, the least move, as theorems."""
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -54,8 +55,8 @@ def test_no_quadratic_probe_beats_the_majority_where_one_does_after_leace(k):
     assert abs(saved) < 1e-6
     assert (answers == z.bincount().argmax()).all()
     saved, answers = gain(LEACE().fit(h, z)(h), z)
-    assert saved > .1
-    assert (answers == z).double().mean() > z.bincount().max() / len(z) + .05
+    assert saved > 0.1
+    assert (answers == z).double().mean() > z.bincount().max() / len(z) + 0.05
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
@@ -73,8 +74,8 @@ def test_the_barycenter_is_the_fixed_point_of_its_equation(k):
 
 def test_the_barycenter_of_covariances_with_the_same_axes_has_the_mean_of_their_deviations():
     axes = torch.linalg.qr(torch.randn(D, D, generator=G, dtype=torch.float64))[0]
-    deviations = torch.rand(3, D, generator=G, dtype=torch.float64) + .1
-    shares = torch.tensor([.5, .3, .2], dtype=torch.float64)
+    deviations = torch.rand(3, D, generator=G, dtype=torch.float64) + 0.1
+    shares = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     centre = barycenter(axes * deviations[:, None] ** 2 @ axes.T, shares)
     must_agree(centre, axes * (shares @ deviations) ** 2 @ axes.T, "barycenter", atol=1e-10)
 
@@ -85,7 +86,7 @@ def test_of_all_common_moments_it_takes_those_that_move_the_states_least(k):
     edited = QLEACE().fit(h, z)(h, z)
     least = (edited - h).square().sum(1).mean()
     (means, covariances), centre = moments(h, z), covariance(edited)
-    for size in (.01, .1, 1.):
+    for size in (0.01, 0.1, 1.0):
         for _ in range(5):
             noise = size * torch.randn(D, D, generator=G, dtype=torch.float64)
             way = torch.eye(D) + noise @ noise.T
@@ -98,14 +99,18 @@ def test_of_all_common_moments_it_takes_those_that_move_the_states_least(k):
 def test_edits_turn_with_the_coordinates():
     h, z = states(3)
     turn = torch.linalg.qr(torch.randn(D, D, generator=G, dtype=torch.float64))[0]
-    must_agree(QLEACE().fit(h @ turn, z)(h @ turn, z), QLEACE().fit(h, z)(h, z) @ turn,
-               "turned before and after", atol=1e-8)
+    must_agree(
+        QLEACE().fit(h @ turn, z)(h @ turn, z),
+        QLEACE().fit(h, z)(h, z) @ turn,
+        "turned before and after",
+        atol=1e-8,
+    )
 
 
 def test_equal_covariances_make_it_leave_the_shape_and_move_the_means():
     h, _ = states()
     h, z = torch.cat([h, h + torch.arange(D)]), torch.arange(2).repeat_interleave(len(h))
-    shift = torch.where(z == 1, -.5, .5).double()[:, None] * torch.arange(D)
+    shift = torch.where(z == 1, -0.5, 0.5).double()[:, None] * torch.arange(D)
     must_agree(QLEACE().fit(h, z)(h, z), h + shift, "edits", atol=1e-8)
 
 
@@ -113,13 +118,13 @@ def test_strength_is_the_share_of_each_move():
     h, z = states()
     edit = QLEACE().fit(h, z)
     assert torch.equal(edit.at(0)(h, z), h)
-    must_agree(edit.at(.25)(h, z) - h, .25 * (edit(h, z) - h), "moves", atol=1e-10)
+    must_agree(edit.at(0.25)(h, z) - h, 0.25 * (edit(h, z) - h), "moves", atol=1e-10)
 
 
 def test_where_one_class_has_no_spread_none_has_any():
     """A constant dimension of one class, and a class of fewer states than dimensions."""
     h, z = states()
-    h[z == 0, 2] = 7.
+    h[z == 0, 2] = 7.0
     few = torch.cat([torch.where(z == 0)[0][:4], torch.where(z == 1)[0]])
     for rows, rank in ((slice(None), D - 1), (few, 3)):
         x, y = h[rows], z[rows]
@@ -134,13 +139,14 @@ def test_dtype_is_kept_and_bad_input_is_said_in_a_line():
     h, z = states()
     edit = QLEACE().fit(h.float(), z)
     assert edit(h.float(), z).dtype == torch.float32
-    for message, wrong in (("must be ≥ 0", lambda: edit.at(-1)),
-                           ("beyond the 2 classes", lambda: edit(h, z + 1)),
-                           ("one label per row", lambda: edit(h, z[1:])),
-                           ("fitted on 5", lambda: edit(h[:, 1:], z)),
-                           ("at least 2 of each class", lambda: QLEACE().fit(h[:3], [0, 0, 1])),
-                           ("no direction has spread in every class",
-                            lambda: QLEACE().fit(h[:4], [0, 0, 1, 1]))):
+    for message, wrong in (
+        ("must be ≥ 0", lambda: edit.at(-1)),
+        ("beyond the 2 classes", lambda: edit(h, z + 1)),
+        ("one label per row", lambda: edit(h, z[1:])),
+        ("fitted on 5", lambda: edit(h[:, 1:], z)),
+        ("at least 2 of each class", lambda: QLEACE().fit(h[:3], [0, 0, 1])),
+        ("no direction has spread in every class", lambda: QLEACE().fit(h[:4], [0, 0, 1, 1])),
+    ):
         with pytest.raises(UserError, match=message) as said:
             wrong()
         assert "\n" not in str(said.value)
@@ -156,5 +162,6 @@ def test_it_agrees_with_the_authors_package(k):
     other = theirs.LeaceFitter.fit(h, F.one_hot(z).double(), shrinkage=False).eraser
     must_agree(LEACE().fit(h, z)(h), other(h), "LEACE", atol=1e-10, rtol=0)
     quadratic_eraser = theirs.QuadraticFitter.fit(h, z, shrinkage=False).eraser
-    must_agree(QLEACE().fit(h, z)(h, z), quadratic_eraser(h, z), "quadratic erasers", atol=1e-6,
-               rtol=0)
+    must_agree(
+        QLEACE().fit(h, z)(h, z), quadratic_eraser(h, z), "quadratic erasers", atol=1e-6, rtol=0
+    )

@@ -1,4 +1,5 @@
 """Minutes of pages, and the paths through the book."""
+
 import re
 
 import pytest
@@ -19,12 +20,14 @@ def page(tmp_path, monkeypatch, text):
 
 
 def test_what_is_counted(tmp_path, monkeypatch):
-    text = ("# A title\n\nfour words of text {term}`probe`\n\n"
-            "```{dropdown} Fold\nmany words here\n```\n\n"
-            "```{code-cell} ipython3\na = 1\nb = 2\n```\n\n"
-            "```{code-cell} ipython3\n:tags: [hide-input]\n\nc = 3\n```\n\n"
-            f"```{{code-cell}} ipython3\n{FIGURE}```\n\n"
-            "## Exercises\n\nnot counted\n\n```{code-cell} ipython3\nd = 4\n```\n")
+    text = (
+        "# A title\n\nfour words of text {term}`probe`\n\n"
+        "```{dropdown} Fold\nmany words here\n```\n\n"
+        "```{code-cell} ipython3\na = 1\nb = 2\n```\n\n"
+        "```{code-cell} ipython3\n:tags: [hide-input]\n\nc = 3\n```\n\n"
+        f"```{{code-cell}} ipython3\n{FIGURE}```\n\n"
+        "## Exercises\n\nnot counted\n\n```{code-cell} ipython3\nd = 4\n```\n"
+    )
     found = reading.amount(page(tmp_path, monkeypatch, text))
     assert found == reading.Amount(words=7, lines=3, figures=1)
 

@@ -1,5 +1,6 @@
 """Results over runs: filters, pivots, formats; two runs compared; runs taken from one machine to
 another."""
+
 from __future__ import annotations
 
 import errno
@@ -46,7 +47,7 @@ ODD = "50% <b>|c"
 RUNS = [{}, {"layer": 1}, {"layer": 1, "model": ODD}]
 
 
-pytestmark = pytest.mark.xdist_group("results")          # the kept runs are made once
+pytestmark = pytest.mark.xdist_group("results")  # the kept runs are made once
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +98,16 @@ def flip(path, at=-40):
 
 def test_one_row_a_run(book):
     table = results.runs()
-    assert list(table.columns) == ["page", "run", "profile", "changed", "seconds", "device",
-                                   "finished", "commit"]
+    assert list(table.columns) == [
+        "page",
+        "run",
+        "profile",
+        "changed",
+        "seconds",
+        "device",
+        "finished",
+        "commit",
+    ]
     assert set(table.run) == {run_of(**values).id for values in RUNS}
     assert set(table.changed) == {"", "layer=1", f"model={ODD}, layer=1"}
     assert len(pd.read_csv(io.StringIO(probebook("results").stdout))) == 3
@@ -106,43 +115,68 @@ def test_one_row_a_run(book):
 
 def test_metrics_of_all_runs_with_the_parameters_that_differ(book):
     long = results.metrics("1_demo")
-    assert list(long.columns) == ["page", "run", "model", "p.layer", "table", "method", "layer",
-                                  "metric", "value"]
-    for values in RUNS:                                 # each run's rows are the run's own table
+    assert list(long.columns) == [
+        "page",
+        "run",
+        "model",
+        "p.layer",
+        "table",
+        "method",
+        "layer",
+        "metric",
+        "value",
+    ]
+    for values in RUNS:  # each run's rows are the run's own table
         run = run_of(**values)
         own = long[long.run == run.id]
         assert own["p.layer"].eq(run.values["layer"]).all()
         assert own.model.eq(run.values["model"]).all()
         want = pd.read_parquet(run.folder / METRICS)
-        pd.testing.assert_frame_equal(own[list(want)].reset_index(drop=True), want,
-                                      check_dtype=False)
+        pd.testing.assert_frame_equal(
+            own[list(want)].reset_index(drop=True), want, check_dtype=False
+        )
 
 
-@pytest.mark.parametrize(("where", "rows", "runs"), [
-    (["p.layer>=1"], 12, 2), (["p.layer>0", f"model={ODD}"], 6, 1), (["p.layer!=1"], 6, 1),
-    (["layer>=1"], 3, 3),
-    (["layer = 0", "p.layer<1"], 1, 1), (["method!=B"], 6, 3),
-    (["fast=false", "sizes=[1,2]", "seed<1e-3"], 18, 3)])
+@pytest.mark.parametrize(
+    ("where", "rows", "runs"),
+    [
+        (["p.layer>=1"], 12, 2),
+        (["p.layer>0", f"model={ODD}"], 6, 1),
+        (["p.layer!=1"], 6, 1),
+        (["layer>=1"], 3, 3),
+        (["layer = 0", "p.layer<1"], 1, 1),
+        (["method!=B"], 6, 3),
+        (["fast=false", "sizes=[1,2]", "seed<1e-3"], 18, 3),
+    ],
+)
 def test_conditions(book, where, rows, runs):
     long = results.metrics(where=where)
     assert (len(long), long.run.nunique()) == (rows, runs)
 
 
-@pytest.mark.parametrize(("words", "says"), [
-    (["--where", "modl=3"],
-     "no parameter or id 'modl': the nearest is 'model' of fast, layer, method, model, p.layer"),
-    (["--where", "model~3"], "should be NAME=VALUE"),
-    (["--where", "sizes=[1,"], "nothing is left; sizes has [1, 2]"),
-    (["--where", "model>3"], "> compares numbers; model has bag_1"),
-    (["--where", "model=minilm"], f"nothing is left; model has bag_1, {ODD}"),
-    (["--table", "score"], "no table 'score': the nearest is 'scores' of layers, scores"),
-    (["--metric", "nrom"], "no metric 'nrom': the nearest is 'norm'"),
-    (["--rows", "model,methd"], "no column 'methd': the nearest is 'method'"),
-    (["--rows", "model", "--metric", "score"],
-     "values for one cell, which differ in p.layer, method: name it"),
-    (["--rows", "metric"], "each needs a column of its own"),
-    (["--all", "-p", "layer=1"], "choose by --where"),
-    (["--all", "--profile", "pocket"], "choose by --where")])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["--where", "modl=3"],
+            "no parameter or id 'modl': the nearest is 'model' of fast, layer, method, model, p.layer",
+        ),
+        (["--where", "model~3"], "should be NAME=VALUE"),
+        (["--where", "sizes=[1,"], "nothing is left; sizes has [1, 2]"),
+        (["--where", "model>3"], "> compares numbers; model has bag_1"),
+        (["--where", "model=minilm"], f"nothing is left; model has bag_1, {ODD}"),
+        (["--table", "score"], "no table 'score': the nearest is 'scores' of layers, scores"),
+        (["--metric", "nrom"], "no metric 'nrom': the nearest is 'norm'"),
+        (["--rows", "model,methd"], "no column 'methd': the nearest is 'method'"),
+        (
+            ["--rows", "model", "--metric", "score"],
+            "values for one cell, which differ in p.layer, method: name it",
+        ),
+        (["--rows", "metric"], "each needs a column of its own"),
+        (["--all", "-p", "layer=1"], "choose by --where"),
+        (["--all", "--profile", "pocket"], "choose by --where"),
+    ],
+)
 def test_what_is_not_there_is_refused_in_one_line(book, words, says):
     done = probebook("results", "1_demo", *words)
     assert done.exit_code == 2
@@ -174,14 +208,26 @@ def test_a_pivot_holds_what_the_pages_recorded(book):
 
 
 def test_formats_escape_text(book):
-    words = ["results", "1_demo", "--table", "scores", "--metric", "score", "--rows",
-             "model,method"]
+    words = [
+        "results",
+        "1_demo",
+        "--table",
+        "scores",
+        "--metric",
+        "score",
+        "--rows",
+        "model,method",
+    ]
     words += ["--columns", "p.layer", "--format"]
     table = pd.read_csv(io.StringIO(probebook(*words, "csv").stdout))
-    assert table["1"].tolist() == [1.1, 1 + 9 / 7, 1.1, 1 + 5 / 7]              # all digits
+    assert table["1"].tolist() == [1.1, 1 + 9 / 7, 1.1, 1 + 5 / 7]  # all digits
     markdown = probebook(*words, "markdown").stdout.splitlines()
     assert [cell.strip() for cell in markdown[3].strip("|").replace(r"\|", "¦").split("|")] == [
-        r"50% \<b\>¦c", "B", "", "2.286"]
+        r"50% \<b\>¦c",
+        "B",
+        "",
+        "2.286",
+    ]
     assert r"A\_x" in markdown[2]
     assert len(markdown) == 6
     latex = probebook(*words, "latex").stdout
@@ -194,8 +240,11 @@ def test_formats_escape_text(book):
 def test_markdown_means_itself():
     """What a Markdown parser with tables makes of a hostile cell is its text."""
     cell = r"<script>x</script> a|b \| *c* _d_ `e` [f](g) &amp; {g}`h` $i$ \\"
-    html = MarkdownIt("commonmark").enable("table").render(results.show(pd.DataFrame({"x": [cell]}),
-                                                                        "markdown"))
+    html = (
+        MarkdownIt("commonmark")
+        .enable("table")
+        .render(results.show(pd.DataFrame({"x": [cell]}), "markdown"))
+    )
     found = BeautifulSoup(html, "html.parser")
     assert found.td.text == cell
     assert not found.td.find(True)
@@ -222,8 +271,15 @@ def test_a_duration_is_that_of_the_newest_run_with_a_profiles_own_values(book):
 
 
 @pytest.mark.parametrize("name", [RECORD, METRICS])
-@pytest.mark.parametrize("harm", [flip, lambda path: flip(path, at=60), Path.unlink,
-                                  lambda path: path.write_bytes(path.read_bytes()[:-2])])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        flip,
+        lambda path: flip(path, at=60),
+        Path.unlink,
+        lambda path: path.write_bytes(path.read_bytes()[:-2]),
+    ],
+)
 def test_a_damaged_run_is_left_out_and_named(book, name, harm, capfd):
     run = run_of(layer=1)
     harm(run.folder / name)
@@ -242,15 +298,23 @@ def test_a_run_in_another_ones_place_is_left_out(book, capfd):
 def test_ids_may_have_the_names_of_columns(book):
     record = altered(run_of(), book, page="1_demo/02_other")
     path = book / "_build/runs" / record.page / record.run
-    pd.DataFrame({"table": "t", "run": ["x"], "page": [1], "metric": "m",
-                  "value": [1.]}).to_parquet(path / METRICS)
-    record = record.model_copy(update={"files": record.files
-                                       | {METRICS: sha256(path / METRICS)}}).sealed()
+    pd.DataFrame(
+        {"table": "t", "run": ["x"], "page": [1], "metric": "m", "value": [1.0]}
+    ).to_parquet(path / METRICS)
+    record = record.model_copy(
+        update={"files": record.files | {METRICS: sha256(path / METRICS)}}
+    ).sealed()
     (path / RECORD).write_text(record.model_dump_json())
     row = results.metrics(where=["id.run=x"]).iloc[0]
-    assert row.to_dict() == {"page": record.page, "run": record.run, "table": "t", "id.run": "x",
-                             "id.page": 1,
-                             "metric": "m", "value": 1}
+    assert row.to_dict() == {
+        "page": record.page,
+        "run": record.run,
+        "table": "t",
+        "id.run": "x",
+        "id.page": 1,
+        "metric": "m",
+        "value": 1,
+    }
 
 
 def test_ids_of_two_types_become_text(book):
@@ -259,10 +323,12 @@ def test_ids_of_two_types_become_text(book):
     for digit, ids in zip("01", tables.values(), strict=True):
         record = altered(run_of(), book, digit, page=f"1_demo/0{digit}_other")
         path = book / "_build/runs" / record.page / record.run
-        pd.DataFrame({"table": "t", "item": ids, "metric": "m",
-                      "value": [1., 2.]}).to_parquet(path / METRICS)
-        record = record.model_copy(update={"files": record.files
-                                           | {METRICS: sha256(path / METRICS)}}).sealed()
+        pd.DataFrame({"table": "t", "item": ids, "metric": "m", "value": [1.0, 2.0]}).to_parquet(
+            path / METRICS
+        )
+        record = record.model_copy(
+            update={"files": record.files | {METRICS: sha256(path / METRICS)}}
+        ).sealed()
         (path / RECORD).write_text(record.model_dump_json())
     long = results.metrics(tables=["t"])
     assert long["item"].tolist() == ["3", "4", "three", "four"]
@@ -283,22 +349,24 @@ def test_compare(book):
     assert "same code, device, versions, data" in parts[3]
 
     both = results.compare(find_run(a.id), find_run(b.id))["metrics"]
-    assert both[["table", "metric"]].apply(tuple, axis=1).tolist() == [("layers",
-                                                                        "norm")] + [("scores",
-                                                                                     "score")] * 2
-    assert both.a.tolist() == [2.5, .1, 5 / 7]
-    assert both.difference.tolist() == [1.0, 1.1 - .1, 1 + 5 / 7 - 5 / 7]
-    close = results.compare(find_run(b.id), find_run(odd.id), tolerance=.3)["metrics"]
+    assert (
+        both[["table", "metric"]].apply(tuple, axis=1).tolist()
+        == [("layers", "norm")] + [("scores", "score")] * 2
+    )
+    assert both.a.tolist() == [2.5, 0.1, 5 / 7]
+    assert both.difference.tolist() == [1.0, 1.1 - 0.1, 1 + 5 / 7 - 5 / 7]
+    close = results.compare(find_run(b.id), find_run(odd.id), tolerance=0.3)["metrics"]
     assert close.empty
-    assert len(results.compare(find_run(b.id), find_run(odd.id), .2)["metrics"]) == 1
+    assert len(results.compare(find_run(b.id), find_run(odd.id), 0.2)["metrics"]) == 1
 
     again = altered(a, book, digit="f", commit="other", versions={"python": "9"})
     done = probebook("compare", a.id, "ffff")
     assert done.exit_code == 0
     assert "same parameters\n\nsame metrics\n" in done.stdout
     rest = results.compare(find_run(a.id), again)["rest"].set_index("name")
-    assert {"commit",
-            *(f"{name} version" for name in read_record(a.folder).versions)} == set(rest.index)
+    assert {"commit", *(f"{name} version" for name in read_record(a.folder).versions)} == set(
+        rest.index
+    )
     assert rest.b["python version"] == "9"
     assert rest.b["torch version"] == "" != rest.a["torch version"]
 
@@ -306,12 +374,13 @@ def test_compare(book):
 def test_rows_without_ids_are_compared_in_order(book):
     """A table without ids may have several rows: the n-th is compared with the n-th."""
     found = []
-    for digit, values in zip("01", ([1., 2.], [1., 4.]), strict=True):
+    for digit, values in zip("01", ([1.0, 2.0], [1.0, 4.0]), strict=True):
         record = altered(run_of(), book, digit)
         path = book / "_build/runs" / record.page / record.run
         pd.DataFrame({"table": "t", "metric": "m", "value": values}).to_parquet(path / METRICS)
-        found.append(record.model_copy(update={"files": record.files
-                                               | {METRICS: sha256(path / METRICS)}}))
+        found.append(
+            record.model_copy(update={"files": record.files | {METRICS: sha256(path / METRICS)}})
+        )
     both = results.compare(*found)["metrics"]
     assert both[["a", "b", "difference"]].to_numpy().tolist() == [[2, 4, 2]]
 
@@ -323,15 +392,14 @@ def test_what_cannot_be_compared(book):
     altered(a, book, digit="2")
     shutil.copytree(a.folder, a.folder.with_name("2" * 19 + "3"))
     flip(run_of(layer=1).folder / NOTEBOOK)
-    for words, says in ([a.id, "0000"],
-                        "runs of two pages cannot be compared: 1_demo/01_first, "
-                        "1_demo/02_second"), (
-            [a.id, "222"], "four of 0-9a-f at least"), ([a.id, "../" + a.id],
-                                                        "should be a run's id"), (
-            [a.id, "2222"], "several runs begin with '2222': 2222"), ([a.id, "eeee"],
-                                                                      "no run begins with "
-                                                                      "'eeee'"), (
-            [a.id, run_of(layer=1).id], "is damaged"):
+    for words, says in (
+        ([a.id, "0000"], "runs of two pages cannot be compared: 1_demo/01_first, 1_demo/02_second"),
+        ([a.id, "222"], "four of 0-9a-f at least"),
+        ([a.id, "../" + a.id], "should be a run's id"),
+        ([a.id, "2222"], "several runs begin with '2222': 2222"),
+        ([a.id, "eeee"], "no run begins with 'eeee'"),
+        ([a.id, run_of(layer=1).id], "is damaged"),
+    ):
         done = probebook("compare", *words)
         assert done.exit_code == 2
         assert done.stderr.count("\n") == 1
@@ -340,8 +408,11 @@ def test_what_cannot_be_compared(book):
 
 
 def contents(home):
-    return {path.relative_to(home / "_build/runs").as_posix(): path.read_bytes() for path in
-            (home / "_build/runs").rglob("*") if path.is_file()}
+    return {
+        path.relative_to(home / "_build/runs").as_posix(): path.read_bytes()
+        for path in (home / "_build/runs").rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -362,14 +433,18 @@ def elsewhere(packed, tmp_path, monkeypatch):
 
 def remains(home) -> list:
     """What an import has left beside the locks of runs."""
-    return [path for path in (home / "_build" / "partial").rglob("*")
-            if path.is_file() and path.suffix != ".lock"]
+    return [
+        path
+        for path in (home / "_build" / "partial").rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    ]
 
 
 def test_runs_arrive_as_they_left(book, packed, elsewhere):
     done = probebook("archive", "import", str(packed))
-    assert (done.exit_code,
-            done.stdout) == (0, "3 imported, 0 already there, 0 refused\n"), done.stderr
+    assert (done.exit_code, done.stdout) == (0, "3 imported, 0 already there, 0 refused\n"), (
+        done.stderr
+    )
     assert contents(elsewhere) == contents(book)
     assert len(contents(elsewhere)) == 9
     assert not remains(elsewhere)
@@ -384,16 +459,20 @@ def test_runs_arrive_as_they_left(book, packed, elsewhere):
 
 def test_what_is_exported_can_be_chosen(book, tmp_path):
     flip(run_of(layer=1).folder / NOTEBOOK)
-    done = probebook("archive", "export", str(tmp_path / "a.zip"), "1_demo/01", "--where",
-                     "layer=1")
+    done = probebook(
+        "archive", "export", str(tmp_path / "a.zip"), "1_demo/01", "--where", "layer=1"
+    )
     assert done.exit_code == 0
     assert done.stdout == f"1 run exported to {tmp_path / 'a.zip'}\n"
     damaged = run_of(layer=1).id[:8]
     assert done.stderr == f"1_demo/01_first: run {damaged} is damaged, it is left out\n"
     assert {name.split("/")[2] for name in zipfile.ZipFile(tmp_path / "a.zip").namelist()} == {
-        run_of(**RUNS[2]).id}
-    for pages, where, says in ([], ["layr=1"], "nearest is 'layer'"), (["2"], [],
-                                                                       "no run of a page '2'"):
+        run_of(**RUNS[2]).id
+    }
+    for pages, where, says in (
+        ([], ["layr=1"], "nearest is 'layer'"),
+        (["2"], [], "no run of a page '2'"),
+    ):
         with pytest.raises(UserError, match=says):
             archive.export_runs(tmp_path / "b.zip", pages, where)
     assert not (tmp_path / "b.zip").exists()
@@ -404,18 +483,26 @@ LINK = zipfile.ZipInfo(f"{RUN}/{NOTEBOOK}")
 LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
 
 
-@pytest.mark.parametrize(("name", "content", "says"), [
-    (f"../{RUN}/{RECORD}", "", "is no file of a run"), (f"/{RUN}/{RECORD}", "", "no file of a run"),
-    (f"../../{'a' * 20}/{RECORD}", "", "no file of a run"),
-    (f"1_demo/../{'a' * 20}/{RECORD}", "", "no file of a run"),
-    (f"1_demo/./{'a' * 20}/{RECORD}", "", "no file"), (f"C:/x/{'a' * 20}/{RECORD}", "", "no file"),
-    (f"1_demo\\..\\..\\x/01/{'a' * 20}/{RECORD}", "", "no file"),
-    (f"{RUN}/code.py", "", "no file of a run"),
-    (f"{RUN}/x/{RECORD}", "", "no file"), (f"{RUN}/", "", "no file"),
-    (f"{RUN}/{RECORD}\n", "", "no file"),
-    (f"1_demo/01_first/{'z' * 20}/{RECORD}", "", "no file"), ("record.json", "", "no file"),
-    (LINK, "../../../../secret", "is no plain file"),
-    pytest.param(f"{RUN}/{RECORD}", bytes(2**20 + 1), "is too large, 1048577", id="too large")])
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        (f"../{RUN}/{RECORD}", "", "is no file of a run"),
+        (f"/{RUN}/{RECORD}", "", "no file of a run"),
+        (f"../../{'a' * 20}/{RECORD}", "", "no file of a run"),
+        (f"1_demo/../{'a' * 20}/{RECORD}", "", "no file of a run"),
+        (f"1_demo/./{'a' * 20}/{RECORD}", "", "no file"),
+        (f"C:/x/{'a' * 20}/{RECORD}", "", "no file"),
+        (f"1_demo\\..\\..\\x/01/{'a' * 20}/{RECORD}", "", "no file"),
+        (f"{RUN}/code.py", "", "no file of a run"),
+        (f"{RUN}/x/{RECORD}", "", "no file"),
+        (f"{RUN}/", "", "no file"),
+        (f"{RUN}/{RECORD}\n", "", "no file"),
+        (f"1_demo/01_first/{'z' * 20}/{RECORD}", "", "no file"),
+        ("record.json", "", "no file"),
+        (LINK, "../../../../secret", "is no plain file"),
+        pytest.param(f"{RUN}/{RECORD}", bytes(2**20 + 1), "is too large, 1048577", id="too large"),
+    ],
+)
 def test_a_hostile_archive_is_refused_whole(packed, elsewhere, name, content, says):
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr(name, content)
@@ -428,11 +515,14 @@ def test_a_hostile_archive_is_refused_whole(packed, elsewhere, name, content, sa
     assert [path.name for path in elsewhere.parent.rglob("*") if elsewhere in path.parents] == []
 
 
-def test_a_name_twice_another_packing_and_too_little_room_are_refused(packed, elsewhere,
-                                                                      monkeypatch):
+def test_a_name_twice_another_packing_and_too_little_room_are_refused(
+    packed, elsewhere, monkeypatch
+):
     first = zipfile.ZipFile(packed).namelist()[0]
-    for name, packing, says in ((first, zipfile.ZIP_STORED, "is there twice"),
-                                (f"{RUN}/{RECORD}", zipfile.ZIP_BZIP2, "packed in a way")):
+    for name, packing, says in (
+        (first, zipfile.ZIP_STORED, "is there twice"),
+        (f"{RUN}/{RECORD}", zipfile.ZIP_BZIP2, "packed in a way"),
+    ):
         other = shutil.copy(packed, packed.with_name("other.zip"))
         warned = pytest.warns() if name == first else monkeypatch.context()
         with warned, zipfile.ZipFile(other, "a", packing) as file:
@@ -450,11 +540,13 @@ def repacked(packed, change):
     with zipfile.ZipFile(packed) as old:
         files = {name: old.read(name) for name in old.namelist()}
     first = next(iter(files)).rpartition("/")[0]
-    own = {name.rpartition("/")[2]: files.pop(name) for name in list(files)
-           if name.startswith(first)}
+    own = {
+        name.rpartition("/")[2]: files.pop(name) for name in list(files) if name.startswith(first)
+    }
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
-        for name, content in ({f"{first}/{name}": content for name, content in change(own).items()}
-                              | files).items():
+        for name, content in (
+            {f"{first}/{name}": content for name, content in change(own).items()} | files
+        ).items():
             new.writestr(name, content)
 
 
@@ -462,28 +554,43 @@ def record_with(**fields):
     def change(files):
         record = json.loads(files[RECORD]) | fields
         return files | {RECORD: json.dumps(record)}
+
     return change
 
 
 def sealed_with(**fields):
-    return lambda files: files | {RECORD: Record.model_validate_json(files[RECORD]).model_copy(
-        update=fields).sealed().model_dump_json()}
+    return lambda files: (
+        files
+        | {
+            RECORD: Record.model_validate_json(files[RECORD])
+            .model_copy(update=fields)
+            .sealed()
+            .model_dump_json()
+        }
+    )
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (lambda files: files | {NOTEBOOK: files[NOTEBOOK] + b" "}, "is not what its checksums say"),
-    (lambda files: {name: files[name] for name in (NOTEBOOK, RECORD)},
-     "is not what its checksums say"),
-    (lambda files: {name: files[name] for name in (NOTEBOOK, METRICS)}, "has no whole record"),
-    (lambda files: files | {RECORD: "[]"}, "has no whole record"),
-    (record_with(seconds=1e9), "has no whole record"),
-    (record_with(schema_version=2, more="x"), "has a record of the newer schema 2"),
-    (sealed_with(files={}), "is not what its checksums say"),
-    (sealed_with(page="../x"), "is another one by its"),
-    (sealed_with(files={"../../../x": "0" * 64}), "is not what its checksums say"),
-    (sealed_with(run="b" * 20), "is another one by its record")])
-def test_a_run_that_is_not_whole_is_refused_and_the_others_arrive(packed, elsewhere, change, says,
-                                                                  capfd):
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda files: files | {NOTEBOOK: files[NOTEBOOK] + b" "}, "is not what its checksums say"),
+        (
+            lambda files: {name: files[name] for name in (NOTEBOOK, RECORD)},
+            "is not what its checksums say",
+        ),
+        (lambda files: {name: files[name] for name in (NOTEBOOK, METRICS)}, "has no whole record"),
+        (lambda files: files | {RECORD: "[]"}, "has no whole record"),
+        (record_with(seconds=1e9), "has no whole record"),
+        (record_with(schema_version=2, more="x"), "has a record of the newer schema 2"),
+        (sealed_with(files={}), "is not what its checksums say"),
+        (sealed_with(page="../x"), "is another one by its"),
+        (sealed_with(files={"../../../x": "0" * 64}), "is not what its checksums say"),
+        (sealed_with(run="b" * 20), "is another one by its record"),
+    ],
+)
+def test_a_run_that_is_not_whole_is_refused_and_the_others_arrive(
+    packed, elsewhere, change, says, capfd
+):
     repacked(packed, change)
     assert archive.import_runs(packed) == {"imported": 2, "already there": 0, "refused": 1}
     err = capfd.readouterr().err
@@ -527,9 +634,10 @@ def test_whatever_bytes_change_only_true_runs_arrive(book, packed, elsewhere, ca
     for _ in range(300):
         content = bytearray(whole)
         for _ in range(chance.choice([1, 2, 8])):
-            at = chance.choice([chance.randrange(len(whole)),
-                                len(whole) - 1 - chance.randrange(1200)])
-            content[at:at + chance.choice([0, 1, 1, 1, 2])] = chance.randbytes(1)
+            at = chance.choice(
+                [chance.randrange(len(whole)), len(whole) - 1 - chance.randrange(1200)]
+            )
+            content[at : at + chance.choice([0, 1, 1, 1, 2])] = chance.randbytes(1)
         packed.write_bytes(content)
         try:
             arrived += archive.import_runs(packed)["imported"]
@@ -539,7 +647,7 @@ def test_whatever_bytes_change_only_true_runs_arrive(book, packed, elsewhere, ca
         assert all(map(intact, folders(elsewhere)))
         assert not remains(elsewhere)
         shutil.rmtree(elsewhere / "_build", ignore_errors=True)
-    assert 30 < arrived < 870                                           # both ways were taken
+    assert 30 < arrived < 870  # both ways were taken
 
 
 def test_a_full_disk_ends_an_import_in_one_line(packed, elsewhere, monkeypatch):
@@ -547,8 +655,9 @@ def test_a_full_disk_ends_an_import_in_one_line(packed, elsewhere, monkeypatch):
 
     def full(source, target):
         done.append(copy(source, target))
-        if len(done) == 5:                                              # in the second run
+        if len(done) == 5:  # in the second run
             raise OSError(errno.ENOSPC, "No space left on device")
+
     monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(UserError, match="^[^\n]*runs.zip: No space left on device$"):
         archive.import_runs(packed)
@@ -568,8 +677,9 @@ def test_a_thousand_runs_are_read_in_a_second(book, capfd):
     took = []
     for _ in range(3):
         wall, cpu = time.monotonic(), time.process_time()
-        table = results.pivot(results.metrics("1_demo", ["seed>=1"], ["scores"], ["score"]),
-                              ["seed"], ["method"])
+        table = results.pivot(
+            results.metrics("1_demo", ["seed>=1"], ["scores"], ["score"]), ["seed"], ["method"]
+        )
         took.append((time.monotonic() - wall, time.process_time() - cpu))
     assert len(table) == 997
     assert len(results.runs()) == 1000

@@ -1,5 +1,6 @@
 """Runs of pages: what is refused before a kernel starts, what a run leaves behind, when it is run
 again."""
+
 from __future__ import annotations
 
 import json
@@ -33,11 +34,13 @@ RECORDS = """
     write_table(table, "scores", ids=["method"])
     write_table(pd.DataFrame({"loss": [.5]}), "fit")
     """
-OLDER = ('{"schema_version":1,"page":"1_demo/01_first","run":"0123456789abcdef0123",'
-         '"profile":"pocket","parameters":{"n":7},"changed":["n"],"seed":0,'
-         '"device":"a processor, 2 threads","threads":2,"versions":{"python":"3.11.7"},"data":{},'
-         '"seconds":4.2,"finished":"2026-11-01 10:00","commit":"32848bd","files":{},"sha256":'
-         '"9d577f1e53136d38ce96e56d3ebd45589caaa0f6c457ed98f9259b4aecb9b744"}')
+OLDER = (
+    '{"schema_version":1,"page":"1_demo/01_first","run":"0123456789abcdef0123",'
+    '"profile":"pocket","parameters":{"n":7},"changed":["n"],"seed":0,'
+    '"device":"a processor, 2 threads","threads":2,"versions":{"python":"3.11.7"},"data":{},'
+    '"seconds":4.2,"finished":"2026-11-01 10:00","commit":"32848bd","files":{},"sha256":'
+    '"9d577f1e53136d38ce96e56d3ebd45589caaa0f6c457ed98f9259b4aecb9b744"}'
+)
 LAYERS = "model: ModelName = 'm'\nlayers: list[Layer] = [0]\nlayer: Layer | None = -1"
 WIDER = """
     share: Annotated[float, Field(ge=0, le=1)] = 0.5  # a range of its own
@@ -59,18 +62,35 @@ def test_declared_parameters(tiny):
     tiny()
     found = find("1").parameters
     assert [(p.name, p.kind, p.default, p.comment) for p in found[:3]] == [
-        ("n", "Count", 5, "rows"), ("eps", "Strength", .1, "step size"),
-        ("rule", "Literal['mean', 'last']", "mean", "how pieces are joined")]
+        ("n", "Count", 5, "rows"),
+        ("eps", "Strength", 0.1, "step size"),
+        ("rule", "Literal['mean', 'last']", "mean", "how pieces are joined"),
+    ]
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("eps=1e-3", .001), ("eps=2", 2.0), ("n=7", 7), ("sizes=[3, 4]", [3, 4]), ("fast=true", True),
-    ("rule=last", "last"), ("word=on", "on"), ("word=1e-3", "1e-3"),
-    ("rates=[1e-3, 2]", [.001, 2.0]),
-    ("names=[true, 1e-3]", ["true", "1e-3"]), ("few=None", None),
-    ("few=null", None), ("few=none", None), ("few=3", 3), ("kinds=[on, none]", ["on", "none"]),
-    ("level=2", 2),
-    ("kinds=none", None), ("share=1", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("eps=1e-3", 0.001),
+        ("eps=2", 2.0),
+        ("n=7", 7),
+        ("sizes=[3, 4]", [3, 4]),
+        ("fast=true", True),
+        ("rule=last", "last"),
+        ("word=on", "on"),
+        ("word=1e-3", "1e-3"),
+        ("rates=[1e-3, 2]", [0.001, 2.0]),
+        ("names=[true, 1e-3]", ["true", "1e-3"]),
+        ("few=None", None),
+        ("few=null", None),
+        ("few=none", None),
+        ("few=3", 3),
+        ("kinds=[on, none]", ["on", "none"]),
+        ("level=2", 2),
+        ("kinds=none", None),
+        ("share=1", 1.0),
+    ],
+)
 def test_values_are_read_in_their_types(tiny, text, value):
     tiny(parameters=PARAMETERS + WIDER)
     got = values(text)[text.partition("=")[0]]
@@ -78,22 +98,36 @@ def test_values_are_read_in_their_types(tiny, text, value):
     assert type(got) is type(value)
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("epsilon=1",
-     "unknown parameter 'epsilon' of 1_demo/01_first: did you mean eps? it has n, eps, rule, "
-     "sizes, fast"),
-    ("xyzzy=1", "unknown parameter 'xyzzy' of 1_demo/01_first: it has n, eps"),
-    ("n=none", "valid integer"),
-    ("n=many", "n = 'many' of 1_demo/01_first: should be a valid integer"),
-    ("n=0", "greater than or equal to 1"), ("n=2.5", "valid integer"), ("n=true", "valid integer"),
-    ("n=", "valid integer"), ("eps=-0.1", "equal to 0"), ("eps=inf", "finite"),
-    ("eps=nan", "finite"),
-    ("rule=first", "'mean' or 'last'"), ("sizes=3", "valid list"),
-    ("sizes=[1, 0]", "item 2 should be"),
-    ("sizes=[1, [2", "valid list"), ("share=2", "less than or equal to 1"),
-    ("share=-1", "equal to 0"),
-    ("few=0", "equal to 1"), ("level=3", "should be 1, 2 or 'all'"),
-    ("fast=perhaps", "boolean"), ("n", "name=value")])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "epsilon=1",
+            "unknown parameter 'epsilon' of 1_demo/01_first: did you mean eps? it has n, eps, rule, "
+            "sizes, fast",
+        ),
+        ("xyzzy=1", "unknown parameter 'xyzzy' of 1_demo/01_first: it has n, eps"),
+        ("n=none", "valid integer"),
+        ("n=many", "n = 'many' of 1_demo/01_first: should be a valid integer"),
+        ("n=0", "greater than or equal to 1"),
+        ("n=2.5", "valid integer"),
+        ("n=true", "valid integer"),
+        ("n=", "valid integer"),
+        ("eps=-0.1", "equal to 0"),
+        ("eps=inf", "finite"),
+        ("eps=nan", "finite"),
+        ("rule=first", "'mean' or 'last'"),
+        ("sizes=3", "valid list"),
+        ("sizes=[1, 0]", "item 2 should be"),
+        ("sizes=[1, [2", "valid list"),
+        ("share=2", "less than or equal to 1"),
+        ("share=-1", "equal to 0"),
+        ("few=0", "equal to 1"),
+        ("level=3", "should be 1, 2 or 'all'"),
+        ("fast=perhaps", "boolean"),
+        ("n", "name=value"),
+    ],
+)
 def test_bad_values_are_refused_in_one_line(tiny, text, says):
     tiny(parameters=PARAMETERS + WIDER)
     with pytest.raises(UserError, match="^[^\n]+$") as e:
@@ -104,31 +138,55 @@ def test_bad_values_are_refused_in_one_line(tiny, text, says):
 def test_values_of_a_yaml_file_are_read_in_their_types(tiny):
     """YAML reads `1e-3` as text, and papermill's command line everything that it does not know."""
     tiny(parameters=PARAMETERS + WIDER)
-    given = yaml.safe_load("{eps: 1e-3, rates: [1e-3, 2], few: null, fast: true, n: '7', sizes: "
-                           "'[3, 4]'}")
-    assert plan(find("1_demo"), values=given).changed == {"n": 7, "eps": .001, "sizes": [3, 4],
-                                                          "fast": True,
-                                                          "rates": [.001, 2.0]}
-    for bad in ({"n": True}, {"sizes": [True]}, {"few": True}, {"level": True}, {"n": None},
-                {"names": [1]}):
+    given = yaml.safe_load(
+        "{eps: 1e-3, rates: [1e-3, 2], few: null, fast: true, n: '7', sizes: '[3, 4]'}"
+    )
+    assert plan(find("1_demo"), values=given).changed == {
+        "n": 7,
+        "eps": 0.001,
+        "sizes": [3, 4],
+        "fast": True,
+        "rates": [0.001, 2.0],
+    }
+    for bad in (
+        {"n": True},
+        {"sizes": [True]},
+        {"few": True},
+        {"level": True},
+        {"n": None},
+        {"names": [1]},
+    ):
         with pytest.raises(UserError, match="^[^\n]+$"):
             plan(find("1_demo"), values=bad)
 
 
-@pytest.mark.parametrize("cell", [
-    "n = 5", "n: Count", "n: Number = 5", "n: Count = f(5)", "n: Count = 0", "print(1)",
-    "n: print(1) = 5",
-    "n: [c for c in ().__class__.__mro__][1] = 5", "n: Annotated[int, print(1)] = 5",
-    "n: list[print(1)] = []",
-    "n: Annotated[int, Field(ge=print(1))] = 5",
-    "n: Annotated[int, Field(default_factory=print)] = 5",
-    "n: Annotated[int, Field(colour=1)] = 5", "n: Literal[print(1)] = 5", "n: Count.__class__ = 5",
-    "n: 'Count' = 5",
-    "n: Literal = 5", "n: list = []"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "n = 5",
+        "n: Count",
+        "n: Number = 5",
+        "n: Count = f(5)",
+        "n: Count = 0",
+        "print(1)",
+        "n: print(1) = 5",
+        "n: [c for c in ().__class__.__mro__][1] = 5",
+        "n: Annotated[int, print(1)] = 5",
+        "n: list[print(1)] = []",
+        "n: Annotated[int, Field(ge=print(1))] = 5",
+        "n: Annotated[int, Field(default_factory=print)] = 5",
+        "n: Annotated[int, Field(colour=1)] = 5",
+        "n: Literal[print(1)] = 5",
+        "n: Count.__class__ = 5",
+        "n: 'Count' = 5",
+        "n: Literal = 5",
+        "n: list = []",
+    ],
+)
 def test_a_parameters_cell_holds_declarations_only(cell, capsys):
     with pytest.raises(UserError, match="line 1: should be `name: Type = plain value`"):
         declared(cell)
-    assert capsys.readouterr().out == ""                            # nothing in it was run
+    assert capsys.readouterr().out == ""  # nothing in it was run
 
 
 def test_a_parameters_comment_stands_behind_it_or_above():
@@ -157,8 +215,9 @@ def test_unknown_page_and_profile(tiny):
     tiny(name="1_demo/02_second")
     with pytest.raises(UserError, match="several pages begin with '1_demo'"):
         find("1_demo")
-    with pytest.raises(UserError,
-                       match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_sec"):
+    with pytest.raises(
+        UserError, match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_sec"
+    ):
         find("9")
     with pytest.raises(UserError, match="there are smoke, pocket, real, paper"):
         plan(find("1_demo/01"), "huge")
@@ -167,12 +226,20 @@ def test_unknown_page_and_profile(tiny):
     assert plan(find("1_demo/01"), "smoke", {"eps": 1}).changed == {"n": 2, "eps": 1.0}
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n",
-     r"smoke.yaml, line 3: did not find expected key"),
-    ("1_demo/01_first: 2\n",
-     r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2"),
-    ("9_none: {n: 2}\n", "profile smoke: no page '9_none'")])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "1_demo/01_first:\n9_none: {n: 2}\n  {n: 3}\n",
+            r"smoke.yaml, line 3: did not find expected key",
+        ),
+        (
+            "1_demo/01_first: 2\n",
+            r"profile smoke: 1_demo/01_first: should be \{parameter: value, …\}, not 2",
+        ),
+        ("9_none: {n: 2}\n", "profile smoke: no page '9_none'"),
+    ],
+)
 def test_a_profile_that_cannot_be_read_is_one_line(tiny, text, says):
     folder = tiny() / "notebooks" / "profiles"
     folder.mkdir()
@@ -185,43 +252,58 @@ def test_a_profile_that_cannot_be_read_is_one_line(tiny, text, says):
 def test_a_page_without_its_header_is_one_line(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(path.read_text().partition("---\n# A page")[2], encoding="utf-8")
-    with pytest.raises(UserError,
-                       match="01_first.md has no kernelspec: begin it with the header of "
-                             "another page"):
+    with pytest.raises(
+        UserError, match="01_first.md has no kernelspec: begin it with the header of another page"
+    ):
         plan(find("1_demo"), "smoke")
 
 
 def test_code_cells_are_those_that_jupytext_reads():
     for page in [*pages.pages(), *build._book_notebooks()]:
-        cells = [cell for cell in jupytext.reads(page.source, fmt="md:myst").cells
-                 if cell.cell_type == "code"]
-        assert page.code == [(cell.metadata.get("tags", []), cell.source)
-                             for cell in cells], page.name
+        cells = [
+            cell
+            for cell in jupytext.reads(page.source, fmt="md:myst").cells
+            if cell.cell_type == "code"
+        ]
+        assert page.code == [(cell.metadata.get("tags", []), cell.source) for cell in cells], (
+            page.name
+        )
 
 
-@pytest.mark.parametrize("text", [
-    "```{code-cell}\n\n\nx = 1\n```", "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```",
-    "```{code-cell}\n```",
-    "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```",
-    "````{code-cell}\n```\nx\n````",
-    "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```",
-    "~~~{code-cell}\nx = 1\n~~~",
-    "```{code-cell}\n:tags: [a]\n:other: 1\n\n\nx = 1\n```\ntext\n```{code-cell}\n# ```\n```\n",
-    ":::{note}\n```{code-cell}\nx = 1\n```\n:::\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```{code-cell}\n\n\nx = 1\n```",
+        "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```",
+        "```{code-cell}\n```",
+        "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```",
+        "````{code-cell}\n```\nx\n````",
+        "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```",
+        "~~~{code-cell}\nx = 1\n~~~",
+        "```{code-cell}\n:tags: [a]\n:other: 1\n\n\nx = 1\n```\ntext\n```{code-cell}\n# ```\n```\n",
+        ":::{note}\n```{code-cell}\nx = 1\n```\n:::\n",
+    ],
+)
 def test_code_cells_of_any_page_are_those_that_jupytext_reads(tiny, text):
     path = tiny() / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(f"{HEADER}{text}\n", encoding="utf-8")
-    found = [(cell.metadata.get("tags", []), cell.source)
-             for cell in jupytext.read(path, fmt="md:myst").cells
-             if cell.cell_type == "code"]
+    found = [
+        (cell.metadata.get("tags", []), cell.source)
+        for cell in jupytext.read(path, fmt="md:myst").cells
+        if cell.cell_type == "code"
+    ]
     assert find("1_demo").code == found
     assert find("1_demo").notebook.cells
 
 
-@pytest.mark.parametrize(("header", "says"), [
-    ("kernelspec: {name: python3}\ntitle: [", "while parsing"),
-    ("only words", "should be `name: value`"),
-    ("title: x", "has no kernelspec")])
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ("kernelspec: {name: python3}\ntitle: [", "while parsing"),
+        ("only words", "should be `name: value`"),
+        ("title: x", "has no kernelspec"),
+    ],
+)
 def test_a_header_that_cannot_be_read_is_one_line(tiny, header, says):
     path = tiny() / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(f"---\n{header}\n---\n# A page\n", encoding="utf-8")
@@ -233,8 +315,9 @@ def test_a_header_that_cannot_be_read_is_one_line(tiny, header, says):
 def test_tags_that_are_no_list_are_refused(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(path.read_text().replace("[parameters]", "parameters"), encoding="utf-8")
-    with pytest.raises(UserError,
-                       match=r"cell options: 'parameters' should be a list, \[parameters\]"):
+    with pytest.raises(
+        UserError, match=r"cell options: 'parameters' should be a list, \[parameters\]"
+    ):
         _ = find("1_demo").parameters
 
 
@@ -242,8 +325,9 @@ def test_a_page_without_heading_is_one_line(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     assert find("1_demo").title == "A page"
     path.write_text(path.read_text().replace("# A page", "A page"), encoding="utf-8")
-    with pytest.raises(UserError,
-                       match="01_first.md has no heading: its first cell begins with one, # Title"):
+    with pytest.raises(
+        UserError, match="01_first.md has no heading: its first cell begins with one, # Title"
+    ):
         _ = find("1_demo").title
 
 
@@ -252,8 +336,11 @@ def test_a_run_is_recorded_reused_and_stored(tiny, engine):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
     assert run_all([run]) == []
-    assert {p.name for p in run.folder.iterdir()} == {"notebook.ipynb", "metrics.parquet",
-                                                      "record.json"}
+    assert {p.name for p in run.folder.iterdir()} == {
+        "notebook.ipynb",
+        "metrics.parquet",
+        "record.json",
+    }
     assert [p.name for p in run.folder.parent.iterdir()] == [run.id]
     assert not run.partial.exists()
     written = run.path.stat().st_mtime_ns
@@ -265,9 +352,13 @@ def test_a_run_is_recorded_reused_and_stored(tiny, engine):
     long = results(run.read())
     assert list(long.columns) == ["table", "method", "metric", "value"]
     scores = long[long.table == "scores"].set_index(["metric", "method"])["value"]
-    assert scores.to_dict() == {("score", "a"): .1, ("score", "b"): .2, ("items", "a"): 7,
-                                ("items", "b"): 14}
-    assert long[long.table == "fit"].value.tolist() == [.5]
+    assert scores.to_dict() == {
+        ("score", "a"): 0.1,
+        ("score", "b"): 0.2,
+        ("items", "a"): 7,
+        ("items", "b"): 14,
+    }
+    assert long[long.table == "fit"].value.tolist() == [0.5]
     assert str(home) not in run.path.read_text(encoding="utf-8")
 
     folder = archive.add(run, "seven")
@@ -282,7 +373,7 @@ def test_a_run_is_recorded_reused_and_stored(tiny, engine):
     assert manifest["versions"]["torch"]
     # its own record does not make it another run
     assert run.id == plan(find("1_demo"), values={"n": 7}).id
-    assert len(run_table()) == 0                                    # n = 7 is no run of the profile
+    assert len(run_table()) == 0  # n = 7 is no run of the profile
     with pytest.raises(UserError, match="probebook run 1_demo/01_first -p n=8"):
         plan(find("1_demo"), values={"n": 8}).read()
 
@@ -290,6 +381,7 @@ def test_a_run_is_recorded_reused_and_stored(tiny, engine):
 def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     """The id changes with page, parameter, data, folder and every module the page reaches, and with
     nothing else."""
+
     def new_id(**given):
         return plan(find("1_demo"), values=given).id
 
@@ -305,12 +397,22 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     assert new_id() == new_id(n=5) == first != new_id(n=6)
 
     names = pages.modules(find("1_demo"))
-    assert {"probebook", "probebook.base", "probebook.measures", "probebook.measures.reliability",
-            "probebook.runs.page"} <= set(names)
-    assert not {"probebook.cli", "probebook.runs.execute",
-                "probebook.interventions.inlp"} & set(names)
-    for name, same in [("cli", True), ("interventions/inlp", True), ("base", False),
-                       ("measures/reliability", False)]:
+    assert {
+        "probebook",
+        "probebook.base",
+        "probebook.measures",
+        "probebook.measures.reliability",
+        "probebook.runs.page",
+    } <= set(names)
+    assert not {"probebook.cli", "probebook.runs.execute", "probebook.interventions.inlp"} & set(
+        names
+    )
+    for name, same in [
+        ("cli", True),
+        ("interventions/inlp", True),
+        ("base", False),
+        ("measures/reliability", False),
+    ]:
         path = library / f"{name}.py"
         text = path.read_text()
         path.write_text(text + "\n# changed\n")
@@ -390,8 +492,9 @@ def test_a_failing_assertion_says_by_how_much(tiny, capfd):
     tiny("start(globals())\nlow = .93", "assert low < .91, 'the text says: below'")
     [page] = pages.pages()
     run_all([plan(page)])
-    assert ("AssertionError: the text says: below: 0.93 < 0.91 does not hold"
-            in capfd.readouterr().err)
+    assert (
+        "AssertionError: the text says: below: 0.93 < 0.91 does not hold" in capfd.readouterr().err
+    )
 
 
 @ENGINES
@@ -404,14 +507,16 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch, eng
     assert run_all([run]) == [run]
     shown = [out for cell in nbformat.read(run.partial, 4).cells for out in cell.get("outputs", [])]
     printed = "".join(out.text for out in shown if out.get("name") == "stdout")
-    assert printed.endswith("".join(f"{i}\n" for i in range(20)))     # a line may come in two parts
+    assert printed.endswith("".join(f"{i}\n" for i in range(20)))  # a line may come in two parts
     assert shown[-1].ename == "ZeroDivisionError"
     assert len(written) < 6
 
 
 @ENGINES
-@pytest.mark.parametrize(("end", "says"), [("import os; os._exit(0)", "the kernel died"),
-                                           ("import sys; sys.exit(0)", "ended itself")])
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [("import os; os._exit(0)", "the kernel died"), ("import sys; sys.exit(0)", "ended itself")],
+)
 def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
     tiny(end, "'never'")
     run = plan(find("1_demo"))
@@ -422,13 +527,15 @@ def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
 
 def test_numbers_for_the_text_are_kept_as_the_role_reads_them(tiny):
     """`in_text` leaves what `glue` of myst_nb would, whose role quotes it."""
-    tiny("import numpy as np\nfrom probebook.runs import in_text\n"
-         "given = dict(n=1234567, share=1 / 3, small=1e-300, nan=float('nan'), yes=True,\n"
-         "             single=np.float32(.1), count=np.int64(3), sure=np.bool_(True),\n"
-         "             words='\"ü\" isn\\'t\\na\\u2028line', long='word ' * 99)",
-         "in_text(**given)",
-         "from myst_nb import glue\nfor name, value in given.items():\n"
-         "    glue(name, getattr(value, 'item', lambda: value)(), display=False)")
+    tiny(
+        "import numpy as np\nfrom probebook.runs import in_text\n"
+        "given = dict(n=1234567, share=1 / 3, small=1e-300, nan=float('nan'), yes=True,\n"
+        "             single=np.float32(.1), count=np.int64(3), sure=np.bool_(True),\n"
+        "             words='\"ü\" isn\\'t\\na\\u2028line', long='word ' * 99)",
+        "in_text(**given)",
+        "from myst_nb import glue\nfor name, value in given.items():\n"
+        "    glue(name, getattr(value, 'item', lambda: value)(), display=False)",
+    )
     run = plan(find("1_demo"))
     assert run_all([run]) == []
     *_, ours, theirs = run.read().cells
@@ -440,11 +547,16 @@ def test_numbers_for_the_text_are_kept_as_the_role_reads_them(tiny):
 def test_the_engines_leave_the_same_notebook(tiny, monkeypatch):
     """Parameters of every type, streams, a figure, a widget, numbers for the text, a table."""
     declared = "names: list[str] = []\n    word: str = ''\n    few: Count | None = None\n"
-    tiny("start(globals())", RECORDS,
-         "import sys; sys.stdout.write(f'{names, word, few, n, eps, fast}')",
-         "import matplotlib.pyplot as plt\nplt.plot([1, 2]);", "sys.stderr.write('e'); 1 + 1",
-         "from ipywidgets import IntSlider\nIntSlider()",
-         "from probebook.runs import in_text\nin_text(half=.5)", parameters=PARAMETERS + declared)
+    tiny(
+        "start(globals())",
+        RECORDS,
+        "import sys; sys.stdout.write(f'{names, word, few, n, eps, fast}')",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
+        "sys.stderr.write('e'); 1 + 1",
+        "from ipywidgets import IntSlider\nIntSlider()",
+        "from probebook.runs import in_text\nin_text(half=.5)",
+        parameters=PARAMETERS + declared,
+    )
     given = {"n": 7, "names": ["it's", 'a "b"\\'], "word": "ü\n", "few": 3, "fast": True}
     run, left = plan(find("1_demo"), values=given), []
     for engine in ("papermill", "nbclient"):
@@ -470,16 +582,21 @@ def test_an_engine_that_there_is_not(tiny, monkeypatch, capfd):
     tiny("1")
     monkeypatch.setenv("PROBEBOOK_ENGINE", "steam")
     assert run_all([plan(find("1_demo"))])
-    assert ("failed: PROBEBOOK_ENGINE=steam: should be papermill or nbclient"
-            in capfd.readouterr().err)
+    assert (
+        "failed: PROBEBOOK_ENGINE=steam: should be papermill or nbclient" in capfd.readouterr().err
+    )
 
 
-@pytest.mark.parametrize(("given", "error"), [({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
-                                              ({"n": "many"}, "should be a valid integer"),
-                                              ({"n": 0}, "equal to 1"),
-                                              ({"few": 0}, "equal to 1"),
-                                              ({"eps": "1e-3", "n": "7", "sizes": "[3, 4]",
-                                                "few": "None"}, None)])
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"epsilon": 1.0}, "unknown parameter 'epsilon'"),
+        ({"n": "many"}, "should be a valid integer"),
+        ({"n": 0}, "equal to 1"),
+        ({"few": 0}, "equal to 1"),
+        ({"eps": "1e-3", "n": "7", "sizes": "[3, 4]", "few": "None"}, None),
+    ],
+)
 def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
     parameters = f"{PARAMETERS}few: Count | None = 3  # None: all\n"
     tiny("start(globals())", "print(n + 1, eps * 1000, sizes, few)", parameters=parameters)
@@ -495,6 +612,7 @@ def test_plain_papermill_is_checked_by_the_page(tiny, tmp_path, given, error):
 
 def test_records_are_numbers_with_named_ids():
     import pandas as pd
+
     table = pd.DataFrame({"method": ["a"], "score": [1.0]})
     with pytest.raises(UserError, match="no column 'name'; the table has method, score"):
         write_table(table, "t", ids=["name"])
@@ -506,8 +624,10 @@ def test_records_are_numbers_with_named_ids():
 
 @ENGINES_IN_VERIFY
 def test_a_table_name_is_used_once(tiny, capfd, engine):
-    tiny("import pandas as pd\nfor _ in range(2):\n"
-         "    write_table(pd.DataFrame({'x': [1]}), 'twice')")
+    tiny(
+        "import pandas as pd\nfor _ in range(2):\n"
+        "    write_table(pd.DataFrame({'x': [1]}), 'twice')"
+    )
     run = plan(find("1_demo"))
     assert run_all([run]) == [run]
     assert not run.finished
@@ -539,10 +659,12 @@ def test_build(tiny, capfd):
     """A book holds executed pages and no hidden output; nothing changed, nothing done; a failure or
     warning fails."""
     home = tiny("start(globals())", RECORDS, "'shown'")
-    (home / "_toc.yml").write_text("{format: jb-book, root: notebooks/1_demo/01_first, chapters: "
-                                   "[file: book/runs]}")
-    (home / "_config.yml").write_text("{title: T, only_build_toc_files: true, exclude_patterns: "
-                                      "[notebooks/*/*.ipynb]}")
+    (home / "_toc.yml").write_text(
+        "{format: jb-book, root: notebooks/1_demo/01_first, chapters: [file: book/runs]}"
+    )
+    (home / "_config.yml").write_text(
+        "{title: T, only_build_toc_files: true, exclude_patterns: [notebooks/*/*.ipynb]}"
+    )
     (home / "book").mkdir()
     table = HEADER + "```{code-cell}\nfrom probebook.runs import run_table\n\nrun_table()\n```\n"
     (home / "book" / "runs.md").write_text(table)
@@ -552,21 +674,25 @@ def test_build(tiny, capfd):
     index = build.build()
     assert index == home / "_build/book/index.html"
     assert index.exists()
-    text = BeautifulSoup((home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(),
-                         "html.parser").article.text
+    text = BeautifulSoup(
+        (home / "_build/book/notebooks/1_demo/01_first.html").read_bytes(), "html.parser"
+    ).article.text
     assert text.count("'shown'") == 2
     assert "method,metric,value" not in text
     assert "transformers" not in text
-    table_shown = BeautifulSoup((home / "_build/book/book/runs.html").read_bytes(),
-                                "html.parser").table
-    head, row = ([cell.text for cell in line.find_all(["th", "td"])]
-                 for line in table_shown.find_all("tr"))
+    table_shown = BeautifulSoup(
+        (home / "_build/book/book/runs.html").read_bytes(), "html.parser"
+    ).table
+    head, row = (
+        [cell.text for cell in line.find_all(["th", "td"])] for line in table_shown.find_all("tr")
+    )
     row = dict(zip(head, row))
     assert (row["run"], row["seed"]) == (plan(find("1_demo")).id[:8], "0")
     assert "torch" in row["versions"]
     assert {"profile", "parameters", "seconds", "device", "finished", "commit"} <= set(row)
-    assert sources == {p: p.read_bytes() for p in home.rglob("*")
-                       if p.is_file() and "_build" not in p.parts}
+    assert sources == {
+        p: p.read_bytes() for p in home.rglob("*") if p.is_file() and "_build" not in p.parts
+    }
     written = index.stat().st_mtime_ns
     capfd.readouterr()
     assert build.build() == index
@@ -605,18 +731,24 @@ sweep: Sweep = 'first'
 plain: str = ''"""
 
 
-@pytest.mark.parametrize("file, given", [
-    ("mine-dev.json", {"source": "coqa:{}/mine-dev.json"}),
-    ("mine-train.json", {"source": "coqa:{}/mine-dev.json"}),
-    ("folder/task.txt", {"source": "{}/folder"}),
-    ("folder/weights", {"encoders": ["any mean", "{}/folder cls"]}),
-    ("folder/weights", {"encoders": ["corrupted-200:{}/folder cls"]}),
-    ("folder/weights", {"model": "{}/folder"}),
-    ("folder/weights", {"encoders": ["random:{}/folder"]}),
-    ("glove.txt", {"encoders": ["{}/glove.txt mean"]}),
-    ("glove.txt", {"encoders": ["{}/glove.txt-50 mean"]}), ("mine.csv", {"own": "{}/mine.csv"}),
-    ("outputs/a.csv", {"raw": "outputs"}), ("mine.csv", {"sweep": "{}/mine.csv"}),
-    ("data/records/sweeps/first.csv", {})])
+@pytest.mark.parametrize(
+    "file, given",
+    [
+        ("mine-dev.json", {"source": "coqa:{}/mine-dev.json"}),
+        ("mine-train.json", {"source": "coqa:{}/mine-dev.json"}),
+        ("folder/task.txt", {"source": "{}/folder"}),
+        ("folder/weights", {"encoders": ["any mean", "{}/folder cls"]}),
+        ("folder/weights", {"encoders": ["corrupted-200:{}/folder cls"]}),
+        ("folder/weights", {"model": "{}/folder"}),
+        ("folder/weights", {"encoders": ["random:{}/folder"]}),
+        ("glove.txt", {"encoders": ["{}/glove.txt mean"]}),
+        ("glove.txt", {"encoders": ["{}/glove.txt-50 mean"]}),
+        ("mine.csv", {"own": "{}/mine.csv"}),
+        ("outputs/a.csv", {"raw": "outputs"}),
+        ("mine.csv", {"sweep": "{}/mine.csv"}),
+        ("data/records/sweeps/first.csv", {}),
+    ],
+)
 def test_files_that_a_parameter_names_make_another_run(tiny, monkeypatch, file, given):
     folder = tiny(parameters=NAMING)
     monkeypatch.setenv("PROBEBOOK_DATA", str(folder))
@@ -663,9 +795,11 @@ def test_git_is_not_needed(tiny, monkeypatch, tmp_path):
 
 
 def test_ids_that_look_like_nothing_are_kept(tiny):
-    tiny("import pandas as pd",
-         "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
-         "write_table(table, 't', ids=['answer'])")
+    tiny(
+        "import pandas as pd",
+        "table = pd.DataFrame({'answer': ['None', 'NA', 'null'], 'x': [1, None, 3]})",
+        "write_table(table, 't', ids=['answer'])",
+    )
     run = plan(find("1_demo"))
     assert run_all([run]) == []
     assert pd.read_parquet(run.folder / "metrics.parquet").answer.tolist() == ["None", "NA", "null"]

@@ -1,4 +1,5 @@
 """Keys: what hides them in a notebook, and what refuses them as a parameter."""
+
 from __future__ import annotations
 
 import html
@@ -16,7 +17,7 @@ from probebook.runs.pages import find
 from probebook.runs.secrets import hide_secrets
 from probebook.runs.store import plan
 
-KEY = "sk-0123\"<&>/é\\456789"
+KEY = 'sk-0123"<&>/é\\456789'
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +28,18 @@ def key(monkeypatch):
     monkeypatch.setenv("SHORT_TOKEN", "the")
 
 
-@pytest.mark.parametrize("form", [KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False),
-                                  repr(KEY),
-                                  html.escape(KEY), quote(KEY), quote(KEY, safe="")])
+@pytest.mark.parametrize(
+    "form",
+    [
+        KEY,
+        json.dumps(KEY),
+        json.dumps(KEY, ensure_ascii=False),
+        repr(KEY),
+        html.escape(KEY),
+        quote(KEY),
+        quote(KEY, safe=""),
+    ],
+)
 def test_a_key_is_hidden_however_it_is_written(form):
     assert hide_secrets(f"the key is {form}.").count("***SOME_API_KEY***") == 1
     assert "0123" not in hide_secrets(form)
@@ -39,7 +49,7 @@ def test_a_key_is_hidden_however_it_is_written(form):
 def test_other_text_is_left_alone():
     text = "the parallelism of https://host/v1?q=a@b, me@example.org and http://127.0.0.1:8000/v1"
     assert hide_secrets(text) == text
-    assert hide_secrets({"n": 1, "x": [None, .5, True]}) == {"n": 1, "x": [None, .5, True]}
+    assert hide_secrets({"n": 1, "x": [None, 0.5, True]}) == {"n": 1, "x": [None, 0.5, True]}
 
 
 def test_the_user_of_an_address_is_hidden():
@@ -53,12 +63,20 @@ def test_a_longer_key_goes_first(monkeypatch):
 
 
 def test_a_notebook_keeps_its_shape_and_loses_its_keys():
-    outputs = [v4.new_output("stream", text=f"{KEY}\n"),
-               v4.new_output("execute_result", data={"text/html": f"<td>{html.escape(KEY)}</td>",
-                                                     "application/json": {"key": [KEY]},
-                                                     "text/csv": f"a\n{KEY}\n"}),
-               v4.new_output("error", ename="E", evalue=repr(KEY),
-                             traceback=["line", f"\x1b[31m{KEY}\x1b[0m"])]
+    outputs = [
+        v4.new_output("stream", text=f"{KEY}\n"),
+        v4.new_output(
+            "execute_result",
+            data={
+                "text/html": f"<td>{html.escape(KEY)}</td>",
+                "application/json": {"key": [KEY]},
+                "text/csv": f"a\n{KEY}\n",
+            },
+        ),
+        v4.new_output(
+            "error", ename="E", evalue=repr(KEY), traceback=["line", f"\x1b[31m{KEY}\x1b[0m"]
+        ),
+    ]
     cell = v4.new_code_cell(f"print({KEY!r})", outputs=outputs)
     notebook = v4.new_notebook(cells=[cell], metadata={"probebook": {"parameters": {"x": KEY}}})
     hidden = hide_secrets(notebook)
@@ -67,13 +85,18 @@ def test_a_notebook_keeps_its_shape_and_loses_its_keys():
     assert "0123" not in text
     assert text.count("***SOME_API_KEY***") == 8
     assert "0123" in nbformat.writes(notebook)
-    assert hidden.cells[0].outputs[1].output_type == "execute_result"     # attributes as before
+    assert hidden.cells[0].outputs[1].output_type == "execute_result"  # attributes as before
 
 
-@pytest.mark.parametrize(("value", "says"), [
-    (KEY, "holds the value of SOME_API_KEY"), (f"Bearer {KEY}", "holds the value of SOME_API_KEY"),
-    ("https://me:pass@host/v1", "without user and password"),
-    ("http://me@host", "without user and password")])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (KEY, "holds the value of SOME_API_KEY"),
+        (f"Bearer {KEY}", "holds the value of SOME_API_KEY"),
+        ("https://me:pass@host/v1", "without user and password"),
+        ("http://me@host", "without user and password"),
+    ],
+)
 def test_a_key_is_no_parameter(tiny, value, says):
     home = tiny(parameters="server: str | None = None\nnames: list[str] = []\nn: int = 1")
     for given in ({"server": value}, {"names": ["a", value]}, {"n": value}):
@@ -92,6 +115,7 @@ def test_a_key_is_no_parameter(tiny, value, says):
 
 def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
     from probebook.runs.page import start
+
     page = {"__annotations__": {"server": str}, "server": KEY}
     with pytest.raises(UserError, match="holds the value of SOME_API_KEY"):
         start(page)
@@ -102,9 +126,12 @@ def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
 @ENGINES_IN_VERIFY
 @pytest.mark.parametrize("end", ["'fine'", "raise ValueError(key)"])
 def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end, engine):
-    home = tiny("import os, pandas as pd",
-                "key = os.environ['SOME_API_KEY']; print(key); display(key)",
-                "write_table(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])", end)
+    home = tiny(
+        "import os, pandas as pd",
+        "key = os.environ['SOME_API_KEY']; print(key); display(key)",
+        "write_table(pd.DataFrame({'word': [key], 'x': [1]}), 't', ids=['word'])",
+        end,
+    )
     failed = run_all([plan(find("1_demo"))])
     assert bool(failed) == (end != "'fine'")
     assert "sk-0123" not in capfd.readouterr().err

@@ -1,5 +1,6 @@
 """Nothing that is read can run code: no pickle, no code of a model's author, no `eval`; names stay
 in their folder."""
+
 from __future__ import annotations
 
 import ast
@@ -23,35 +24,65 @@ from probebook.runs.pages import _python, find, pages
 from probebook.runs.store import plan
 
 MODULES = {"pickle", "_pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle"}
-CALLS = {"joblib.dump", "joblib.load", "torch.load", "torch.save", "numpy.savez",
-         "numpy.savez_compressed",
-         "pandas.read_pickle", "eval", "exec", "os.system", "os.popen", "yaml.unsafe_load",
-         "yaml.full_load"}
+CALLS = {
+    "joblib.dump",
+    "joblib.load",
+    "torch.load",
+    "torch.save",
+    "numpy.savez",
+    "numpy.savez_compressed",
+    "pandas.read_pickle",
+    "eval",
+    "exec",
+    "os.system",
+    "os.popen",
+    "yaml.unsafe_load",
+    "yaml.full_load",
+}
 SETTINGS = {"trust_remote_code", "shell", "allow_pickle"}  # of any call: False, or not given
 LOADERS = {"SafeLoader", "CSafeLoader", "BaseLoader"}
 UNSAFE = [
-    "import pickle", "from pickle import loads", "import _pickle as fast", "import shelve",
+    "import pickle",
+    "from pickle import loads",
+    "import _pickle as fast",
+    "import shelve",
     "import marshal",
-    "import dill", "import joblib\njoblib.load('x')", "from joblib import dump\ndump(1, 'x')",
-    "import torch\ntorch.load(p)", "from torch import save as keep\nkeep(1, p)",
-    "import numpy as np\nnp.load(p, allow_pickle=True)", "import numpy as np\nnp.savez(p, a=1)",
-    "import pandas as pd\npd.read_pickle(p)", "frame.to_pickle(p)", "eval(text)",
+    "import dill",
+    "import joblib\njoblib.load('x')",
+    "from joblib import dump\ndump(1, 'x')",
+    "import torch\ntorch.load(p)",
+    "from torch import save as keep\nkeep(1, p)",
+    "import numpy as np\nnp.load(p, allow_pickle=True)",
+    "import numpy as np\nnp.savez(p, a=1)",
+    "import pandas as pd\npd.read_pickle(p)",
+    "frame.to_pickle(p)",
+    "eval(text)",
     "def f():\n    exec(text)",
-    "import builtins\nbuiltins.eval(text)", "load(name, trust_remote_code=True)",
-    "load(name, trust_remote_code=trust)", "from subprocess import run\nrun(line, shell=True)",
-    "import os\nos.system(x)", "import yaml\nyaml.load(text)",
+    "import builtins\nbuiltins.eval(text)",
+    "load(name, trust_remote_code=True)",
+    "load(name, trust_remote_code=trust)",
+    "from subprocess import run\nrun(line, shell=True)",
+    "import os\nos.system(x)",
+    "import yaml\nyaml.load(text)",
     "import yaml\nyaml.load(text, Loader=yaml.Loader)",
-    "yaml.unsafe_load(text)", "hf.AutoModel.from_pretrained(name)",
+    "yaml.unsafe_load(text)",
+    "hf.AutoModel.from_pretrained(name)",
     "hf.AutoModel.from_pretrained(name, **NO_CODE)",
-    "hf.AutoModel.from_pretrained(name, use_safetensors=False)"]
+    "hf.AutoModel.from_pretrained(name, use_safetensors=False)",
+]
 SAFE = [
-    "frame.eval('a + b')", "net.eval()", "import joblib\njoblib.cpu_count()",
+    "frame.eval('a + b')",
+    "net.eval()",
+    "import joblib\njoblib.cpu_count()",
     "load(name, trust_remote_code=False)",
-    "from safetensors.torch import load\nload(data)", "import numpy as np\nnp.load(p)",
+    "from safetensors.torch import load\nload(data)",
+    "import numpy as np\nnp.load(p)",
     "from json import load\nload(f)",
     "import yaml\nyaml.safe_load(text)\nyaml.load(text, Loader=yaml.BaseLoader)",
-    "hf.AutoTokenizer.from_pretrained(p)", "hf.AutoModel.from_pretrained(name, **NO_PICKLE)",
-    "import subprocess\nsubprocess.run(['ls'])"]
+    "hf.AutoTokenizer.from_pretrained(p)",
+    "hf.AutoModel.from_pretrained(name, **NO_PICKLE)",
+    "import subprocess\nsubprocess.run(['ls'])",
+]
 
 
 def unsafe(source: str) -> list[str]:
@@ -62,19 +93,25 @@ def unsafe(source: str) -> list[str]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             full |= {alias.asname or alias.name: module + alias.name for alias in node.names}
-            found += [(node, name) for alias in node.names
-                      if (name := module + alias.name).split(".")[0] in MODULES]
+            found += [
+                (node, name)
+                for alias in node.names
+                if (name := module + alias.name).split(".")[0] in MODULES
+            ]
     for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         first, dot, rest = ast.unparse(node.func).partition(".")
         name = (full.get(first, first) + dot + rest).removeprefix("builtins.")
         given = {k.arg: ast.unparse(k.value) for k in node.keywords}
-        if name in CALLS or name.endswith(".to_pickle") or any(given.get(s, "False") != "False"
-                                                               for s in SETTINGS) or (
-                name == "yaml.load"
-                and given.get("Loader", "").rpartition(".")[2] not in LOADERS) or (
-                name.endswith("Model.from_pretrained")
-                or name == "auto.from_pretrained") and not any(
-                k.arg is None and ast.unparse(k.value) == "NO_PICKLE" for k in node.keywords):
+        if (
+            name in CALLS
+            or name.endswith(".to_pickle")
+            or any(given.get(s, "False") != "False" for s in SETTINGS)
+            or (name == "yaml.load" and given.get("Loader", "").rpartition(".")[2] not in LOADERS)
+            or (name.endswith("Model.from_pretrained") or name == "auto.from_pretrained")
+            and not any(
+                k.arg is None and ast.unparse(k.value) == "NO_PICKLE" for k in node.keywords
+            )
+        ):
             found.append((node, name))
     return [f"line {node.lineno}: {name}" for node, name in found]
 
@@ -92,8 +129,9 @@ def test_the_scan_lets_pass_what_is_safe(source):
 def test_no_code_of_the_project_is_unsafe(monkeypatch):
     monkeypatch.delenv("PROBEBOOK_HOME", raising=False)
     paths = [*(ROOT / "lib").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
-    sources = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-               for path in paths}
+    sources = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths
+    }
     for page in [*pages(), *_book_notebooks()]:
         code = [cell.source for cell in page.notebook.cells if cell.cell_type == "code"]
         sources[page.name] = _python("\n".join(code))
@@ -115,9 +153,14 @@ class Planted:
 def folder(tmp_path):
     """A tiny model without weights, and the file that is written if it runs code."""
     path = tmp_path / "model"
-    config = hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-                           intermediate_size=8,
-                           architectures=["BertForMaskedLM"])
+    config = hf.BertConfig(
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        architectures=["BertForMaskedLM"],
+    )
     config.save_pretrained(path)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"]
     hf.BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}).save_pretrained(path)
@@ -135,8 +178,9 @@ def test_a_pickled_model_is_refused_unread(folder, name):
     path, marker = folder
     (path / name).write_bytes(pickle.dumps(Planted(marker)))
     if "-" in name:
-        (path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": {"bert": name},
-                                                                       "metadata": {}}))
+        (path / "pytorch_model.bin.index.json").write_text(
+            json.dumps({"weight_map": {"bert": name}, "metadata": {}})
+        )
     assert "convert them to safetensors" in _refused(lambda: load(str(path)))
     assert not marker.exists()
     pickle.loads((path / name).read_bytes())
@@ -172,13 +216,31 @@ def test_a_whole_model_is_read(folder):
     path, _ = folder
     net = hf.BertForMaskedLM(hf.BertConfig.from_pretrained(path))
     net.save_pretrained(path)
-    assert torch.equal(load(str(path)).net.bert.embeddings.word_embeddings.weight,
-                       net.bert.embeddings.word_embeddings.weight)
+    assert torch.equal(
+        load(str(path)).net.bert.embeddings.word_embeddings.weight,
+        net.bert.embeddings.word_embeddings.weight,
+    )
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/x", "a\\b", ".hidden", "-x",
-                                  "a b", "a\n", "é",
-                                  "a\0b", "x" * 101])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "/x",
+        "a\\b",
+        ".hidden",
+        "-x",
+        "a b",
+        "a\n",
+        "é",
+        "a\0b",
+        "x" * 101,
+    ],
+)
 def test_a_name_that_is_no_plain_name_is_refused(name):
     assert "letters, digits" in _refused(lambda: plain_name(name))
 

@@ -1,5 +1,6 @@
 """Chapter 5's readers by name: shipped ones, untrained ones, and those that a run trains on an
 encoder."""
+
 import re
 
 import numpy as np
@@ -20,13 +21,18 @@ def test_pocket_encoders_are_trained_like_the_shipped_readers():
     assert experiment.recipe("pocket-stories") == READERS["pocket-stories"]
     pocket = experiment.recipe("pocket-agreement", seed=3)
     assert (pocket.encoder, pocket.optimizer, pocket.tokens, pocket.seed) == (
-        "pocket-agreement", "muon", 1_024, 3)
+        "pocket-agreement",
+        "muon",
+        1_024,
+        3,
+    )
 
 
 def test_an_untrained_reader_answers_and_the_same_each_time():
     table = stories.generate(2, seed=5)
-    one, other = (experiment.readers(["untrained"], "pocket-english")["untrained"]
-                  for _ in range(2))
+    one, other = (
+        experiment.readers(["untrained"], "pocket-english")["untrained"] for _ in range(2)
+    )
     assert one.net.fingerprint == other.net.fingerprint
     found = experiment.answers({"untrained": one}, {"OS": table})
     assert len(found) == len(table)
@@ -62,25 +68,38 @@ def test_readers_of_an_encoder_are_trained_by_their_regimes_on_the_training_part
 def test_shipped_readers_are_loaded_by_regime(monkeypatch):
     monkeypatch.setattr(experiment, "load_reader", lambda name: name)
     assert experiment.readers(["base", "ot-matched", "ibt"]) == {
-        "base": "pocket-stories", "ot-matched": "pocket-stories-ot-matched",
-        "ibt": "pocket-stories-ibt"}
+        "base": "pocket-stories",
+        "ot-matched": "pocket-stories-ot-matched",
+        "ibt": "pocket-stories-ibt",
+    }
 
 
 def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeypatch):
     shares = {}
-    monkeypatch.setattr(experiment, "reader", lambda regime, recipe, table, deleted: shares.update(
-        {regime: (len(table), (table.answer == "unknown").mean())}))
+    monkeypatch.setattr(
+        experiment,
+        "reader",
+        lambda regime, recipe, table, deleted: shares.update(
+            {regime: (len(table), (table.answer == "unknown").mean())}
+        ),
+    )
     experiment.readers(["ot", "ot-unknown"], "pocket-english", train=100)
     tables = {name: training_stories(name, 100) for name in shares}
-    assert shares == {name: (len(table), (table.answer == "unknown").mean())
-                      for name, table in tables.items()}
-    assert shares["ot"][1] < .03 < .15 < shares["ot-unknown"][1] < .25
+    assert shares == {
+        name: (len(table), (table.answer == "unknown").mean()) for name, table in tables.items()
+    }
+    assert shares["ot"][1] < 0.03 < 0.15 < shares["ot-unknown"][1] < 0.25
 
 
-@pytest.mark.parametrize("names, encoder, source", [
-    (["base"], "pocket-english", "stories"), (["bert"], "pocket-stories", "stories"),
-    (["ot-unknown"], "pocket-english", "coqa:dev"),
-    (["ot-answered"], "pocket-english", "coqa:dev")])
+@pytest.mark.parametrize(
+    "names, encoder, source",
+    [
+        (["base"], "pocket-english", "stories"),
+        (["bert"], "pocket-stories", "stories"),
+        (["ot-unknown"], "pocket-english", "coqa:dev"),
+        (["ot-answered"], "pocket-english", "coqa:dev"),
+    ],
+)
 def test_other_names_are_refused(names, encoder, source):
     with pytest.raises(UserError, match="one of ot, ot-matched, .*ibt"):
         experiment.readers(names, encoder, source)
@@ -126,8 +145,11 @@ def test_inside_are_the_states_that_the_heads_read(untrained):
 
 def test_inside_of_xlnet_are_its_last_token_and_the_story_weighted_by_starts(tmp_path):
     table = stories.generate(2, seed=5, length=(4, 6))
-    words = {word for text in (*table.story, *table.question)
-             for word in re.findall(r"\w+", text.lower())}
+    words = {
+        word
+        for text in (*table.story, *table.question)
+        for word in re.findall(r"\w+", text.lower())
+    }
     recipe = experiment.recipe(tiny_encoders.save(tmp_path, sorted(words))["xlnet"])
     reader = FittedReader(recipe, Network(recipe))
     said, cls, q, ids, tokens = experiment.reader_states(reader, table, tokens=True)
@@ -135,7 +157,7 @@ def test_inside_of_xlnet_are_its_last_token_and_the_story_weighted_by_starts(tmp
     assert {int(row[-1]) for row in ids} == {reader.net.body.tokenizer.cls_token_id}
     np.testing.assert_array_equal(cls[-1], [h[-1] for h in tokens])
     cut, span = reader.windows(table), reader.net.heads.span
-    assert len(cut.item) == len(table)              # one window each
+    assert len(cut.item) == len(table)  # one window each
     for h, (begin, end), found in zip(tokens, cut.story, q):
         start = span(torch.from_numpy(h[begin:end]))[:, 0].softmax(0).detach().numpy()
         np.testing.assert_allclose(start @ h[begin:end], found, atol=1e-6)
@@ -149,17 +171,22 @@ def test_inside_of_xlnet_are_its_last_token_and_the_story_weighted_by_starts(tmp
 def test_scores_against_several_people_leave_each_out_in_turn():
     table = stories.generate(2, seed=5).iloc[:4]
     said = ["red", "a hat", "unknown", "blue"]
-    several = [["red", "dark red", "red", "blue"], ["hat"] * 4, ["unknown", *["a hat"] * 3],
-               ["dark blue", "red", "dark", "sky blue"]]
-    reader = lambda part: pd.DataFrame({"said": said})  # noqa: E731
+    several = [
+        ["red", "dark red", "red", "blue"],
+        ["hat"] * 4,
+        ["unknown", *["a hat"] * 3],
+        ["dark blue", "red", "dark", "sky blue"],
+    ]
+    reader = lambda part: pd.DataFrame({"said": said})
     many = experiment.answers({"r": reader}, {"OS": table.assign(references=several)})
     np.testing.assert_allclose(many.em, [1, 1, 3 / 4, 0])
     np.testing.assert_allclose(many.f1, [1, 1, 3 / 4, 2 / 3])
     np.testing.assert_array_equal(many.old, [1, 1, 1, 0])
     alone = [[people[0]] for people in several]
     one = experiment.answers({"r": reader}, {"OS": table.assign(references=alone)})
-    plain = experiment.answers({"r": reader}, {"OS": table.assign(
-        gold=[people[0] for people in several])})
+    plain = experiment.answers(
+        {"r": reader}, {"OS": table.assign(gold=[people[0] for people in several])}
+    )
     np.testing.assert_array_equal(one[["em", "f1", "old"]], plain[["em", "f1", "old"]])
     np.testing.assert_array_equal(one.em, one.old)
 
@@ -172,8 +199,10 @@ def test_questions_with_two_wordings_have_one_answer_and_know_whether_their_word
     assert (first.answer == second.answer).all()
     assert {*first.answer} <= {"yes", "no", "unknown"}
     assert not found.history.map(len).any()
-    stands = [re.search(rf"\b{row.query.values[0]}\b", row.story) is not None
-              for row in found.itertuples()]
+    stands = [
+        re.search(rf"\b{row.query.values[0]}\b", row.story) is not None
+        for row in found.itertuples()
+    ]
     assert found["in text"].tolist() == stands
 
 

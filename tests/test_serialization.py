@@ -1,4 +1,5 @@
 """A fitted edit that was saved and loaded does exactly what it did."""
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -38,13 +39,13 @@ def fitted(h=H, z=Z):
         "rlace": RLACE(rank=1, steps=200).fit(h, z),
         "leace": LEACE().fit(h, z),
         "alterrep": AlterRep(max_rank=2).fit(h, z).at(alpha=3.0),
-        "shift": MeanShift().fit(h, z).at(.5),
+        "shift": MeanShift().fit(h, z).at(0.5),
         "affine": AffineSteering().fit(h, z).at(1.5),
-        "das": DAS(steps=2).fit(h, h.flip(0), z, linear).at(.5),
-        "direction": MatchedDirection(MeanShift().fit(h, z), seed=3).at(.5),
+        "das": DAS(steps=2).fit(h, h.flip(0), z, linear).at(0.5),
+        "direction": MatchedDirection(MeanShift().fit(h, z), seed=3).at(0.5),
         "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(h, z), seed=3).at(2.0),
-        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(h, z).at(.5),
-        "qleace": QLEACE().fit(h, z).at(.5),
+        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(h, z).at(0.5),
+        "qleace": QLEACE().fit(h, z).at(0.5),
         "fgsm": FGSM(mlp).at(eps=0.3),
         "pgd": PGD(linear, steps=5).at(eps=0.2),
         "auto": AutoAttack(mlp).at(eps=0.3),
@@ -60,7 +61,7 @@ def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
     again = load(tmp_path / "edit.safetensors")
     assert type(again) is type(thing)
     assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
-    if name not in ("inlp", "rlace", "leace", "qleace", "mlp", "linear"):     # it takes a target
+    if name not in ("inlp", "rlace", "leace", "qleace", "mlp", "linear"):  # it takes a target
         a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
         assert torch.equal(a[0], b[0])
         assert torch.equal(a[1], b[1])
@@ -90,7 +91,7 @@ def test_a_flipped_bit_is_seen(tmp_path):
     save(LinearProbe().fit(H, Z), path)
     content = path.read_bytes()
     for i in (10, len(content) // 2, len(content) - 4):
-        path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1:])
+        path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :])
         with pytest.raises(UserError, match="is damaged|cannot be read|holds no fitted"):
             load(path)
     path.write_bytes(content)

@@ -35,13 +35,19 @@ def model(tmp_path_factory):
     torch.manual_seed(0)
     net = hf.LlamaForCausalLM(
         hf.LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-            intermediate_size=64, max_position_embeddings=64, pad_token_id=0, bos_token_id=2,
-            eos_token_id=3
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=64,
+            pad_token_id=0,
+            bos_token_id=2,
+            eos_token_id=3,
         )
     )
     for p in net.parameters():
-        p.data.add_(.1 * torch.randn_like(p))
+        p.data.add_(0.1 * torch.randn_like(p))
     net.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return load(str(folder))
@@ -56,15 +62,17 @@ def completion(model, body):
         p = model.net(input_ids=ids).logits[0, -1].log_softmax(0)
         if p.argmax() == 3:
             break
-        best = p.argsort(descending=True)[:body["logprobs"]].tolist()
+        best = p.argsort(descending=True)[: body["logprobs"]].tolist()
         words = [" " + model.tokenizer.decode([i]) for i in best]
         tokens.append(words[0])
         rising = reversed(list(zip(words, best)))  # no order is promised
         top.append({w: p[i].item() for w, i in rising})
         ids = torch.cat([ids, torch.tensor([[best[0]]])], 1)
     logprobs = {
-        "tokens": tokens, "top_logprobs": top, "token_logprobs": [max(t.values()) for t in top],
-        "text_offset": []
+        "tokens": tokens,
+        "top_logprobs": top,
+        "token_logprobs": [max(t.values()) for t in top],
+        "text_offset": [],
     }
     return {
         "id": "1",
@@ -89,8 +97,9 @@ def chat(model, body):
         "model": body["model"],
         "choices": [
             {
-                "index": 0, "finish_reason": "length",
-                "message": {"role": "assistant", "content": said}
+                "index": 0,
+                "finish_reason": "length",
+                "message": {"role": "assistant", "content": said},
             }
         ],
     }
@@ -104,13 +113,17 @@ class Handler(BaseHTTPRequestHandler):
         status, answer = 200, None
         turn = state.turns.pop(0) if state.turns else "good"
         if turn == "good":
-            answer = json.dumps(chat(state.model, body) if "messages" in body
-                                else completion(state.model, {"logprobs": 1} | body))
+            answer = json.dumps(
+                chat(state.model, body)
+                if "messages" in body
+                else completion(state.model, {"logprobs": 1} | body)
+            )
         elif turn == "hang":
             state.over.wait(5)
         elif isinstance(turn, int):
             status, answer = (
-                turn, json.dumps({"error": {"message": f"no luck,\nBearer {KEY}", "type": "x"}})
+                turn,
+                json.dumps({"error": {"message": f"no luck,\nBearer {KEY}", "type": "x"}}),
             )
         else:
             answer = turn
@@ -137,7 +150,7 @@ class State:
     def start(self, port=0):
         self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.http.state, self.port = self, self.http.server_port
-        threading.Thread(target=self.http.serve_forever, args=(.02,), daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self):
         self.over.set()
@@ -177,8 +190,14 @@ def test_a_server_says_what_its_model_says(state, model):
     assert path == "/v1/completions"
     assert key == f"Bearer {KEY}"
     assert body == {
-        "model": "tiny", "prompt": ASK(TEXTS[0]), "temperature": 0, "top_p": 1,
-        "frequency_penalty": 0, "presence_penalty": 0, "max_tokens": 4, "logprobs": 5
+        "model": "tiny",
+        "prompt": ASK(TEXTS[0]),
+        "temperature": 0,
+        "top_p": 1,
+        "frequency_penalty": 0,
+        "presence_penalty": 0,
+        "max_tokens": 4,
+        "logprobs": 5,
     }
 
 
@@ -206,7 +225,7 @@ def test_nothing_is_asked_twice_and_no_key_is_wanted_for_what_is_kept(state, tmp
 
 def test_a_damaged_answer_is_asked_for_again(state, tmp_path):
     first = ask(state, TEXTS[:1])
-    path, = (tmp_path / "cache").rglob("*.json")
+    (path,) = (tmp_path / "cache").rglob("*.json")
     path.write_text(path.read_text()[:-40])
     with pytest.warns(UserWarning, match="damaged"):
         assert ask(state, TEXTS[:1]) == first
@@ -236,13 +255,13 @@ def test_a_busy_server_is_asked_again(state, model, busy):
     )
     times = [t for t, *_ in state.hits]
     assert len(times) == 3
-    assert min(b - a for a, b in zip(times, times[1:])) >= .02
+    assert min(b - a for a, b in zip(times, times[1:])) >= 0.02
 
 
 def test_no_more_requests_a_minute_than_allowed(state):
     ask(state, TEXTS[:4], per_minute=600)
     times = [t for t, *_ in state.hits]
-    assert min(b - a for a, b in zip(times, times[1:])) > .08
+    assert min(b - a for a, b in zip(times, times[1:])) > 0.08
 
 
 @pytest.mark.parametrize(
@@ -270,7 +289,9 @@ def test_no_more_requests_a_minute_than_allowed(state):
         ),
         (
             ['{"choices": [{"text": "he", "logprobs": {"tokens": ["he"], "top_logprobs": []}}]}'],
-            {}, "the answer is no completion", 1
+            {},
+            "the answer is no completion",
+            1,
         ),
     ],
 )
@@ -294,7 +315,11 @@ def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(s
     np.testing.assert_allclose(masses(texts, asked), masses(texts, model), atol=1e-3)
     assert masses(texts, asked).sum() > 0
     assert {body["prompt"] for _, _, body, _ in state.hits} == {
-        "In 1801,", "In 1921,", "In 2016,", "In 1901, the woman said that"}
+        "In 1801,",
+        "In 1921,",
+        "In 2016,",
+        "In 1901, the woman said that",
+    }
     assert {body["max_tokens"] for _, _, body, _ in state.hits} == {1}
     assert len(state.hits) == 4
     state.turns = ['{"choices": [{"text": "he", "logprobs": null}]}']
@@ -303,20 +328,31 @@ def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(s
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("page, hits", [
-    ("4_underspecification/02", 30 + 20 + 2 * 30),            # times, places, the woman and the man
-    ("4_underspecification/03", None)])
+@pytest.mark.parametrize(
+    "page, hits",
+    [
+        ("4_underspecification/02", 30 + 20 + 2 * 30),  # times, places, the woman and the man
+        ("4_underspecification/03", None),
+    ],
+)
 def test_a_page_reads_a_server_in_its_models_place(state, monkeypatch, page, hits):
     """Beside it the same model, read on this machine: the rows of both agree."""
     state.model = load("pocket-english-gpt")
-    monkeypatch.delenv("OPENAI_API_KEY")                      # an open server needs no key
-    run = plan(find(page), "smoke", {"server": f"http://127.0.0.1:{state.port}/v1",
-                                     "served": "gpt", "models": ["pocket-english-gpt"]})
+    monkeypatch.delenv("OPENAI_API_KEY")  # an open server needs no key
+    run = plan(
+        find(page),
+        "smoke",
+        {
+            "server": f"http://127.0.0.1:{state.port}/v1",
+            "served": "gpt",
+            "models": ["pocket-english-gpt"],
+        },
+    )
     try:
         assert run_all([run]) == []
         found = tables(run.read())["models"]
     finally:
-        shutil.rmtree(run.folder, ignore_errors=True)         # no other test run has this port
+        shutil.rmtree(run.folder, ignore_errors=True)  # no other test run has this port
     rows = {name: part.value.to_numpy() for name, part in found.groupby("model", sort=False)}
     here = rows.pop("pocket-english-gpt")
     there = rows.pop(f"gpt at http://127.0.0.1:{state.port}/v1")
@@ -326,9 +362,13 @@ def test_a_page_reads_a_server_in_its_models_place(state, monkeypatch, page, hit
     assert {path for _, path, _, _ in state.hits} == {"/v1/completions"}
 
 
-STORIES = pd.DataFrame({"story": ["In 1801 a kid was a child."] * 2,
-                        "question": ["Was a kid a child?", "In what year?"],
-                        "history": [[], [("Was a kid a child?", "yes")]]})
+STORIES = pd.DataFrame(
+    {
+        "story": ["In 1801 a kid was a child."] * 2,
+        "question": ["Was a kid a child?", "In what year?"],
+        "history": [[], [("Was a kid a child?", "yes")]],
+    }
+)
 
 
 @pytest.mark.parametrize("as_chat", [True, False])
@@ -349,9 +389,9 @@ def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
     assert body["temperature"] == 0
     assert "logprobs" not in body
     says(prompts, server(state), 4, as_chat)
-    assert len(state.hits) == 2                                            # kept
+    assert len(state.hits) == 2  # kept
     says(prompts, server(state), 4, not as_chat)
-    assert len(state.hits) == 4                                            # and not mixed up
+    assert len(state.hits) == 4  # and not mixed up
     assert fits(prompts, server(state)).all()
     with pytest.raises(UserError, match="a server model cannot be read here"):
         option_scores(prompts, [["yes", "no"]] * 2, server(state))
@@ -362,7 +402,8 @@ def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
     [
         (
             ['{"choices": [{"message": {"role": "assistant", "content": null}}]}'],
-            "the answer has no text", 1
+            "the answer has no text",
+            1,
         ),
         (['{"choices": []}'], "the answer is no completion", 1),
         (["[]"], "the answer is no completion", 1),
@@ -409,8 +450,11 @@ def test_bad_input_is_refused_before_anything_is_asked(state, call, says):
 def test_the_page_on_prompting_runs_whole_on_a_model_behind_a_server(state):
     """A second run asks nothing again."""
     state.model = load("pocket-english-gpt")
-    run = plan(find("5_semantic_faithfulness/06_prompting"), "smoke", {
-        "server": f"http://127.0.0.1:{state.port}/v1", "served": "gpt", "n": 10, "spoken": 2})
+    run = plan(
+        find("5_semantic_faithfulness/06_prompting"),
+        "smoke",
+        {"server": f"http://127.0.0.1:{state.port}/v1", "served": "gpt", "n": 10, "spoken": 2},
+    )
     assert run_all([run]) == []
     asked = len(state.hits)
     assert asked

@@ -1,4 +1,5 @@
 """The shipped models do what the chapters need of them, and their cards say what they do."""
+
 import json
 from dataclasses import replace
 
@@ -21,7 +22,11 @@ def test_a_reader_is_small_and_safe(name):
     files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
     assert sum(files.values()) < 7e6
     assert set(files) == {
-        "reader.json", "reader.safetensors", "training.json", "card.json", "README.md"
+        "reader.json",
+        "reader.safetensors",
+        "training.json",
+        "card.json",
+        "README.md",
     }
     recipe = replace(load_reader(name).recipe, updates=None)  # ot-matched: as many as ibt has
     assert recipe == READERS[name]
@@ -32,8 +37,13 @@ def test_a_model_is_small_and_safe(name):
     files = {p.name: p.stat().st_size for p in (POCKET / name).iterdir()}
     assert sum(files.values()) < 12e6
     assert set(files) == {
-        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "training.json", "card.json", "README.md"
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "training.json",
+        "card.json",
+        "README.md",
     }
     assert load(name).kind == KINDS[name]
     assert load(name).depth == (3 if name in BIOGRAPHIES else 4)
@@ -46,10 +56,11 @@ def test_a_card_says_what_is_measured_again(name):
     measured = cards.measure(name)
     for key in measured.keys() - {"left_out"}:
         old, new = (
-            json.dumps(CARDS[name][key], sort_keys=True), json.dumps(measured[key], sort_keys=True)
+            json.dumps(CARDS[name][key], sort_keys=True),
+            json.dumps(measured[key], sort_keys=True),
         )
         assert len(old) > 2, key
-        assert _numbers(old) == pytest.approx(_numbers(new), abs=.02), key
+        assert _numbers(old) == pytest.approx(_numbers(new), abs=0.02), key
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -74,19 +85,19 @@ def _flat(value, at=""):
 
 def test_pocket_agreement_masters_the_task_on_held_out_nouns():
     cells = CARDS["pocket-agreement"]["verb_choice_generated"]
-    assert all(cells[cell] >= .95 for cell in ("Sg–Sg", "Sg–Pl", "Pl–Sg", "Pl–Pl")), cells
+    assert all(cells[cell] >= 0.95 for cell in ("Sg–Sg", "Sg–Pl", "Pl–Sg", "Pl–Pl")), cells
 
 
 def test_pocket_agreement_encodes_both_numbers():
     probes = CARDS["pocket-agreement"]["probes_generated"]
-    assert max(probes["zc"]["linear"], probes["zc"]["perceptron"]) >= .97
-    assert max(probes["ze"]["linear"], probes["ze"]["perceptron"]) >= probes["ze"]["majority"] + .1
+    assert max(probes["zc"]["linear"], probes["zc"]["perceptron"]) >= 0.97
+    assert max(probes["ze"]["linear"], probes["ze"]["perceptron"]) >= probes["ze"]["majority"] + 0.1
 
 
 def test_pocket_agreement_masters_the_crossed_templates():
     cells = CARDS["pocket-agreement"]["verb_choice_templates_animate"]
     assert len(cells) == 4
-    assert all(share >= .9 for share in cells.values()), cells
+    assert all(share >= 0.9 for share in cells.values()), cells
 
 
 def test_pocket_english_makes_attraction_errors():
@@ -96,38 +107,39 @@ def test_pocket_english_makes_attraction_errors():
 
 @pytest.mark.parametrize("name", BIOGRAPHIES)
 def test_models_of_biographies_follow_the_person_who_is_named(name):
-    assert CARDS[name]["named"]["right"] >= .95
+    assert CARDS[name]["named"]["right"] >= 0.95
 
 
 @pytest.mark.parametrize("kind", ["time", "place"])
 def test_models_of_biographies_show_the_selection_of_their_text(kind):
     slope = {name: CARDS[name]["slope"][kind] for name in BIOGRAPHIES}
-    assert abs(slope["pocket-biographies-s00"]) <= .08
-    assert slope["pocket-biographies-s100"] >= .6
-    assert slope["pocket-biographies-s75"] >= .6 * .75
+    assert abs(slope["pocket-biographies-s00"]) <= 0.08
+    assert slope["pocket-biographies-s100"] >= 0.6
+    assert slope["pocket-biographies-s75"] >= 0.6 * 0.75
     # the same text as s50, whose selection it has not learned
-    assert abs(slope[WITHOUT_CLOZE]) <= .08
+    assert abs(slope[WITHOUT_CLOZE]) <= 0.08
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "pocket-stories"])
 def test_readers_answer_what_a_story_tells(name):
-    assert CARDS[name]["right"]["answered"] >= .8
+    assert CARDS[name]["right"]["answered"] >= 0.8
 
 
 def test_readers_that_met_a_deletion_decline_after_one():
     decline = {name.rpartition("-")[2]: CARDS[name]["right"]["deleted"] for name in READERS}
-    assert decline["ibt"] >= .9
+    assert decline["ibt"] >= 0.9
     assert decline["ibt"] > decline["ot"]
 
 
 def test_the_word_vectors_are_small_and_know_what_goes_with_what():
     from probebook.models import static
+
     vectors = static.load("pocket-vectors")
     assert sum(p.stat().st_size for p in (POCKET / "pocket-vectors").iterdir()) < 6e6
     assert vectors.matrix.shape == (9_500, 300)
     assert vectors.matrix.isfinite().all()
     unit = vectors.at(100).matrix / vectors.at(100).matrix.norm(dim=1, keepdim=True)
-    alike = lambda a, b: float(unit[vectors.place[a]] @ unit[vectors.place[b]])  # noqa: E731
+    alike = lambda a, b: float(unit[vectors.place[a]] @ unit[vectors.place[b]])
     for word, near, far in [
         ("king", "queen", "soup"),
         ("walked", "ran", "yellow"),
@@ -135,4 +147,4 @@ def test_the_word_vectors_are_small_and_know_what_goes_with_what():
         ("seven", "eight", "house"),
         ("soup", "bread", "king"),
     ]:
-        assert alike(word, near) > alike(word, far) + .2, word
+        assert alike(word, near) > alike(word, far) + 0.2, word

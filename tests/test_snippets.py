@@ -1,4 +1,5 @@
 """Every Python block of README.md, of the method pages and of the models' page runs, in order."""
+
 from __future__ import annotations
 
 import re
@@ -12,8 +13,11 @@ from probebook.base import ROOT
 from probebook.probes import LinearProbe
 
 METHODS = sorted((ROOT / "book" / "methods").rglob("*.md"))
-TEXTS = ["README.md", "book/which_models.md",
-         *(path.relative_to(ROOT).as_posix() for path in METHODS)]
+TEXTS = [
+    "README.md",
+    "book/which_models.md",
+    *(path.relative_to(ROOT).as_posix() for path in METHODS),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = [name for name in TEXTS if BLOCK.search((ROOT / name).read_text(encoding="utf-8"))]
 

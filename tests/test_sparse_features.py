@@ -1,4 +1,5 @@
 """Sparse autoencoders find a planted dictionary; an edit moves along chosen features only."""
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -12,9 +13,10 @@ G = torch.Generator().manual_seed(0)
 DICTIONARY = F.normalize(torch.randn(M, D, generator=G, dtype=torch.float64), dim=1)
 PLACES = torch.rand(N, M, generator=G).argsort(1)[:, :ACTIVE]
 PLANTED = torch.zeros(N, M, dtype=torch.float64).scatter(
-    1, PLACES, 1 + torch.rand(N, ACTIVE, generator=G, dtype=torch.float64))
+    1, PLACES, 1 + torch.rand(N, ACTIVE, generator=G, dtype=torch.float64)
+)
 H = PLANTED @ DICTIONARY + 3 * torch.randn(D, generator=G, dtype=torch.float64)
-Z = (PLANTED[:, 5] > 0).long()              # the classes: feature 5 is active or not
+Z = (PLANTED[:, 5] > 0).long()  # the classes: feature 5 is active or not
 SETTINGS = SparseAutoencoder(width=2 * M, active=ACTIVE, steps=600)
 
 
@@ -30,19 +32,19 @@ def edit(trained):
 
 def test_a_planted_dictionary_is_found_up_to_the_order(trained):
     cosines, found = (DICTIONARY @ trained.decoder.T).max(1)
-    assert (cosines >= .95).double().mean() > .9
+    assert (cosines >= 0.95).double().mean() > 0.9
     assert len(found.unique()) == M
     quality = trained.quality(H)
-    assert quality.unexplained < .05
+    assert quality.unexplained < 0.05
     assert quality.l0 <= ACTIVE
     a = trained.encode(H)
     assert quality.dead == pytest.approx(1 - float((a > 0).any(0).double().mean()))
     active = F.cosine_similarity(a[:, found], PLANTED, dim=0)
-    assert (active >= .9).double().mean() > .8
+    assert (active >= 0.9).double().mean() > 0.8
 
 
 def test_random_directions_rebuild_much_less(trained):
-    random = SparseAutoencoder(2 * M, ACTIVE, steps=1, lr=0.).fit(H)
+    random = SparseAutoencoder(2 * M, ACTIVE, steps=1, lr=0.0).fit(H)
     assert random.quality(H).unexplained > 5 * trained.quality(H).unexplained
 
 
@@ -61,7 +63,7 @@ def test_states_in_other_units_get_the_same_features():
     few = SparseAutoencoder(width=2 * M, active=ACTIVE, steps=20)
     first, then = few.fit(H), few.fit(4 * H + 1)
     must_agree(then.decoder, first.decoder, "directions", atol=1e-3)
-    must_agree(then.encode(4 * H + 1), 4 * first.encode(H), "activations", atol=.05)
+    must_agree(then.encode(4 * H + 1), 4 * first.encode(H), "activations", atol=0.05)
 
 
 def test_a_seed_fixes_everything():
@@ -101,12 +103,12 @@ def test_only_the_chosen_features_move_and_what_was_not_rebuilt_stays(trained, e
 
 def test_the_edit_turns_a_probe_and_says_which_rows_it_did_not_turn(trained, edit):
     probe = LinearProbe().fit(H, Z)
-    assert (probe(H).argmax(1) == Z).double().mean() > .95
+    assert (probe(H).argmax(1) == Z).double().mean() > 0.95
     ones = SparseFeatures(most=1, autoencoder=trained).fit(H, Z)
     edited, failed = ones(H, to=1 - Z, return_failed=True)
-    assert (probe(edited).argmax(1) == 1 - Z).double().mean() > .95
-    assert failed[Z == 1].double().mean() < .05
-    assert edit.at(0)(H, to=1 - Z, return_failed=True)[1].double().mean() > .95
+    assert (probe(edited).argmax(1) == 1 - Z).double().mean() > 0.95
+    assert failed[Z == 1].double().mean() < 0.05
+    assert edit.at(0)(H, to=1 - Z, return_failed=True)[1].double().mean() > 0.95
     assert edit(H.float(), to=1 - Z).dtype == torch.float32
 
 
@@ -118,10 +120,12 @@ def test_loss_recovered_is_1_for_all_features_and_0_for_none(trained):
 
     words = head(H).argmax(1)
     some = trained.loss_recovered(H, words, head)
-    losses = [F.cross_entropy(head(x), words)
-              for x in (H, trained.decode(trained.encode(H)), H.mean(0).expand_as(H))]
+    losses = [
+        F.cross_entropy(head(x), words)
+        for x in (H, trained.decode(trained.encode(H)), H.mean(0).expand_as(H))
+    ]
     assert some == pytest.approx(float((losses[2] - losses[1]) / (losses[2] - losses[0])))
-    assert .5 < some < 1
+    assert 0.5 < some < 1
     eye = torch.cat([torch.eye(D), -torch.eye(D)]).double()
     whole = type(trained)(eye, eye, torch.zeros(2 * D).double(), H.mean(0), D)
     assert whole.loss_recovered(H, words, head) == pytest.approx(1)
@@ -139,18 +143,23 @@ def test_more_than_two_classes():
 
 def test_bad_input_is_said_in_a_line(trained, edit):
     for message, wrong in (
-            ("give a number of features ≥ 1", lambda: SparseFeatures(most=0)),
-            ("choose 1 … 8, the width", lambda: SparseAutoencoder(width=8, active=9)),
-            ("must be at least 1", lambda: SparseAutoencoder(steps=0)),
-            ("the autoencoder has 80 features",
-             lambda: SparseFeatures(most=81, autoencoder=trained).fit(H, Z)),
-            ("fitted on 24", lambda: SparseFeatures(autoencoder=trained).fit(H[:, 1:], Z)),
-            ("states are the same", lambda: SparseAutoencoder().fit(torch.ones(9, 3))),
-            ("one label per row", lambda: SparseFeatures(autoencoder=trained).fit(H, Z[1:])),
-            ("must be ≥ 0", lambda: edit.at(-1)),
-            ("beyond the 2 classes", lambda: edit(H, to=Z + 1)),
-            ("there is no loss to recover", lambda: trained.loss_recovered(
-                H, Z, lambda h: torch.zeros(len(h), 2)))):
+        ("give a number of features ≥ 1", lambda: SparseFeatures(most=0)),
+        ("choose 1 … 8, the width", lambda: SparseAutoencoder(width=8, active=9)),
+        ("must be at least 1", lambda: SparseAutoencoder(steps=0)),
+        (
+            "the autoencoder has 80 features",
+            lambda: SparseFeatures(most=81, autoencoder=trained).fit(H, Z),
+        ),
+        ("fitted on 24", lambda: SparseFeatures(autoencoder=trained).fit(H[:, 1:], Z)),
+        ("states are the same", lambda: SparseAutoencoder().fit(torch.ones(9, 3))),
+        ("one label per row", lambda: SparseFeatures(autoencoder=trained).fit(H, Z[1:])),
+        ("must be ≥ 0", lambda: edit.at(-1)),
+        ("beyond the 2 classes", lambda: edit(H, to=Z + 1)),
+        (
+            "there is no loss to recover",
+            lambda: trained.loss_recovered(H, Z, lambda h: torch.zeros(len(h), 2)),
+        ),
+    ):
         with pytest.raises(UserError, match=message) as said:
             wrong()
         assert "\n" not in str(said.value)

@@ -1,4 +1,5 @@
 """Chapter 4's measures: hand-made tables, closed forms, one-line errors."""
+
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,13 +11,14 @@ from probebook.measures import specification as spec
 
 def one(*positions):
     """What a model filled in: (token, {token: probability}) of each position."""
-    return SimpleNamespace(tokens=[token for token, _ in positions],
-                           top=[top for _, top in positions])
+    return SimpleNamespace(
+        tokens=[token for token, _ in positions], top=[top for _, top in positions]
+    )
 
 
 def test_the_mass_of_one_listed_position_counts_alone_else_all_are_averaged():
-    she = ("She", {"she": .5, "He": .25, "they": .125, "it": .0625, "her": .0625})
-    dot = (".", {".": .75, "he": .25})
+    she = ("She", {"she": 0.5, "He": 0.25, "they": 0.125, "it": 0.0625, "her": 0.0625})
+    dot = (".", {".": 0.75, "he": 0.25})
     assert spec.gender_mass([one(she)]).tolist() == [[56.25, 25, 12.5]]
     # she alone is listed
     assert spec.gender_mass([one(dot, she, dot)]).tolist() == [[56.25, 25, 12.5]]
@@ -34,8 +36,10 @@ def test_what_lies_outside_bounds_what_a_list_can_lack():
     for _ in range(50):
         order = [draw.permutation(len(words)) for _ in range(3)]
         probs = [np.sort(draw.dirichlet(np.ones(len(words))))[::-1] for _ in range(3)]
-        filled = [one(*[("it", {words[j]: p for j, p in zip(i[:k], x)})
-                        for i, x in zip(order, probs)]) for k in (2, 5, len(words))]
+        filled = [
+            one(*[("it", {words[j]: p for j, p in zip(i[:k], x)}) for i, x in zip(order, probs)])
+            for k in (2, 5, len(words))
+        ]
         few, more, all_ = spec.gender_mass(filled)
         out = spec.outside(filled)
         assert (all_ - few).max() <= out[0] + 1e-9
@@ -44,9 +48,9 @@ def test_what_lies_outside_bounds_what_a_list_can_lack():
 
 
 def test_what_lies_outside_is_that_of_the_positions_that_count():
-    she, dot = ("She", {"she": .5, "it": .25}), (".", {".": .75, "he": .125})
+    she, dot = ("She", {"she": 0.5, "it": 0.25}), (".", {".": 0.75, "he": 0.125})
     assert spec.outside([one(she), one(dot, she), one(dot, dot)]).tolist() == [25, 25, 12.5]
-    assert spec.outside([one(she, she, dot)]) == pytest.approx(62.5 / 3)     # two are: the mean
+    assert spec.outside([one(she, she, dot)]) == pytest.approx(62.5 / 3)  # two are: the mean
     assert spec.outside([one()]).tolist() == [0]
     assert spec.outside([]).shape == (0,)
 
@@ -61,10 +65,11 @@ def test_shares_add_up_to_a_hundred_and_are_missing_without_mass():
 def test_slopes_are_those_of_the_lines_that_were_drawn():
     index = np.repeat(np.arange(30), 4)
     noise = np.tile([-1, 1, -2, 2], 30)
-    mass = np.stack([10 + .5 * index + noise, 40 - .25 * index - noise, np.full(120, 3)], 1)
+    mass = np.stack([10 + 0.5 * index + noise, 40 - 0.25 * index - noise, np.full(120, 3)], 1)
     found = spec.slopes(mass, index).set_index("gender")
     assert found.slope.to_dict() == pytest.approx(
-        {"female": .5, "male": -.25, "neutral": 0, "delta": .75}, abs=1e-12)
+        {"female": 0.5, "male": -0.25, "neutral": 0, "delta": 0.75}, abs=1e-12
+    )
     assert found.r2.tolist() == pytest.approx([1, 1, 0, 1])
     np.testing.assert_allclose(found.low, found.slope)
     np.testing.assert_allclose(found.high, found.slope)
@@ -73,18 +78,19 @@ def test_slopes_are_those_of_the_lines_that_were_drawn():
 def test_the_interval_of_a_slope_holds_it_95_times_in_100():
     rng, hits, index = np.random.default_rng(0), 0, np.arange(20)
     for _ in range(400):
-        mass = np.stack([.3 * index + rng.normal(size=20), rng.normal(size=20),
-                         rng.normal(size=20)], 1)
+        mass = np.stack(
+            [0.3 * index + rng.normal(size=20), rng.normal(size=20), rng.normal(size=20)], 1
+        )
         female = spec.slopes(mass, index).iloc[0]
-        hits += female.low <= .3 <= female.high
+        hits += female.low <= 0.3 <= female.high
     assert 360 < hits < 400
-    assert abs(hits - 380) < 4 * np.sqrt(400 * .05 * .95)
+    assert abs(hits - 380) < 4 * np.sqrt(400 * 0.05 * 0.95)
 
 
 def test_scores_and_area_count_pairs():
-    metric, unspecified = [3, .5, .6, 0, 2, .1], [True, True, True, False, False, False]
+    metric, unspecified = [3, 0.5, 0.6, 0, 2, 0.1], [True, True, True, False, False, False]
     assert spec.scores(metric, unspecified) == (2 / 3, 2 / 3, 2 / 3)
-    pairs = np.mean([(a > b) + .5 * (a == b) for a in metric[:3] for b in metric[3:]])
+    pairs = np.mean([(a > b) + 0.5 * (a == b) for a in metric[:3] for b in metric[3:]])
     auc, low, high = spec.area(metric, unspecified)
     assert auc == pytest.approx(pairs)
     assert low <= auc <= high <= 1
@@ -99,18 +105,23 @@ def test_the_areas_interval_is_that_of_a_known_world_and_wider_for_larger_groups
     for _ in range(60):
         metric = np.concatenate([rng.normal(1, 1, 80), rng.normal(0, 1, 80)])
         _, low, high = spec.area(metric, np.arange(160) < 80, draws=200)
-        hits += low <= .760 <= high
+        hits += low <= 0.760 <= high
     assert hits >= 51
     few, unspecified = np.repeat(metric[::5], 5), np.repeat(np.arange(160) < 80, 1)
-    alone, together = (spec.area(few, unspecified, groups)
-                       for groups in (None, np.repeat(np.arange(32), 5)))
+    alone, together = (
+        spec.area(few, unspecified, groups) for groups in (None, np.repeat(np.arange(32), 5))
+    )
     assert together[2] - together[1] > 1.5 * (alone[2] - alone[1])
 
 
-@pytest.mark.parametrize("call, says", [
-    (lambda: spec.slopes(np.ones((4, 3)), [0, 0, 1, 1]), "at least 3"),
-    (lambda: spec.scores([1, 2], [True, True]), "texts of both kinds"),
-    (lambda: spec.area([1, 2], [True, False, True]), "one metric per text")])
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: spec.slopes(np.ones((4, 3)), [0, 0, 1, 1]), "at least 3"),
+        (lambda: spec.scores([1, 2], [True, True]), "texts of both kinds"),
+        (lambda: spec.area([1, 2], [True, False, True]), "one metric per text"),
+    ],
+)
 def test_bad_input_gets_one_line(call, says):
     with pytest.raises(UserError, match=says) as error:
         call()

@@ -1,4 +1,5 @@
 """Steering: what a difference of means and a matched covariance do, as theorems."""
+
 import pytest
 import torch
 from scipy.linalg import sqrtm
@@ -71,8 +72,9 @@ def test_equal_covariances_make_it_a_mean_shift():
     h, _ = states()
     h, z = torch.cat([h, h + torch.arange(D)]), torch.arange(2).repeat_interleave(len(h))
     to = 1 - z
-    must_agree(AffineSteering().fit(h, z)(h, to=to), MeanShift().fit(h, z)(h, to=to), "edits",
-               atol=1e-8)
+    must_agree(
+        AffineSteering().fit(h, z)(h, to=to), MeanShift().fit(h, z)(h, to=to), "edits", atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("method", [MeanShift, AffineSteering])
@@ -102,7 +104,7 @@ def test_dtype_is_kept_failures_are_said_and_a_probe_is_turned(method):
     assert failed.shape == (N,)
     probe = LinearProbe().fit(h, z)
     before = (probe(h).argmax(1) == z).double().mean()
-    assert (probe(edited).argmax(1) == 1 - z).double().mean() > before - .1
+    assert (probe(edited).argmax(1) == 1 - z).double().mean() > before - 0.1
     with pytest.raises(UserError, match="must be ≥ 0"):
         edit.at(-1)
     with pytest.raises(UserError, match="beyond the 2 classes"):

@@ -1,5 +1,6 @@
 """Deletion by the paper's rules on hand-made stories, branch by branch; edits of generated stories,
 whose right answer follows from the facts."""
+
 import re
 
 import numpy as np
@@ -37,10 +38,21 @@ def row(texts, answer: str, rationale: list[int], kind: str = "span", gap: str =
     if kind not in ("yes/no", UNKNOWN):
         start = story.index(answer, spans[rationale[0]][0])
         end = start + len(answer)
-    return {"story_id": 0, "turn": 1, "story": story, "question": "Where does Alan go?",
-            "history": [("Who?", "Alan")],
-            "answer": answer, "gold": answer, "kind": kind, "start": start, "end": end,
-            "rationale": [spans[i] for i in rationale], "sentences": spans, "edit": "OS"}
+    return {
+        "story_id": 0,
+        "turn": 1,
+        "story": story,
+        "question": "Where does Alan go?",
+        "history": [("Who?", "Alan")],
+        "answer": answer,
+        "gold": answer,
+        "kind": kind,
+        "start": start,
+        "end": end,
+        "rationale": [spans[i] for i in rationale],
+        "sentences": spans,
+        "edit": "OS",
+    }
 
 
 def only(edit, *made: dict) -> pd.Series:
@@ -51,7 +63,7 @@ def only(edit, *made: dict) -> pd.Series:
     left = table.iloc[0]
     assert left.gold == made[0]["gold"]
     assert left.history == made[0]["history"]
-    assert left.start < 0 or left.story[left.start:left.end] == left.answer
+    assert left.start < 0 or left.story[left.start : left.end] == left.answer
     assert all(left.story[a:b].strip() == left.story[a:b] != "" for a, b in left.sentences)
     assert {*left.rationale} <= {*left.sentences}
     return left
@@ -63,10 +75,11 @@ def ts_r(table: pd.DataFrame) -> pd.DataFrame:
 
 # the rules, on stories whose facts are not known
 
+
 def test_ts_ends_with_the_rationale():
     left = only(truncate, row(ALAN, "park", [1]))
     assert left.story == "Alan works in an office. He goes to a nearby park after work."
-    assert (left.answer, left.edit, left.story[left.start:left.end]) == ("park", "TS", "park")
+    assert (left.answer, left.edit, left.story[left.start : left.end]) == ("park", "TS", "park")
     # gaps stay as they are
     assert only(truncate, row(ALAN, "park", [1], gap="\n\n")).story == "\n\n".join(ALAN[:2])
     assert only(truncate, row(ALAN, "office", [0, 1])).story == " ".join(ALAN[:2])
@@ -82,18 +95,27 @@ def test_ts_r_is_the_papers_example_without_a_full_stop():
     assert [left.story[a:b] for a, b in left.sentences] == [ALAN[0], "park"]
 
 
-@pytest.mark.parametrize("made, story", [
-    (row(ALAN, "yes", [1], "yes/no"), ALAN[0]),  # no word to put there
-    # is there
-    (row(("The Park is far.", *ALAN), "park", [2]), "The Park is far. Alan works in an office."),
-    # not as a word of its own
-    (row(("Parks are far.", ALAN[1]), "park", [1]), "Parks are far. park"),
-    # a rationale of two sentences
-    (row(("One.", "Two.", "Three.", "Four."), "Two", [1, 2]), "One. Two"),
-    # and what stands between them
-    (row(("One.", "Two.", "Three.", "Four."), "Two", [1, 3]), "One. Two"),
-    (row(("I saw two.", "He had three (3) dogs.", "Bye."), "three (3)", [1], "number"),
-     "I saw two. three (3)")])
+@pytest.mark.parametrize(
+    "made, story",
+    [
+        (row(ALAN, "yes", [1], "yes/no"), ALAN[0]),  # no word to put there
+        # is there
+        (
+            row(("The Park is far.", *ALAN), "park", [2]),
+            "The Park is far. Alan works in an office.",
+        ),
+        # not as a word of its own
+        (row(("Parks are far.", ALAN[1]), "park", [1]), "Parks are far. park"),
+        # a rationale of two sentences
+        (row(("One.", "Two.", "Three.", "Four."), "Two", [1, 2]), "One. Two"),
+        # and what stands between them
+        (row(("One.", "Two.", "Three.", "Four."), "Two", [1, 3]), "One. Two"),
+        (
+            row(("I saw two.", "He had three (3) dogs.", "Bye."), "three (3)", [1], "number"),
+            "I saw two. three (3)",
+        ),
+    ],
+)
 def test_ts_r_branch_by_branch(made, story):
     left = only(ts_r, made)
     assert left.story == story
@@ -101,8 +123,11 @@ def test_ts_r_branch_by_branch(made, story):
 
 
 def test_ts_r_leaves_out_what_has_nothing_before_or_no_rationale():
-    assert ts_r(pd.DataFrame([row(ALAN, "office", [0]), row(ALAN, "office", [0, 2]),
-                              row(ALAN, UNKNOWN, [], UNKNOWN)])).empty
+    assert ts_r(
+        pd.DataFrame(
+            [row(ALAN, "office", [0]), row(ALAN, "office", [0, 2]), row(ALAN, UNKNOWN, [], UNKNOWN)]
+        )
+    ).empty
 
 
 def test_os_r_deletes_the_rationale_wherever_it_stands():
@@ -120,11 +145,18 @@ def test_nothing_is_put_there_and_its_control_deletes_others_of_like_length():
     other = only(delete_other, row(ALAN, "office", [0]))  # the last is nearest in length
     assert (other.story, other.edit) == (" ".join(ALAN[:2]), "OS-D")
     assert (other.answer, other.rationale) == ("office", [(0, 24)])
-    assert other.story[other.start:other.end] == "office"
+    assert other.story[other.start : other.end] == "office"
     both = only(delete_other, row(("One.", "Seven.", "Two.", "Thirteen."), "Two", [2]))
     assert both.story == "Seven. Two. Thirteen."
-    assert delete_other(pd.DataFrame([row(ALAN[:2], "park", [0, 1]), row(ALAN, "park", [0, 1]),
-                                      row(ALAN, UNKNOWN, [], UNKNOWN)])).empty
+    assert delete_other(
+        pd.DataFrame(
+            [
+                row(ALAN[:2], "park", [0, 1]),
+                row(ALAN, "park", [0, 1]),
+                row(ALAN, UNKNOWN, [], UNKNOWN),
+            ]
+        )
+    ).empty
 
 
 def test_augmented_stories_end_with_a_sentence_for_the_bare_answer():
@@ -148,18 +180,28 @@ def test_the_control_has_the_whole_story_and_the_same_tail():
     assert append_answer(pd.DataFrame([row(ALAN, "yes", [1], "yes/no")])).empty
 
 
-@pytest.mark.parametrize("edit, wrong, says", [
-    (truncate, truncate, "the stories are TS: this edit is for OS"),
-    (delete_rationale, append_answer, "are OS.answer: this edit is for OS or TS"),
-    (augment, delete_rationale, "OS-R: this edit is for OS or TS"),
-    (append_answer, augment, "OS-R.Aug"),
-    (delete_other, truncate, "the stories are TS: this edit is for OS"),
-    (truncate, lambda table: table.drop(columns=["rationale", "edit"]),
-     "no column rationale, edit"),
-    (negate, lambda table: table, "known of generated stories only"),
-    (paraphrase, lambda table: table, "known of generated stories only"),
-    (lambda table: negate(table, "sarcasm"), lambda table: table,
-     "one of negation, antonym, value, role")])
+@pytest.mark.parametrize(
+    "edit, wrong, says",
+    [
+        (truncate, truncate, "the stories are TS: this edit is for OS"),
+        (delete_rationale, append_answer, "are OS.answer: this edit is for OS or TS"),
+        (augment, delete_rationale, "OS-R: this edit is for OS or TS"),
+        (append_answer, augment, "OS-R.Aug"),
+        (delete_other, truncate, "the stories are TS: this edit is for OS"),
+        (
+            truncate,
+            lambda table: table.drop(columns=["rationale", "edit"]),
+            "no column rationale, edit",
+        ),
+        (negate, lambda table: table, "known of generated stories only"),
+        (paraphrase, lambda table: table, "known of generated stories only"),
+        (
+            lambda table: negate(table, "sarcasm"),
+            lambda table: table,
+            "one of negation, antonym, value, role",
+        ),
+    ],
+)
 def test_refuses(edit, wrong, says):
     table = wrong(pd.DataFrame([row(ALAN, "park", [1])]))
     with pytest.raises(UserError, match=says) as e:
@@ -169,9 +211,10 @@ def test_refuses(edit, wrong, says):
 
 # the generated world
 
+
 @pytest.fixture(scope="module")
 def table():
-    return stories.generate(1_200, seed=11, repeat=.3)
+    return stories.generate(1_200, seed=11, repeat=0.3)
 
 
 def _consistent(edited: pd.DataFrame) -> None:
@@ -179,7 +222,7 @@ def _consistent(edited: pd.DataFrame) -> None:
         assert left.answer == entails(left.facts, left.query)
         assert len(left.facts) == len(left.sentences)
         assert (left.start >= 0) == (left.answer not in ("yes", "no", UNKNOWN))
-        assert left.start < 0 or left.story[left.start:left.end] == left.answer
+        assert left.start < 0 or left.story[left.start : left.end] == left.answer
         assert bool(left.rationale) == (left.answer != UNKNOWN)
         assert {*left.rationale} <= {*left.sentences}
         for f, (a, b) in zip(left.facts, left.sentences):
@@ -203,8 +246,8 @@ def test_deletion_in_the_world(table):
     first = sum(row.rationale[0][0] == 0 for row in answerable.itertuples())
     assert len(left) == len(answerable) - first
     assert len(os_r) == len(answerable)
-    again = os_r[os_r.answer != UNKNOWN]                    # the fact is told elsewhere
-    assert .1 < len(again) / len(os_r) < .5
+    again = os_r[os_r.answer != UNKNOWN]  # the fact is told elsewhere
+    assert 0.1 < len(again) / len(os_r) < 0.5
     assert (again.answer == again.gold).all()
     once = delete_rationale(stories.generate(200, seed=12, repeat=0))
     assert (once.answer == UNKNOWN).all()
@@ -248,8 +291,9 @@ def test_negated_stories_contradict_the_answer(table, how):
             assert left.answer == {"yes": "no", "no": "yes"}[left.gold]
         changed = [(f, g) for f, g in zip(old.facts, left.facts) if f != g]
         assert changed
-        assert all(entails([f], left.query) != UNKNOWN for f, _ in changed
-                   if len(old.rationale) < 2)
+        assert all(
+            entails([f], left.query) != UNKNOWN for f, _ in changed if len(old.rationale) < 2
+        )
         for f, g in changed:
             forms = SCHEMAS[f.schema].forms
             same_form = f.form == g.form
@@ -258,8 +302,11 @@ def test_negated_stories_contradict_the_answer(table, how):
                 assert forms[f.form].holds != forms[g.form].holds
                 assert g.values.items() <= f.values.items()
             elif how == "antonym":
-                assert same_form and f.values["state"] != g.values["state"] if "state" in f.values \
+                assert (
+                    same_form and f.values["state"] != g.values["state"]
+                    if "state" in f.values
                     else forms[g.form].lexical and g.values.items() <= f.values.items()
+                )
             elif how == "value":
                 assert same_form
                 assert sum(f.values[role] != word for role, word in g.values.items()) == 1
@@ -288,7 +335,7 @@ def test_paraphrases_keep_every_answer(table):
     assert set(edited.edit) == {"paraphrase"}
     for old, new in zip(before.facts, edited.facts):
         assert [(f.schema, f.values) for f in old] == [(f.schema, f.values) for f in new]
-    assert len(edited) > .8 * (table.kind != UNKNOWN).sum()
+    assert len(edited) > 0.8 * (table.kind != UNKNOWN).sum()
 
 
 def test_edits_go_on_from_a_truncated_story(table):
@@ -307,7 +354,7 @@ def test_the_control_of_a_deletion_leaves_the_answer_and_is_as_short(table):
     _consistent(other)
     assert (other.answer == _before(table, other).answer).all()
     both = gone.merge(other, on=["story_id", "turn"])
-    assert len(both) > .9 * len(gone)
+    assert len(both) > 0.9 * len(gone)
     assert (both.sentences_x.map(len) == both.sentences_y.map(len)).all()
     assert abs(both.story_x.str.len() - both.story_y.str.len()).mean() < 12
 

@@ -1,5 +1,6 @@
 """The boxes of the page *Try it* in headless Chromium: the model's own numbers, on a page from a
 disk and from a server, without a network, by keyboard, on a phone, in time."""
+
 from __future__ import annotations
 
 import json
@@ -36,7 +37,7 @@ from test_browser import (  # noqa: F401
 )
 
 STATIC = ROOT / "book" / "_static"
-STRENGTHS = {"INLP": 8, "LEACE": 1, "AlterRep": 2, "MeanShift": 1, "FGSM": .4, "PGD": .4}
+STRENGTHS = {"INLP": 8, "LEACE": 1, "AlterRep": 2, "MeanShift": 1, "FGSM": 0.4, "PGD": 0.4}
 SHOWN = "return !document.querySelector('.try-it .shown').hidden"
 SAID = "return document.querySelector('.try-it .said').textContent"
 LINE = "return document.querySelector('.try-it [role=alert]').textContent"
@@ -84,6 +85,7 @@ def folder(tmp_path_factory, layers):
     """A page that holds a box and nothing else, with the files that it loads."""
     sys.path.append(str(ROOT / "book" / "_ext"))
     from try_it import form
+
     folder = tmp_path_factory.mktemp("try_it")
     scripts = folder / "_static" / "try_it"
     scripts.mkdir(parents=True)
@@ -91,7 +93,8 @@ def folder(tmp_path_factory, layers):
     for name in ("pocket_model.js", "try_it.js", "try_it.css"):
         (folder / "_static" / name).write_bytes((STATIC / name).read_bytes())
     box = form(Box(methods=" ".join(METHODS)))
-    (folder / "box.html").write_text(f"""<!doctype html><html lang="en"><meta charset="utf-8">
+    (folder / "box.html").write_text(
+        f"""<!doctype html><html lang="en"><meta charset="utf-8">
         <meta name="viewport" content="width=device-width"><title>Try it</title>
         <link rel="icon" href="data:,">
         <link rel="stylesheet" href="_static/try_it.css"><style>:root {{
@@ -102,15 +105,19 @@ def folder(tmp_path_factory, layers):
         --pst-color-primary: #8cc4ee; --claim: #1b2a36;
         color: var(--pst-color-text-base); background: var(--pst-color-background) }}</style>
         <script defer src="_static/try_it.js"></script><main><h1>Try it</h1>{box}</main></html>""",
-        encoding="utf-8")
+        encoding="utf-8",
+    )
     return folder
 
 
 def answers(browser, folder, asked):  # noqa: F811
     """What the script answers to pairs of a text and its edits, on a page from a disk."""
     browser.get((folder / "box.html").as_uri())
-    return [one for start in range(0, len(asked), 20)
-            for one in browser.execute_async_script(ANSWERS, asked[start:start + 20])]
+    return [
+        one
+        for start in range(0, len(asked), 20)
+        for one in browser.execute_async_script(ANSWERS, asked[start : start + 20])
+    ]
 
 
 @pytest.fixture(params=["file", "http"])
@@ -130,12 +137,15 @@ def typed(box, text):
     field = box.find_element(By.NAME, "text")
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(text)
-    box.execute_script("document.querySelector('.try-it [role=alert]').textContent = '';"
-                       "document.querySelector('.try-it .said').textContent = '';"
-                       "document.querySelector('.try-it .shown').hidden = true")
+    box.execute_script(
+        "document.querySelector('.try-it [role=alert]').textContent = '';"
+        "document.querySelector('.try-it .said').textContent = '';"
+        "document.querySelector('.try-it .shown').hidden = true"
+    )
     field.send_keys(Keys.ENTER)
-    WebDriverWait(box, 60, poll_frequency=.02).until(
-        lambda b: b.execute_script(SAID) or b.execute_script(LINE))
+    WebDriverWait(box, 60, poll_frequency=0.02).until(
+        lambda b: b.execute_script(SAID) or b.execute_script(LINE)
+    )
     return box.execute_script(LINE) or box.find_element(By.CLASS_NAME, "said").text
 
 
@@ -147,8 +157,16 @@ def test_200_sentences_are_answered_as_by_the_library(browser, folder, layers): 
     """Logits, linear probes and oracles at each layer; six edits at one layer, carried on."""
     every = [[1, 1, 1], [1, 1, 1]]
     texts = list(agreement.generate(200, seed=5, contingency=every).text)
-    asked = [[text, [{"layer": 1 + i % len(layers), "method": method, "strength": strength, "to": 1}
-                     for method, strength in STRENGTHS.items()]] for i, text in enumerate(texts)]
+    asked = [
+        [
+            text,
+            [
+                {"layer": 1 + i % len(layers), "method": method, "strength": strength, "to": 1}
+                for method, strength in STRENGTHS.items()
+            ],
+        ]
+        for i, text in enumerate(texts)
+    ]
     found = answers(browser, folder, asked)
     lm, differ = layers[1].s.lm, {}
 
@@ -161,7 +179,7 @@ def test_200_sentences_are_answered_as_by_the_library(browser, folder, layers): 
     forms = [one["verb"]["forms"] for one in read]
     right = word_logits(texts, lm, forms).softmax(1)[:, 1]
     compare("verb", right, [one["verb"]["plural"] for one in read])
-    assert [one["verb"]["plural"] > .5 for one in read] == (right > .5).tolist()
+    assert [one["verb"]["plural"] > 0.5 for one in read] == (right > 0.5).tolist()
     for layer, at in layers.items():
         h, name = embed(texts, lm, layer=layer), str(layer)
         for kind, judges in (("linear", at.linear), ("perceptron", at.oracle)):
@@ -173,20 +191,34 @@ def test_200_sentences_are_answered_as_by_the_library(browser, folder, layers): 
             x = at.edited(method, strength, h[rows], torch.ones(len(rows), dtype=torch.long))
             end = carry(some, lm, layer, "[MASK]", x)
             edited = [found[row]["edits"][place] for row in rows]
-            compare(f"{method}, verb", word_logits(some, lm, pairs, h=end).softmax(1)[:, 1],
-                    [one["verb"]["plural"] for one in edited])
-            compare(f"{method}, oracle", at.oracle.ze(x).softmax(1)[:, 1],
-                    [one["perceptron"][name]["attractor"] for one in edited])
+            compare(
+                f"{method}, verb",
+                word_logits(some, lm, pairs, h=end).softmax(1)[:, 1],
+                [one["verb"]["plural"] for one in edited],
+            )
+            compare(
+                f"{method}, oracle",
+                at.oracle.ze(x).softmax(1)[:, 1],
+                [one["perceptron"][name]["attractor"] for one in edited],
+            )
             arrived = layers[lm.depth].oracle.zc(end).softmax(1)[:, 1]
-            compare(f"{method}, oracle on arrival", arrived,
-                    [one["perceptron"][str(lm.depth)]["subject"] for one in edited])
+            compare(
+                f"{method}, oracle on arrival",
+                arrived,
+                [one["perceptron"][str(lm.depth)]["subject"] for one in edited],
+            )
     print({name: f"{off:.1g}" for name, off in differ.items()})
     assert max(differ.values()) <= 1e-3
 
 
 def test_tokens_are_those_of_the_tokenizer(browser, folder, layers):  # noqa: F811
-    texts = ["The KÉYS [MASK]  here.", "Can't the ‘quoted’ one-two [MASK] 3.5%?",
-             "Žluťoučký kůň ___!", "中国 [MASK] ☃ \u200bx", *SENTENCES]
+    texts = [
+        "The KÉYS [MASK]  here.",
+        "Can't the ‘quoted’ one-two [MASK] 3.5%?",
+        "Žluťoučký kůň ___!",
+        "中国 [MASK] ☃ \u200bx",
+        *SENTENCES,
+    ]
     found = answers(browser, folder, [[text, []] for text in texts])
     tokenizer = layers[1].s.lm.tokenizer
     for text, one in zip(texts, found):
@@ -204,11 +236,17 @@ def test_a_flip_is_the_true_counterfactual(browser, folder):  # noqa: F811
         assert not row.attractor_flipped or row.attractor_flipped in texts
 
 
-@pytest.mark.parametrize("text, says", [
-    ("The keys are here.", "There is no blank"), ("The ___ is ___.", "several blanks"),
-    ("___", "nothing but a blank"), (" ", "Type a sentence"),
-    ("The " + "very " * 200 + "old key ___ here.", "too long: the model reads 126 pieces"),
-    ("The ☃☃☃ ___ here.", "does not know “☃☃☃”")])
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("The keys are here.", "There is no blank"),
+        ("The ___ is ___.", "several blanks"),
+        ("___", "nothing but a blank"),
+        (" ", "Type a sentence"),
+        ("The " + "very " * 200 + "old key ___ here.", "too long: the model reads 126 pieces"),
+        ("The ☃☃☃ ___ here.", "does not know “☃☃☃”"),
+    ],
+)
 def test_what_it_cannot_read_gets_one_friendly_line(box, text, says):
     line = typed(box, text)
     assert says in line
@@ -221,7 +259,7 @@ def test_it_is_used_by_keyboard_alone(box):
     said = typed(box, "The keys to the cabinet ___ on the table.")
     assert said.startswith("The keys to the cabinet ")
     field = box.find_element(By.NAME, "text")
-    field.send_keys(Keys.TAB, Keys.TAB)                              # past the button
+    field.send_keys(Keys.TAB, Keys.TAB)  # past the button
     method = box.switch_to.active_element
     assert method.get_attribute("name") == "method"
     Select(method).select_by_visible_text("MeanShift")
@@ -230,12 +268,13 @@ def test_it_is_used_by_keyboard_alone(box):
         assert box.switch_to.active_element.get_attribute("name") == name
     said = box.find_element(By.CLASS_NAME, "said")
     WebDriverWait(box, 20).until(lambda _: "cabinet is on" in said.text)
-    box.switch_to.active_element.send_keys(Keys.HOME)                # strength 0: as before
+    box.switch_to.active_element.send_keys(Keys.HOME)  # strength 0: as before
     WebDriverWait(box, 20).until(lambda _: "cabinet are on" in said.text)
     box.switch_to.active_element.send_keys(Keys.TAB)
     box.switch_to.active_element.send_keys(Keys.SPACE)
     WebDriverWait(box, 20).until(
-        lambda b: "flipped" in b.find_element(By.CSS_SELECTOR, ".try-it thead").text)
+        lambda b: "flipped" in b.find_element(By.CSS_SELECTOR, ".try-it thead").text
+    )
     assert said.get_attribute("aria-live") == "polite"
     labelled = "return [...document.querySelectorAll('input, select')].every(f => f.labels.length)"
     assert box.execute_script(labelled)
@@ -247,7 +286,8 @@ def test_it_fits_and_has_no_barrier(box, size):
     typed(box, "The keys to the cabinet ___ on the table.")
     box.find_element(By.NAME, "flip").click()
     WebDriverWait(box, 20).until(
-        lambda b: "flipped" in b.find_element(By.CSS_SELECTOR, ".try-it thead").text)
+        lambda b: "flipped" in b.find_element(By.CSS_SELECTOR, ".try-it thead").text
+    )
     assert not box.execute_script(WIDER, size[0])
     assert not _barriers(box, "light")
     assert not _barriers(box, "dark")
@@ -263,10 +303,12 @@ def test_it_answers_in_time(box):
     found = {}
     for layer in ("1", "2", "3", "4"):
         Select(box.find_element(By.NAME, "layer")).select_by_value(layer)
-        time.sleep(.5)
+        time.sleep(0.5)
         found[layer] = sorted(box.execute_async_script(MOVED, step / 2) for step in range(20))[9:]
-    print(f"answer {answered:.2f} s; slider, median and slowest",
-          {k: f"{ms[0]:.0f}, {ms[-1]:.0f} ms" for k, ms in found.items()})
+    print(
+        f"answer {answered:.2f} s; slider, median and slowest",
+        {k: f"{ms[0]:.0f}, {ms[-1]:.0f} ms" for k, ms in found.items()},
+    )
     slower = max(1, os.getloadavg()[0] / os.cpu_count())
     assert answered < 1 * slower
     assert max(ms[0] for ms in found.values()) < 50 * slower
@@ -314,13 +356,14 @@ def test_a_box_has_a_figure_in_html_and_latex(paper, said):
     """With the question, a caption that begins with the page's words, and a text beside it."""
     folder, box = paper
     still = BeautifulSoup((folder / "html" / "index.html").read_text(), "html.parser").find(
-        class_="try-it-still")
+        class_="try-it-still"
+    )
     assert still.p.text == "How far?"
     assert still.img["alt"] == said["alt"]
     assert (folder / "html" / still.img["src"]).exists()
     caption = still.figcaption.text.split()
     assert " ".join(caption) == f"Words of the page. {said['caption'].replace('*', '')}"
-    file, = (folder / "latex").glob("*.tex")
+    (file,) = (folder / "latex").glob("*.tex")
     latex = file.read_text()
     assert f"{{{{{box.key}}}.png}}" in latex and (folder / "latex" / f"{box.key}.png").exists()
     assert "How far?" in latex and "the true counterfactual" in latex
@@ -344,8 +387,12 @@ def test_its_text_holds_what_the_library_answers(paper, said, layers):
 
 def test_a_figure_asks_what_its_box_asks(browser, folder, layers):  # noqa: F811
     """The same forms of the verb, and the same flipped sentence, for all of the ten."""
-    about = json.loads((folder / "_static" / "try_it" / "model.js").read_text()
-                       .removeprefix("pocketModel.about(").removesuffix(");\n"))
+    about = json.loads(
+        (folder / "_static" / "try_it" / "model.js")
+        .read_text()
+        .removeprefix("pocketModel.about(")
+        .removesuffix(");\n")
+    )
     found = answers(browser, folder, [[text, []] for text in SENTENCES])
     for text, one in zip(SENTENCES, found):
         assert one["read"]["verb"]["forms"] == stills.likeliest(text, layers, about["verbs"])
@@ -357,8 +404,10 @@ def test_on_paper_and_without_scripts_a_figure_stands_for_a_box(browser, paper):
     page = (folder / "html" / "index.html").as_uri()
 
     def seen():
-        return [browser.find_element(By.CSS_SELECTOR, place).is_displayed()
-                for place in ("form.try-it", ".try-it-still img", ".try-it-still figcaption")]
+        return [
+            browser.find_element(By.CSS_SELECTOR, place).is_displayed()
+            for place in ("form.try-it", ".try-it-still img", ".try-it-still figcaption")
+        ]
 
     browser.get(page)
     assert seen() == [True, False, False]
@@ -376,11 +425,17 @@ def test_on_paper_and_without_scripts_a_figure_stands_for_a_box(browser, paper):
 @pytest.mark.parametrize("kind", ["try-it", "live"])
 def test_each_box_of_the_book_has_a_figure(built_book, kind):
     """With a caption and a text; a box that computes stands below one on its page."""
-    pages = [BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-             for folder in ("book", "notebooks") for path in (built_book / folder).rglob("*.html")]
+    pages = [
+        BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        for folder in ("book", "notebooks")
+        for path in (built_book / folder).rglob("*.html")
+    ]
     forms = [form for page in pages for form in page.select(f"form.{kind}")]
     assert forms
     for form in forms:
-        figure = (form.find_next_sibling(class_="try-it-still").figure if kind == "try-it" else
-                  form.find_previous("figure"))
+        figure = (
+            form.find_next_sibling(class_="try-it-still").figure
+            if kind == "try-it"
+            else form.find_previous("figure")
+        )
         assert figure.img["alt"] and figure.figcaption.text.strip()

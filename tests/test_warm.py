@@ -1,5 +1,6 @@
 """Warm kernels: forks of one process give what a kernel of its own gives, and share nothing with
 each other."""
+
 from __future__ import annotations
 
 import os
@@ -54,7 +55,7 @@ def forked(runs, force=False):
     """Run in forks; the runs that failed."""
     with server_of([run.page for run in runs]) as some:
         failed = run_all(runs, force, server=some)
-        assert some.process                                              # it was worth it
+        assert some.process  # it was worth it
     return failed
 
 
@@ -114,9 +115,10 @@ def test_a_fork_is_ended_by_its_group(server):
 def test_a_kernel_ends_when_its_server_is_killed(server, tmp_path):
     """As it does when the runner is killed: the server then reads the end of its input."""
     address = tmp_path / "kernel.json"
-    fork = server.fork(["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ),
-                       os.getcwd())
-    until(address.exists)                                                 # it is under way
+    fork = server.fork(
+        ["python", "-m", "ipykernel_launcher", "-f", str(address)], dict(os.environ), os.getcwd()
+    )
+    until(address.exists)  # it is under way
     assert fork.poll() is None
     server.process.kill()
     until(lambda: fork.poll() == 0)
@@ -127,7 +129,7 @@ def until(holds, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end
-        time.sleep(.05)
+        time.sleep(0.05)
 
 
 def test_pages_that_say_the_same_run_together(tiny):
@@ -152,16 +154,19 @@ def test_a_server_that_died_starts_again(server):
 
 def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
     import torch
+
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     made, found = [], []
 
     def make():
         made.append(1)
-        time.sleep(.5)
-        return {"h": torch.arange(3.)}
+        time.sleep(0.5)
+        return {"h": torch.arange(3.0)}
 
-    askers = [threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"]))
-              for _ in range(4)]
+    askers = [
+        threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"]))
+        for _ in range(4)
+    ]
     for asker in askers:
         asker.start()
     for asker in askers:
@@ -172,28 +177,35 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
 
 def test_longest_first_and_chapters_apart(tiny):
     from probebook.runs.execute import _key, _Queue
+
     for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
         tiny("1", name=name)
     runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
-    queue = _Queue(runs, dict(zip(map(_key, runs), (9., 20., 1.))))
+    queue = _Queue(runs, dict(zip(map(_key, runs), (9.0, 20.0, 1.0))))
     with queue.next() as first, queue.next() as second, queue.next() as third:
-        assert [run.page.name
-                for run in (first, second, third)] == ["1_demo/02_b", "2_demo/01_c", "1_demo/01_a"]
+        assert [run.page.name for run in (first, second, third)] == [
+            "1_demo/02_b",
+            "2_demo/01_c",
+            "1_demo/01_a",
+        ]
 
 
 def test_the_time_left_is_scaled_by_what_has_ended(capsys):
     """Two of four like runs took twice what was expected on one worker: the others will as well."""
-    with RunProgress(dict.fromkeys("abcd", 10.), 1) as progress:
+    with RunProgress(dict.fromkeys("abcd", 10.0), 1) as progress:
         assert progress.left() == 40
         for key in "ab":
-            progress.end(key, f"page {key}", 20.)
+            progress.end(key, f"page {key}", 20.0)
         assert progress.left() == 40
-        progress.end("c", "page c", 1., "failed at cell 2")
-        progress.end("d", "page d", 20.)
+        progress.end("c", "page c", 1.0, "failed at cell 2")
+        progress.end("d", "page d", 20.0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["1 of 4: page a: 20.0 s; about 60 s left",
-                     "2 of 4: page b: 20.0 s; about 40 s left",
-                     "3 of 4: page c: failed at cell 2", "4 of 4: page d: 20.0 s"]
+    assert lines == [
+        "1 of 4: page a: 20.0 s; about 60 s left",
+        "2 of 4: page b: 20.0 s; about 40 s left",
+        "3 of 4: page c: failed at cell 2",
+        "4 of 4: page d: 20.0 s",
+    ]
 
 
 def test_the_server_does_not_start_cuda_whose_forks_could_not_use_it():
@@ -214,8 +226,13 @@ def test_the_server_does_not_start_cuda_whose_forks_could_not_use_it():
         every = {name for page in pages() for name in modules(page)}
         assert warm._serve([*warm.LIBRARIES, *sorted(every)]) is None
         print("transformers" in sys.modules, torch.cuda.is_available())"""
-    done = subprocess.run([sys.executable, "-c", dedent(code)], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(code)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
@@ -233,6 +250,7 @@ def test_what_a_page_imports_after_its_start_is_seeded_and_styled():
         print(torch.rand(3).tolist() == torch.rand(3, generator=torch.manual_seed(5)).tolist())
         import matplotlib.pyplot as plt
         print(plt.rcParams["axes.spines.top"], finders - len(sys.meta_path))"""
-    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=False
+    )
     assert done.stdout.split() == ["True", "False", "2"], done.stderr

@@ -1,4 +1,5 @@
 """A reader's own method in fresh worlds: an honest one keeps its score, one with a memory falls."""
+
 import re
 import textwrap
 from dataclasses import replace
@@ -51,11 +52,14 @@ def written(path, code):
 @pytest.fixture
 def quick(monkeypatch):
     """Few methods at one strength, and worlds as small as they can be."""
+
     def few(world, seed, **grid):
         rows = world.parts["fit"]
         fitted = MeanShift().fit(world.h[rows], world.z[rows])
-        return [Edit(name, "s", 1., fitted.at(s), True)
-                for name, s in (("MeanShift", 1.), ("weak", .3), (across.SHUFFLED, 0.))]
+        return [
+            Edit(name, "s", 1.0, fitted.at(s), True)
+            for name, s in (("MeanShift", 1.0), ("weak", 0.3), (across.SHUFFLED, 0.0))
+        ]
 
     made = {}
     whole = yardstick.world
@@ -64,6 +68,7 @@ def quick(monkeypatch):
         if (name, seed) not in made:
             made[name, seed] = whole(name, seed, **SIZES)
         return made[name, seed]
+
     monkeypatch.setattr(across, "edits", few)
     monkeypatch.setattr(yardstick, "world", small)
     return small
@@ -82,23 +87,36 @@ def test_an_honest_method_keeps_its_score_and_one_that_remembers_falls(tmp_path,
             scores = yardstick.run(yardstick.load(file), file, [name], [71, 72], lambda what: None)
             found = yardstick.table(scores, file.name)
             mine = found.loc[name].loc[file.name]
-            said, = yardstick.verdict(found, file.name)
+            (said,) = yardstick.verdict(found, file.name)
             if file == cheat:
-                assert mine.book > .99
-                assert abs(mine.explained) < .01
+                assert mine.book > 0.99
+                assert abs(mine.explained) < 0.01
                 assert "do not trust it" in said
                 assert "knows that world, not the property" in said
             else:
                 shift = found.loc[name].loc["MeanShift"]
-                assert mine.explained == pytest.approx(shift.explained, abs=.02)
+                assert mine.explained == pytest.approx(shift.explained, abs=0.02)
                 assert "trust" not in said
                 assert said.startswith(f"{name}: it explains {mine.explained:.0%} of the effect")
 
 
 def test_the_command_prints_a_table_and_a_sentence(tmp_path, quick):
     honest = written(tmp_path / "honest.py", HONEST)
-    done = CliRunner().invoke(app, ["yardstick", str(honest), "--worlds", "biographies", "--seeds",
-                                    "2", "--seed", "71", "--out", str(tmp_path / "all.csv")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "yardstick",
+            str(honest),
+            "--worlds",
+            "biographies",
+            "--seeds",
+            "2",
+            "--seed",
+            "71",
+            "--out",
+            str(tmp_path / "all.csv"),
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert re.search(r"honest.py +\d+ +\d+ +\d+ +\d+", done.output)
     assert "honest.py, shuffled labels" in done.output
@@ -106,9 +124,9 @@ def test_the_command_prints_a_table_and_a_sentence(tmp_path, quick):
     assert said and end
     assert max(map(len, shown.splitlines())) <= 100
     assert "removed:   of" in shown
-    assert "reliable:" not in shown                     # that is the agreement sentences'
+    assert "reliable:" not in shown  # that is the agreement sentences'
     lines = (tmp_path / "all.csv").read_text().splitlines()
-    assert len(lines) == 1 + 3 * 5                      # the book's world and two, five methods
+    assert len(lines) == 1 + 3 * 5  # the book's world and two, five methods
 
 
 def test_papers_1_and_4_have_their_say(tmp_path, quick):
@@ -118,42 +136,58 @@ def test_papers_1_and_4_have_their_say(tmp_path, quick):
     method = yardstick.load(honest)
     time = yardstick.disguised(quick("biographies", 71), 71)
     scores = yardstick.judged(method, honest, time, 71)
-    edit = Edit("shift", "s", 1., yardstick._fitted(
-        method, honest, time.h[time.parts["fit"]], time.z[time.parts["fit"]])[1.], True)
+    edit = Edit(
+        "shift",
+        "s",
+        1.0,
+        yardstick._fitted(method, honest, time.h[time.parts["fit"]], time.z[time.parts["fit"]])[
+            1.0
+        ],
+        True,
+    )
     assert scores.removed["honest.py"] == pytest.approx(
-        across.removed(time, edit, time.parts["test"]))
+        across.removed(time, edit, time.parts["test"])
+    )
     assert scores.reliable.isna().all()
     few = quick("agreement", 71)
-    assert few.judged is None                           # 700 sentences: fewer than 300 to train on
+    assert few.judged is None  # 700 sentences: fewer than 300 to train on
 
     def judge(edited, rows, to):
         return -float((edited - few.partner[rows]).norm(dim=1).mean())
+
     plain = replace(few, judged=judge)
-    one, other = (yardstick.judged(method, honest, world, 71).reliable["honest.py"]
-                  for world in (plain, yardstick.disguised(plain, 5)))
+    one, other = (
+        yardstick.judged(method, honest, world, 71).reliable["honest.py"]
+        for world in (plain, yardstick.disguised(plain, 5))
+    )
     must_agree(one, other, "the oracles' score in two systems of coordinates", atol=1e-3)
 
 
 def test_a_rotation_changes_coordinates_and_nothing_else(quick):
     world = quick("biographies", 71)
     turned, rows = yardstick.disguised(world, 5), world.parts["test"]
-    must_agree(turned.probs(turned.h[rows], rows), world.probs(world.h[rows], rows), "behaviour",
-               atol=1e-5)
+    must_agree(
+        turned.probs(turned.h[rows], rows), world.probs(world.h[rows], rows), "behaviour", atol=1e-5
+    )
     must_agree(turned.logits(turned.h[rows]), world.logits(world.h[rows]), "logits", atol=1e-3)
     assert turned.explained(turned.partner[rows], rows) == pytest.approx(1, abs=1e-4)
     assert (turned.h - world.h).norm() > world.h.norm() / 2
-    stay = Edit("none", "", 1., lambda h, to: h, True)
+    stay = Edit("none", "", 1.0, lambda h, to: h, True)
     assert turned.kept(stay) == 1
 
 
-@pytest.mark.parametrize("code, says", [
-    (None, "give a Python file"),
-    ("x = (", "line 1: SyntaxError"),
-    ("import no_such_library", "line 1: ModuleNotFoundError"),
-    ("x = 1", "has 0 classes with fit"),
-    ("class A:\n def fit(self, h, z): pass\nclass B(A): pass", "has 2 classes"),
-    ("class A:\n def __init__(self, x): pass\n def fit(self, h, z): pass", "TypeError"),
-    ("method = 3", "classes with fit")])
+@pytest.mark.parametrize(
+    "code, says",
+    [
+        (None, "give a Python file"),
+        ("x = (", "line 1: SyntaxError"),
+        ("import no_such_library", "line 1: ModuleNotFoundError"),
+        ("x = 1", "has 0 classes with fit"),
+        ("class A:\n def fit(self, h, z): pass\nclass B(A): pass", "has 2 classes"),
+        ("class A:\n def __init__(self, x): pass\n def fit(self, h, z): pass", "TypeError"),
+        ("method = 3", "classes with fit"),
+    ],
+)
 def test_a_file_without_a_method_is_refused_in_one_line(tmp_path, code, says):
     path = tmp_path / "own.py"
     if code is not None:
@@ -164,13 +198,17 @@ def test_a_file_without_a_method_is_refused_in_one_line(tmp_path, code, says):
     assert str(path) in done.output
 
 
-@pytest.mark.parametrize("body, says", [
-    ("def fit(self, h, z): raise ValueError('no\\nway')", "line 2: ValueError: no way"),
-    ("def fit(self, h, z): return 3", "int, which cannot be called"),
-    ("def fit(self, h, z): return lambda h: h", "TypeError"),
-    ("def fit(self, h, z): return lambda h, to: h[:, 1:]", "the shape"),
-    ("def fit(self, h, z): return lambda h, to: h / 0", "not finite"),
-    ("def fit(self, h, z): return lambda h, to: None", "own.py: ")])
+@pytest.mark.parametrize(
+    "body, says",
+    [
+        ("def fit(self, h, z): raise ValueError('no\\nway')", "line 2: ValueError: no way"),
+        ("def fit(self, h, z): return 3", "int, which cannot be called"),
+        ("def fit(self, h, z): return lambda h: h", "TypeError"),
+        ("def fit(self, h, z): return lambda h, to: h[:, 1:]", "the shape"),
+        ("def fit(self, h, z): return lambda h, to: h / 0", "not finite"),
+        ("def fit(self, h, z): return lambda h, to: None", "own.py: "),
+    ],
+)
 def test_an_edit_that_breaks_the_contract_is_refused_in_one_line(tmp_path, body, says):
     path = written(tmp_path / "own.py", f"class A:\n    {body}\n")
     h, z = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
@@ -181,7 +219,9 @@ def test_an_edit_that_breaks_the_contract_is_refused_in_one_line(tmp_path, body,
 
 
 def test_a_method_gets_copies_numpy_is_taken_and_strengths_are_tried(tmp_path):
-    path = written(tmp_path / "own.py", """
+    path = written(
+        tmp_path / "own.py",
+        """
         import dataclasses
         import numpy as np
 
@@ -197,11 +237,13 @@ def test_a_method_gets_copies_numpy_is_taken_and_strengths_are_tried(tmp_path):
                 return Fitted(strength)
             def __call__(self, h, to):
                 return np.asarray(h) + self.strength
-        """)
+        """,
+    )
     h, z = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
     edits = yardstick._fitted(yardstick.load(path), path, h, z)
     assert {s: float(edit(h, z).mean()) for s, edit in edits.items()} == {
-        s: 1 + s for s in yardstick.STRENGTHS}
+        s: 1 + s for s in yardstick.STRENGTHS
+    }
 
 
 def test_unknown_worlds_are_refused(tmp_path):
@@ -212,4 +254,4 @@ def test_unknown_worlds_are_refused(tmp_path):
 
 
 def test_no_share_is_minus_zero():
-    assert [yardstick._percent(share) for share in (-.004, .004, -.006)] == ["0%", "0%", "-1%"]
+    assert [yardstick._percent(share) for share in (-0.004, 0.004, -0.006)] == ["0%", "0%", "-1%"]

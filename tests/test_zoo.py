@@ -1,5 +1,6 @@
 """Fifteen architectures with tokenizers of their own: states, fillings and patches are those of the
 model's own forward pass."""
+
 from itertools import product
 
 import pytest
@@ -11,34 +12,56 @@ from probebook.models import carry, embed, fill, head_logits, load, patch, word_
 from probebook.models.loading import depth
 from probebook.models.patching import Tail
 
-TEXTS = ["The keys [MASK] here.", "The key to the cabinets [MASK] on the table.",
-         "In the morning the dogs near the gate [MASK] old."]
+TEXTS = [
+    "The keys [MASK] here.",
+    "The key to the cabinets [MASK] on the table.",
+    "In the morning the dogs near the gate [MASK] old.",
+]
 SUBJECTS = ["keys", "key", "dogs"]
-BOTH = ["t5", "bart"]                                                         # encoder–decoders
+BOTH = ["t5", "bart"]  # encoder–decoders
 BERT = ("encoder.layer.{}", "attention.output.dense", "output.dense")
 LLAMA = ("model.layers.{}", "self_attn.o_proj", "mlp.down_proj")
 # a block, and the modules in it that write what its attention and its MLP add
 WRITERS = {
-    "bert": ("bert." + BERT[0], *BERT[1:]), "roberta": ("roberta." + BERT[0], *BERT[1:]),
+    "bert": ("bert." + BERT[0], *BERT[1:]),
+    "roberta": ("roberta." + BERT[0], *BERT[1:]),
     "distilbert": ("distilbert.transformer.layer.{}", "attention.out_lin", "ffn.lin2"),
-    "albert": ("albert.encoder.albert_layer_groups.0", "albert_layers.0.attention.dense",
-               "albert_layers.0.ffn_output"),
-    "electra": ("electra." + BERT[0], *BERT[1:]), "deberta": ("deberta." + BERT[0], *BERT[1:]),
+    "albert": (
+        "albert.encoder.albert_layer_groups.0",
+        "albert_layers.0.attention.dense",
+        "albert_layers.0.ffn_output",
+    ),
+    "electra": ("electra." + BERT[0], *BERT[1:]),
+    "deberta": ("deberta." + BERT[0], *BERT[1:]),
     "modernbert": ("model.layers.{}", "attn.Wo", "mlp.Wo"),
     "xlnet": ("transformer.layer.{}", None, "ff.layer_2"),
     "gpt2": ("transformer.h.{}", "attn.c_proj", "mlp.c_proj"),
     "gpt_neox": ("gpt_neox.layers.{}", "attention.dense", "mlp.dense_4h_to_h"),
-    "opt": ("model.decoder.layers.{}", "self_attn.out_proj", "fc2"), "llama": LLAMA, "qwen": LLAMA,
+    "opt": ("model.decoder.layers.{}", "self_attn.out_proj", "fc2"),
+    "llama": LLAMA,
+    "qwen": LLAMA,
     "t5": ("encoder.block.{}", "layer.0.SelfAttention.o", "layer.1.DenseReluDense.wo"),
     "bart": ("model.encoder.layers.{}", "self_attn.out_proj", "fc2"),
-    "pocket-english-gpt": LLAMA}
+    "pocket-english-gpt": LLAMA,
+}
 DECODERS = {
-    "t5": ("decoder.block.{}", {"attention": "layer.0.SelfAttention.o",
-                                "cross-attention": "layer.1.EncDecAttention.o",
-                                "mlp": "layer.2.DenseReluDense.wo"}),
-    "bart": ("model.decoder.layers.{}", {"attention": "self_attn.out_proj",
-                                         "cross-attention": "encoder_attn.out_proj",
-                                         "mlp": "fc2"})}
+    "t5": (
+        "decoder.block.{}",
+        {
+            "attention": "layer.0.SelfAttention.o",
+            "cross-attention": "layer.1.EncDecAttention.o",
+            "mlp": "layer.2.DenseReluDense.wo",
+        },
+    ),
+    "bart": (
+        "model.decoder.layers.{}",
+        {
+            "attention": "self_attn.out_proj",
+            "cross-attention": "encoder_attn.out_proj",
+            "mlp": "fc2",
+        },
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +80,7 @@ def own_inputs(model, text):
     tokenizer = model.tokenizer
     if model.kind == "causal":
         ids = tokenizer(text.split("[MASK]")[0].rstrip(), return_tensors="pt").input_ids
-        ended = ids[0, -1].item() == tokenizer.sep_token_id           # pocket-english-gpt's texts
+        ended = ids[0, -1].item() == tokenizer.sep_token_id  # pocket-english-gpt's texts
         return {"input_ids": ids}, ids.shape[1] - 1 - ended
     blank = tokenizer.mask_token or "<extra_id_0>"
     ids = tokenizer(text.replace("[MASK]", blank), return_tensors="pt").input_ids
@@ -129,21 +152,24 @@ def test_states_and_logits_at_the_blank_are_those_of_the_own_pass(folders, name)
     model = exact(folders[name])
     own = [own_pass(model, text) for text in TEXTS]
     assert model.depth == 2
-    for layer in range(model.depth):                # the last: before or after a final norm
+    for layer in range(model.depth):  # the last: before or after a final norm
         want = torch.stack([states[layer] for states, _ in own])
-        torch.testing.assert_close(embed(TEXTS, model, layer, cache=False), want, rtol=1e-5,
-                                   atol=1e-5)
+        torch.testing.assert_close(
+            embed(TEXTS, model, layer, cache=False), want, rtol=1e-5, atol=1e-5
+        )
     logits = torch.stack([logits for _, logits in own])
     last = embed(TEXTS, model, cache=False)
     torch.testing.assert_close(head_logits(last, model), logits, rtol=1e-5, atol=1e-5)
     for layer in range(model.depth + 1):
         h = embed(TEXTS, model, layer, cache=False)
-        torch.testing.assert_close(patch(TEXTS, model, layer, "[MASK]", h), logits, rtol=1e-5,
-                                   atol=1e-5)
+        torch.testing.assert_close(
+            patch(TEXTS, model, layer, "[MASK]", h), logits, rtol=1e-5, atol=1e-5
+        )
     best = fill(TEXTS, model, k=1)
     probs = logits.softmax(1)
     assert [filled.tokens[0] for filled in best] == [
-        model.tokenizer.decode([i]).strip() for i in probs.argmax(1)]
+        model.tokenizer.decode([i]).strip() for i in probs.argmax(1)
+    ]
 
 
 @pytest.mark.parametrize("name", zoo.ZOO)
@@ -153,8 +179,9 @@ def test_several_edits_are_carried_as_each_alone(folders, name):
         h = embed(TEXTS, model, layer, cache=False)
         edits = torch.stack([h, 2 * h, h.flip(0)])
         alone = torch.stack([carry(TEXTS, model, layer, "[MASK]", edit) for edit in edits])
-        torch.testing.assert_close(carry(TEXTS, model, layer, "[MASK]", edits), alone, rtol=1e-5,
-                                   atol=1e-5)
+        torch.testing.assert_close(
+            carry(TEXTS, model, layer, "[MASK]", edits), alone, rtol=1e-5, atol=1e-5
+        )
         assert layer == 0 or (alone[0] - alone[1]).abs().max() > 1e-3
 
 
@@ -185,15 +212,23 @@ def test_an_encoder_decoder_fills_the_blank_as_its_head_reads_the_decoder(folder
 def test_of_an_encoder_decoder_every_rule_but_the_blanks_reads_the_encoder(folders, name):
     model = exact(folders[name])
     with torch.no_grad():
-        own = [model.net.get_encoder()(own_inputs(model, text)[0]["input_ids"],
-                                       output_hidden_states=True) for text in TEXTS]
+        own = [
+            model.net.get_encoder()(
+                own_inputs(model, text)[0]["input_ids"], output_hidden_states=True
+            )
+            for text in TEXTS
+        ]
     places = [own_place(model, *pair) for pair in zip(TEXTS, SUBJECTS)]
     for layer in range(model.encoder.depth + 1):
-        states = [out.last_hidden_state if layer == model.encoder.depth
-                  else out.hidden_states[layer] for out in own]
+        states = [
+            out.last_hidden_state if layer == model.encoder.depth else out.hidden_states[layer]
+            for out in own
+        ]
         for at, wanted in (("[CLS]", [0] * len(TEXTS)), (("last", SUBJECTS), places)):
-            same(embed(TEXTS, model, layer, at, cache=False),
-                 torch.stack([h[0, place] for h, place in zip(states, wanted)]).float())
+            same(
+                embed(TEXTS, model, layer, at, cache=False),
+                torch.stack([h[0, place] for h, place in zip(states, wanted)]).float(),
+            )
     with pytest.raises(UserError, match="the encoder of .* does not read what its decoder"):
         carry(TEXTS, model, 1, "[MASK]", lambda h: h, read="[CLS]")
 
@@ -202,16 +237,26 @@ def test_of_an_encoder_decoder_every_rule_but_the_blanks_reads_the_encoder(folde
 def test_the_decoder_reads_what_was_edited_in_the_encoder(folders, name):
     """At its end, where no block of the encoder follows, and below."""
     model = exact(folders[name])
-    at, last = ("last", SUBJECTS), ("encoder.final_layer_norm" if name == "t5"
-                                    else "model.encoder.layers.1")
-    same(patch(TEXTS, model, -1, at, lambda h: 2 * h), torch.stack([
-        own_edit(model, text, last, 1, own_place(model, text, word), lambda h: 2 * h)[1]
-        for text, word in zip(TEXTS, SUBJECTS)]))
+    at, last = (
+        ("last", SUBJECTS),
+        ("encoder.final_layer_norm" if name == "t5" else "model.encoder.layers.1"),
+    )
+    same(
+        patch(TEXTS, model, -1, at, lambda h: 2 * h),
+        torch.stack(
+            [
+                own_edit(model, text, last, 1, own_place(model, text, word), lambda h: 2 * h)[1]
+                for text, word in zip(TEXTS, SUBJECTS)
+            ]
+        ),
+    )
     for layer in range(3):
         h = embed(TEXTS, model, layer, at, cache=False)
         edits = torch.stack([h, 2 * h, h.flip(0)])
-        same(carry(TEXTS, model, layer, at, edits),
-             torch.stack([carry(TEXTS, model, layer, at, edit) for edit in edits]))
+        same(
+            carry(TEXTS, model, layer, at, edits),
+            torch.stack([carry(TEXTS, model, layer, at, edit) for edit in edits]),
+        )
 
 
 @pytest.mark.parametrize("layer", [1, 2])
@@ -220,10 +265,13 @@ def test_an_edit_of_any_component_is_that_of_a_hook_on_the_own_pass(folders, nam
     """At one position and at all that follow, whether the states are changed or given."""
     model = exact(folders[name])
     block, attention, mlp = WRITERS[name]
-    paths = {"residual": block, "attention": attention and f"{block}.{attention}",
-             "mlp": f"{block}.{mlp}"}
-    turn = layer if name == "albert" else 1                     # its blocks are the same module
-    if layer == model.encoder.depth:                            # a norm follows its last block
+    paths = {
+        "residual": block,
+        "attention": attention and f"{block}.{attention}",
+        "mlp": f"{block}.{mlp}",
+    }
+    turn = layer if name == "albert" else 1  # its blocks are the same module
+    if layer == model.encoder.depth:  # a norm follows its last block
         del paths["residual"]
     push, at = torch.linspace(-1, 2, model.width), ("last", SUBJECTS)
     places = [own_place(model, *pair) for pair in zip(TEXTS, SUBJECTS)]
@@ -235,22 +283,43 @@ def test_an_edit_of_any_component_is_that_of_a_hook_on_the_own_pass(folders, nam
             continue
         path = path.format(layer - 1)
         for following in (False, True):
-            own = [own_edit(model, text, path, turn, place, lambda h: 2 * h + push, following)
-                   for text, place in zip(TEXTS, places)]
-            if layer == 1 or following and model.kind != "causal":      # then it changes the blank
+            own = [
+                own_edit(model, text, path, turn, place, lambda h: 2 * h + push, following)
+                for text, place in zip(TEXTS, places)
+            ]
+            if layer == 1 or following and model.kind != "causal":  # then it changes the blank
                 assert (own[0][1] - own_pass(model, TEXTS[0])[1]).abs().max() > 1e-3
-            same(embed(TEXTS, model, layer, at, cache=False, component=component),
-                 torch.stack([state for state, _ in own]))
+            same(
+                embed(TEXTS, model, layer, at, cache=False, component=component),
+                torch.stack([state for state, _ in own]),
+            )
             positions = "following" if following else "one"
-            same(patch(TEXTS, model, layer, at, lambda h: 2 * h + push, component=component,
-                       positions=positions), torch.stack([logits for _, logits in own]))
+            same(
+                patch(
+                    TEXTS,
+                    model,
+                    layer,
+                    at,
+                    lambda h: 2 * h + push,
+                    component=component,
+                    positions=positions,
+                ),
+                torch.stack([logits for _, logits in own]),
+            )
             given = [push, 3 * push]
-            own = [torch.stack([own_edit(model, text, path, turn, place, lambda h: state,
-                                         following)[1] for text, place in zip(TEXTS, places)])
-                   for state in given]
+            own = [
+                torch.stack(
+                    [
+                        own_edit(model, text, path, turn, place, lambda h: state, following)[1]
+                        for text, place in zip(TEXTS, places)
+                    ]
+                )
+                for state in given
+            ]
             edits = torch.stack([state.expand(len(TEXTS), -1) for state in given])
-            carried = carry(TEXTS, model, layer, at, edits, component=component,
-                            positions=positions)
+            carried = carry(
+                TEXTS, model, layer, at, edits, component=component, positions=positions
+            )
             same(torch.stack([head_logits(h, model) for h in carried]), torch.stack(own))
 
 
@@ -259,12 +328,25 @@ def test_an_edit_of_any_component_at_the_blank_is_one_of_the_decoder(folders, na
     model = exact(folders[name])
     block, components = DECODERS[name]
     for layer, (component, path) in product((1, 2), components.items()):
-        own = [own_edit(model, text, f"{block}.{path}".format(layer - 1), 1,
-                        own_inputs(model, text)[1], lambda h: 2 * h + 1) for text in TEXTS]
-        same(embed(TEXTS, model, layer, cache=False, component=component),
-             torch.stack([state for state, _ in own]))
-        same(patch(TEXTS, model, layer, "[MASK]", lambda h: 2 * h + 1, component=component),
-             torch.stack([logits for _, logits in own]))
+        own = [
+            own_edit(
+                model,
+                text,
+                f"{block}.{path}".format(layer - 1),
+                1,
+                own_inputs(model, text)[1],
+                lambda h: 2 * h + 1,
+            )
+            for text in TEXTS
+        ]
+        same(
+            embed(TEXTS, model, layer, cache=False, component=component),
+            torch.stack([state for state, _ in own]),
+        )
+        same(
+            patch(TEXTS, model, layer, "[MASK]", lambda h: 2 * h + 1, component=component),
+            torch.stack([logits for _, logits in own]),
+        )
 
 
 def test_a_component_or_positions_that_there_are_not_are_named_in_one_line(folders):
@@ -309,7 +391,7 @@ def test_the_differentiable_tail_is_carry(folders, name):
     there = carry(texts, model, 1, ("last", words), states.detach())
     torch.testing.assert_close(out.detach(), there, atol=2e-3, rtol=2e-3)
     weights = torch.linspace(-1, 1, out.numel()).reshape(out.shape)
-    slope, = torch.autograd.grad((out * weights).sum(), states)
+    (slope,) = torch.autograd.grad((out * weights).sum(), states)
     step = 1e-2 * slope / slope.norm()
     ends = [(tail(states.detach() + sign * step, rows) * weights).sum() for sign in (1, -1)]
-    assert float(ends[0] - ends[1]) / 2e-2 == pytest.approx(float(slope.norm()), rel=.05)
+    assert float(ends[0] - ends[1]) / 2e-2 == pytest.approx(float(slope.norm()), rel=0.05)

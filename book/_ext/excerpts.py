@@ -1,6 +1,7 @@
 """Sphinx extension: the pages' texts, for the search page of a book that is read from files.
 
 Sphinx's search fetches each hit's page for its excerpt, which browsers refuse over file://."""
+
 from __future__ import annotations
 
 import json
@@ -19,8 +20,9 @@ def _write_texts(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         texts = {name: _text(app.env.get_doctree(name)) for name in sorted(app.env.found_docs)}
         path = Path(app.outdir) / "_static" / "search_texts.js"
-        path.write_text(f"const SEARCH_TEXTS = {json.dumps(texts, ensure_ascii=False)};\n",
-                        encoding="utf-8")
+        path.write_text(
+            f"const SEARCH_TEXTS = {json.dumps(texts, ensure_ascii=False)};\n", encoding="utf-8"
+        )
 
 
 def _text(document: nodes.document) -> str:

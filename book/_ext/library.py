@@ -1,5 +1,6 @@
 """Sphinx extension: the reference shows what the library's authors wrote, not what pydantic,
 namedtuple and dataclass add or other libraries gave."""
+
 from __future__ import annotations
 
 import inspect
@@ -15,7 +16,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _skip_generated(
-    app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any,
+    app: Sphinx,
+    what: str,
+    name: str,
+    member: Any,
+    skip: bool,
+    options: Any,
 ) -> bool | None:
     if name == "model_config" or type(member).__name__ == "_tuplegetter":
         return True
@@ -28,7 +34,12 @@ def _own(function: Any) -> bool:
 
 
 def _shorten_factories(
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None,
+    app: Sphinx,
+    what: str,
+    name: str,
+    thing: Any,
+    options: Any,
+    signature: str | None,
     returns: str | None,
 ) -> tuple[str, str | None] | None:
     """Write a default that is made anew each time as `...`, which Sphinx can read."""

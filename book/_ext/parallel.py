@@ -1,4 +1,5 @@
 """Sphinx extension: several processes read and write pages, and citations load quickly."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

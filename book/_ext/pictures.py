@@ -1,5 +1,6 @@
 """Sphinx extension: pictures have their width and height in the HTML, so a page does not move while
 it loads. Wide ones get the class `wide`, which the style sheet lets scroll on a phone."""
+
 from __future__ import annotations
 
 import re
@@ -10,9 +11,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-PICTURE = re.compile(
-    r'<img(?P<rest>[^>]*\ssrc="[^"]*_images/(?P<name>[^"/]+\.png)"[^>]*?)\s*/?>')
-WIDE = 720                      # pixels; a figure of one panel has fewer
+PICTURE = re.compile(r'<img(?P<rest>[^>]*\ssrc="[^"]*_images/(?P<name>[^"/]+\.png)"[^>]*?)\s*/?>')
+WIDE = 720  # pixels; a figure of one panel has fewer
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -21,7 +21,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _add_sizes(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
     sources = {name: source for source, name in app.builder.images.items()}

@@ -2,6 +2,7 @@
 
 A page ends with the definitions of the terms that it links to, hidden. `_static/terms.js` shows a
 definition while the pointer or the focus is on its link."""
+
 from __future__ import annotations
 
 import hashlib
@@ -12,9 +13,11 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-LINK = re.compile(r'<a class="reference internal" href="[^"#]*#(?P<term>term-[^"]+)"'
-                  r'(?=[^>]*><span class="xref std std-term">)')
-BEFORE_MATHJAX = 400            # at 500 Sphinx adds MathJax to pages that have equations
+LINK = re.compile(
+    r'<a class="reference internal" href="[^"#]*#(?P<term>term-[^"]+)"'
+    r'(?=[^>]*><span class="xref std std-term">)'
+)
+BEFORE_MATHJAX = 400  # at 500 Sphinx adds MathJax to pages that have equations
 
 
 def setup(app: Sphinx) -> dict[str, bool | int]:
@@ -37,7 +40,10 @@ def _glossaries(env: BuildEnvironment) -> list[str]:
 
 
 def _describe(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
     """Point a page's links at definitions, and put these at the end of the page."""

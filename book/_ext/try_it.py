@@ -12,6 +12,7 @@ model's state.
 `book/_static/try_it.js` fills the box. On paper and without scripts the question and a figure, with
 the content as the begin of its caption, stand in for it: `probebook.publish.stills` has drawn it.
 """
+
 from __future__ import annotations
 
 import json
@@ -36,9 +37,13 @@ class TryIt(SphinxDirective):
     has_content = True
     optional_arguments = 1
     final_argument_whitespace = True
-    option_spec = {"sentence": directives.positive_int, "methods": directives.unchanged,
-                   "layers": directives.unchanged, "show": directives.unchanged,
-                   "flip": directives.flag}
+    option_spec = {
+        "sentence": directives.positive_int,
+        "methods": directives.unchanged,
+        "layers": directives.unchanged,
+        "show": directives.unchanged,
+        "flip": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         box = Box.of(self.options)
@@ -62,10 +67,15 @@ class TryIt(SphinxDirective):
 def form(box: Box, question: str = "") -> str:
     """The box as it stands before the model is loaded."""
     sentences = [text.replace("[MASK]", BLANK) for text in SENTENCES]
-    options = "".join(f"<option{' selected' if i == box.sentence else ''}>{escape(text)}</option>"
-                      for i, text in enumerate(sentences, 1))
-    kept = " ".join(f'data-{name}="{escape(value)}"' for name, value in (
-        ("methods", box.methods), ("layers", box.layers), ("show", box.show)) if value)
+    options = "".join(
+        f"<option{' selected' if i == box.sentence else ''}>{escape(text)}</option>"
+        for i, text in enumerate(sentences, 1)
+    )
+    kept = " ".join(
+        f'data-{name}="{escape(value)}"'
+        for name, value in (("methods", box.methods), ("layers", box.layers), ("show", box.show))
+        if value
+    )
     methods = "".join(f"<option>{name}</option>" for name in box.methods.split())
     lead = f'<p class="question">{escape(question)}</p>' if question else ""
     return f"""<form class="try-it" {kept} autocomplete="off" novalidate>{lead}
@@ -80,7 +90,7 @@ Nothing is sent anywhere.</p>
 <p role="alert"></p>
 <div class="shown" hidden>
 <p class="said" aria-live="polite"></p>
-<fieldset class="edit"{'' if methods else ' hidden'}><legend>Edit the state at the blank</legend>
+<fieldset class="edit"{"" if methods else " hidden"}><legend>Edit the state at the blank</legend>
 <label>Method <select name="method">{methods}</select></label>
 <label>Layer <select name="layer"></select></label>
 <label class="to">Towards <select name="to"><option value="0">singular</option>
@@ -88,7 +98,7 @@ Nothing is sent anywhere.</p>
 <label class="wide">Strength <span class="value"></span>
 <input name="strength" type="range"></label></fieldset>
 <fieldset class="flip"><legend>The true counterfactual</legend>
-<label><input name="flip" type="checkbox"{' checked' if box.flip else ''}>
+<label><input name="flip" type="checkbox"{" checked" if box.flip else ""}>
 flip the number of</label><label>Noun to flip <select name="noun"></select></label></fieldset>
 <div class="found"></div></div>
 </form>"""

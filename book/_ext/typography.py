@@ -3,6 +3,7 @@
 A true minus stands before digits, no sign before zero; apostrophes are curly. Signs, "Table" and
 "§" stay on the line of their number, a full stop on that of its formula. Columns of numbers in a
 table that a cell wrote get the class `number`. Code, formulas and scripts do not change."""
+
 from __future__ import annotations
 
 import re
@@ -14,15 +15,19 @@ from sphinx.application import Sphinx
 # A formula with what must stay on its line: a bracket, punctuation, a relation and its number.
 FORMULA = re.compile(
     r'([(\[“‘]*<span class="math [^>]*>[^<]*</span>(?:-\w+|[.,;:!?)\]”’]+'
-    '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))')
+    '|\xa0(?:[=≤≥]|&[lg]t;)\xa0(?:<span class="pasted-text">[^<]*</span>|[−.\\d]+)))'
+)
 PIECE = re.compile(
-    r"<(script|style|pre|code|textarea)\b.*?</\1>"          # these stay: code, formulas, tags
+    r"<(script|style|pre|code|textarea)\b.*?</\1>"  # these stay: code, formulas, tags
     r'|<span class="math .*?</span>|<div class="math .*?</div>|<dt class="sig .*?</dt>'
-    r"|<[^>]+>|(?P<text>[^<]+)", re.DOTALL)
+    r"|<[^>]+>|(?P<text>[^<]+)",
+    re.DOTALL,
+)
 MINUS = re.compile(r"(?<![\w.)\]–−+-])(?:[-−+](?P<zero>0*\.?0+(?!\.?\d))|[-−](?=\.?\d))")
 NUMBERED = re.compile(
     r"(?<=[§±×])\s(?=\.?\d)|(?<=able)\s(?=\d)|(?<=igure)\s(?=\d)|(?<=\bet)\s(?=al\.)|\s(?=%)"
-    r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)")
+    r"|(?<=\d)(?=%)|(?<=\[\w,)\s(?=\w\])|\s(?=[·×]\s)"
+)
 RELATION = re.compile(r"\s([=≤≥]|&[lg]t;)\s(?=[−.\d]|$)")
 EXPONENT = re.compile(r"(?<=\de)-(?=\d)")
 APOSTROPHE = re.compile(r"(?<=\w)(?:'|&#x27;|&#39;)(?=\w)")
@@ -41,7 +46,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _typeset_page(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
     if context.get("body"):
@@ -60,8 +68,11 @@ def _align(table: str) -> str:
     columns: dict[str, set[str]] = {}
     for cell in CELL.finditer(table):
         columns.setdefault(cell["column"], set()).add(cell["text"].strip())
-    numbers = {column for column, texts in columns.items()
-               if (given := texts - NO_NUMBER) and all(map(NUMBER.fullmatch, given))}
+    numbers = {
+        column
+        for column, texts in columns.items()
+        if (given := texts - NO_NUMBER) and all(map(NUMBER.fullmatch, given))
+    }
 
     def marked(place: re.Match) -> str:
         return f"{place[0]} number" if place["column"] in numbers else place[0]

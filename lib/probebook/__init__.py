@@ -3,8 +3,9 @@
 Rooms, from the data up: `corpora`, `models`, `probes`, `interventions`, `explainers`, `measures`,
 `experiments`, `figures`, `runs`, `labs`, `publish`.
 """
+
 import sys
 
 # nbformat's validator would import it, which compiles a grammar for almost a second in every
 # process that reads a notebook. It is optional, and a notebook's format has no such addresses.
-sys.modules.setdefault("rfc3987_syntax", None)      # type: ignore[arg-type]
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

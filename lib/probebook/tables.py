@@ -1,4 +1,5 @@
 """Tables as pages show them: runs side by side, texts that wrap, changes in a few letters."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,11 @@ def escape() -> None:
     Styler.template_html_table = Styler.env.from_string(template)
 
 
-def side_by_side(published: pd.Series | pd.DataFrame,
-                 stored: Mapping[str, pd.Series | pd.DataFrame],
-                 here: pd.Series | pd.DataFrame) -> pd.DataFrame:
+def side_by_side(
+    published: pd.Series | pd.DataFrame,
+    stored: Mapping[str, pd.Series | pd.DataFrame],
+    here: pd.Series | pd.DataFrame,
+) -> pd.DataFrame:
     """Published figures, stored runs (by name) and this run, on the rows and columns of this run.
 
     Series become the columns published, …, this run. Of tables, each row is followed by itself in
@@ -41,11 +44,15 @@ def side_by_side(published: pd.Series | pd.DataFrame,
 
 def in_percent(shares: pd.DataFrame, value: str = "value") -> list[str]:
     """Shares with their intervals (columns `value`, low, high) in percent: "92 [89, 95]"."""
+
     def whole(share: float) -> str:
         return f"{round(100 * share):d}".replace("-", "−")
+
     ends = shares[[value, "low", "high"]].itertuples(index=False, name=None)
-    return [f"{whole(share)} [{whole(low)}, {whole(high)}]" if share == share else "–"
-            for share, low, high in ends]
+    return [
+        f"{whole(share)} [{whole(low)}, {whole(high)}]" if share == share else "–"
+        for share, low, high in ends
+    ]
 
 
 def without_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -56,27 +63,38 @@ def without_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 def judges(examined: pd.DataFrame) -> Styler:
     """What every oracle knows (`causal_probing.examined`), in percent with the 95 % interval, and
     whether it can judge."""
-    shown = pd.DataFrame({
-        "oracle": examined.oracle.replace("mlp", "perceptron"),
-        "reads": examined.property.str.removeprefix("number of the "),
-        "trained on": examined.trained,
-        "right, %": in_percent(examined, "accuracy"),
-        "majority, %": 100 * examined.majority, "wrong rule, %": 100 * examined.wrong_rule,
-        "can judge": [{1: "yes", 0: "no"}.get(usable, f"{100 * usable:.0f} % of runs")
-                      for usable in examined.usable]})
-    wrapped = [{"selector": "th", "props": "white-space: normal"}]      # heads of two lines fit
-    return shown.style.hide().set_table_styles(wrapped).format(
-        "{:.0f}", subset=["trained on", "majority, %", "wrong rule, %"])
+    shown = pd.DataFrame(
+        {
+            "oracle": examined.oracle.replace("mlp", "perceptron"),
+            "reads": examined.property.str.removeprefix("number of the "),
+            "trained on": examined.trained,
+            "right, %": in_percent(examined, "accuracy"),
+            "majority, %": 100 * examined.majority,
+            "wrong rule, %": 100 * examined.wrong_rule,
+            "can judge": [
+                {1: "yes", 0: "no"}.get(usable, f"{100 * usable:.0f} % of runs")
+                for usable in examined.usable
+            ],
+        }
+    )
+    wrapped = [{"selector": "th", "props": "white-space: normal"}]  # heads of two lines fit
+    return (
+        shown.style.hide()
+        .set_table_styles(wrapped)
+        .format("{:.0f}", subset=["trained on", "majority, %", "wrong rule, %"])
+    )
 
 
-def judges_over_seeds(runs: pd.DataFrame, oracle: str = "mlp",
-                      by: Sequence[str] = ("model",)) -> Styler:
+def judges_over_seeds(
+    runs: pd.DataFrame, oracle: str = "mlp", by: Sequence[str] = ("model",)
+) -> Styler:
     """`judges` of the runs of a sweep (`runs.sweep_table`), for each model: the mean over its runs.
 
     `oracle`: which pair of oracles; `by`: what tells rows apart, also ("model", "layer")."""
     read = runs[(runs.table == "judges") & (runs.oracle == oracle)]
-    mean = read.pivot_table(index=[*by, "property"], columns="metric", values="value",
-                            sort=False).reset_index()
+    mean = read.pivot_table(
+        index=[*by, "property"], columns="metric", values="value", sort=False
+    ).reset_index()
     names = mean[[*by]].astype(str).agg(", ".join, axis=1).replace("minilm", "MiniLM")
     shown = judges(mean.assign(oracle=names))
     return shown.relabel_index([", ".join(by), *list(shown.data)[1:]], axis=1)
@@ -89,8 +107,9 @@ def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Sty
     that side of 0, else "open"."""
     words = {1: above, 0: "open", -1: below}
     shown = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
-    shown = shown.rename(columns={"mean": "mean of runs", "low": "95 % from", "high": "to",
-                                  "verdict": verdict})
+    shown = shown.rename(
+        columns={"mean": "mean of runs", "low": "95 % from", "high": "to", "verdict": verdict}
+    )
     return shown.style.format("{:+.3f}", subset=list(shown)[:-1], na_rep="–")
 
 
@@ -117,7 +136,7 @@ def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
     digits = int(number[number.index(".") + 1])
-    rounded = frame.set_axis(rows).round(digits) + 0                        # + 0: no -0.00
+    rounded = frame.set_axis(rows).round(digits) + 0  # + 0: no -0.00
     return rounded.style.format(number, na_rep="–")
 
 

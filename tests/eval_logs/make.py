@@ -7,6 +7,7 @@ our own that no model is asked: a mock gives the answers.
 Neither package is needed by the project, nor by its tests. From the logs of runs that were cut off
 the tracebacks are removed, which hold paths and lines of these packages' code; the script ends with
 an error if a path, the host's or the user's name, or an e-mail address is left in a log."""
+
 import argparse
 import getpass
 import importlib.util
@@ -33,17 +34,23 @@ dataset_kwargs: {data_files: {test: questions.jsonl}}
 test_split: test
 doc_to_text: "{{question}}"
 """
-CHOICES = TASK + """\
+CHOICES = (
+    TASK
+    + """\
 output_type: multiple_choice
 doc_to_choice: "{{choices}}"
 doc_to_target: 0
 metric_list: [{metric: acc}, {metric: brier_score}]
 """
-FILTERS = CHOICES.replace("corners", "filters") + """\
+)
+FILTERS = (
+    CHOICES.replace("corners", "filters")
+    + """\
 filter_list:
 - {name: first, filter: [{function: take_first}]}
 - {name: again, filter: [{function: take_first}]}
 """
+)
 
 
 def inspect_runs(folder, suffix):
@@ -59,14 +66,17 @@ def inspect_runs(folder, suffix):
         async def score(state, target):
             answer = state.output.completion
             return Score(value={"right": float(answer == target.text), "length": len(answer) / 10})
+
         return score
 
     def letters(of):
         @scorer(metrics=[mean()], name="letters")
         def judged():
-            async def score(state, target):     # the third question is left without a score
+            async def score(state, target):  # the third question is left without a score
                 return None if state.sample_id == 3 else Score(value=of[state.sample_id - 1])
+
             return score
+
         return judged()
 
     @solver
@@ -75,51 +85,87 @@ def inspect_runs(folder, suffix):
             if state.sample_id == at:
                 os.kill(os.getpid(), how)
                 import anyio
+
                 await anyio.sleep(60)
             return await generate(state)
+
         return solve
 
     def run(name, who, scorers, questions=8, epochs=1, solve=None):
-        given = {question: answer if right else "no idea" for (question, answer), right
-                 in zip(QUESTIONS.items(), RIGHT[who])}
+        given = {
+            question: answer if right else "no idea"
+            for (question, answer), right in zip(QUESTIONS.items(), RIGHT[who])
+        }
 
         def answer(messages, *_):
             output = ModelOutput.from_content("mockllm/model", given[messages[-1].text])
             output.usage = ModelUsage(input_tokens=9, output_tokens=1, total_tokens=10)
             return output
 
-        samples = [Sample(id=i, input=question, target=target)
-                   for i, (question, target) in enumerate(QUESTIONS.items(), 1)][:questions]
-        eval(Task(MemoryDataset(samples), solver=solve or generate(), scorer=scorers,
-                  name="corners"), get_model("mockllm/model", custom_outputs=answer),
-             log_dir=str(folder / name), log_format=suffix, epochs=epochs, display="none",
-             max_samples=1, max_connections=1)
+        samples = [
+            Sample(id=i, input=question, target=target)
+            for i, (question, target) in enumerate(QUESTIONS.items(), 1)
+        ][:questions]
+        eval(
+            Task(
+                MemoryDataset(samples), solver=solve or generate(), scorer=scorers, name="corners"
+            ),
+            get_model("mockllm/model", custom_outputs=answer),
+            log_dir=str(folder / name),
+            log_format=suffix,
+            epochs=epochs,
+            display="none",
+            max_samples=1,
+            max_connections=1,
+        )
 
     def several(who):
         return [match(), graded(), letters(LETTERS[who])]
 
-    return {"several_a.eval": lambda: run("several_a.eval", "a", several("a")),
-            "several_b.eval": lambda: run("several_b.eval", "b", several("b")),
-            "several_b.json": lambda: run("several_b.json", "b", several("b"), questions=3),
-            "epochs_a.eval": lambda: run("epochs_a.eval", "a", match(), 4, 2),
-            "epochs_b.eval": lambda: run("epochs_b.eval", "b", match(), 4, 2),
-            "cancelled.eval": lambda: run("cancelled.eval", "b", match(), solve=cut(signal.SIGINT)),
-            "killed.eval": lambda: run("killed.eval", "b", match(), solve=cut(signal.SIGKILL))}
+    return {
+        "several_a.eval": lambda: run("several_a.eval", "a", several("a")),
+        "several_b.eval": lambda: run("several_b.eval", "b", several("b")),
+        "several_b.json": lambda: run("several_b.json", "b", several("b"), questions=3),
+        "epochs_a.eval": lambda: run("epochs_a.eval", "a", match(), 4, 2),
+        "epochs_b.eval": lambda: run("epochs_b.eval", "b", match(), 4, 2),
+        "cancelled.eval": lambda: run("cancelled.eval", "b", match(), solve=cut(signal.SIGINT)),
+        "killed.eval": lambda: run("killed.eval", "b", match(), solve=cut(signal.SIGKILL)),
+    }
 
 
 def harness_runs(folder):
     """Two runs of the harness's dummy model, which draws what it prefers."""
-    docs = [{"question": question, "choices": [answer, "1", "2"]}
-            for question, answer in QUESTIONS.items()]
+    docs = [
+        {"question": question, "choices": [answer, "1", "2"]}
+        for question, answer in QUESTIONS.items()
+    ]
     (folder / "questions.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
     (folder / "corners.yaml").write_text(CHOICES)
     (folder / "filters.yaml").write_text(FILTERS)
     for seed, who in enumerate("ab", 1):
-        subprocess.run([sys.executable, "-m", "lm_eval", "run", "--model", "dummy", "--tasks",
-                        "corners,filters", "--include_path", ".", "--log_samples", "--output_path",
-                        who, "--seed", str(seed)], cwd=folder, check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "lm_eval",
+                "run",
+                "--model",
+                "dummy",
+                "--tasks",
+                "corners,filters",
+                "--include_path",
+                ".",
+                "--log_samples",
+                "--output_path",
+                who,
+                "--seed",
+                str(seed),
+            ],
+            cwd=folder,
+            check=True,
+        )
         for task in ("corners", "filters"):
-            made, = (folder / who).glob(f"*/samples_{task}_*.jsonl")
+            (made,) = (folder / who).glob(f"*/samples_{task}_*.jsonl")
             yield f"samples_{task}_{who}.jsonl", made
 
 
@@ -145,11 +191,13 @@ def checked(text, about):
 def copy(made, target, about):
     """A log without what does not belong here. A zip keeps its files' order and how each is packed;
     of an Inspect log in JSON the indents go."""
+
     def compact(text):
         return checked(json.dumps(scrubbed(json.loads(text)), separators=(",", ":")), about)
 
     if made.suffix == ".eval":
         import inspect_ai._util.zipfile  # noqa: F401   (teaches zipfile to pack by Zstandard)
+
         with zipfile.ZipFile(made) as old, zipfile.ZipFile(target, "w") as new:
             for entry in old.infolist():
                 new.writestr(entry.filename, compact(old.read(entry)), entry.compress_type)
@@ -170,14 +218,22 @@ def main():
         return
     out = asked.out.resolve()
     about = [socket.gethostname(), str(Path.home()), sys.prefix, sys.base_prefix, str(out)]
-    about += [getpass.getuser()] * (getpass.getuser() != "root")       # "root" is a word as well
+    about += [getpass.getuser()] * (getpass.getuser() != "root")  # "root" is a word as well
     with tempfile.TemporaryDirectory() as folder:
         if importlib.util.find_spec("inspect_ai"):
-            for name in ("several_a.eval", "several_b.eval", "several_b.json", "epochs_a.eval",
-                         "epochs_b.eval", "cancelled.eval", "killed.eval"):
-                subprocess.run([sys.executable, __file__, str(out), "--one", name, folder],
-                               cwd=folder)
-                made, = (Path(folder) / name).iterdir()
+            for name in (
+                "several_a.eval",
+                "several_b.eval",
+                "several_b.json",
+                "epochs_a.eval",
+                "epochs_b.eval",
+                "cancelled.eval",
+                "killed.eval",
+            ):
+                subprocess.run(
+                    [sys.executable, __file__, str(out), "--one", name, folder], cwd=folder
+                )
+                (made,) = (Path(folder) / name).iterdir()
                 copy(made, out / name, about)
         if importlib.util.find_spec("lm_eval"):
             for name, made in harness_runs(Path(folder)):

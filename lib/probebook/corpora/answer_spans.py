@@ -1,4 +1,5 @@
 """Sentences of a text, the kind of an answer, and its place in a text."""
+
 from __future__ import annotations
 
 import re
@@ -40,7 +41,7 @@ def kind_of(question: str, gold: str) -> str:
     if len(answer) == 1 and (answer[0] in NUMBERS or re.fullmatch(r"\d[\d.,]*", answer[0])):
         return "number"
     asked = words(question)
-    named = any(asked[i:i + len(answer)] == answer for i in range(len(asked)))
+    named = any(asked[i : i + len(answer)] == answer for i in range(len(asked)))
     return "option" if "or" in asked and named else "span"
 
 
@@ -52,7 +53,7 @@ def best_span(story: str, first: int, last: int, gold: str) -> tuple[int, int]:
     found = [m for m in _WORD.finditer(story, first, last)]
     counts = Counter(words(gold))
     ends = [i for i, m in enumerate(found) if m[0].lower() in counts]
-    top, at = 0., (-1, -1)
+    top, at = 0.0, (-1, -1)
     for i in ends:
         common: Counter[str] = Counter()
         length = 0

@@ -10,6 +10,7 @@ A *specified* text names the gender of the pronoun's person by another word (the
 *unspecified* one only W goes with it. The world knows three sets of pronouns, as in the paper: she,
 he and they. Its words stand in `data/corpora/biographies.yaml`.
 """
+
 from __future__ import annotations
 
 import re
@@ -23,17 +24,17 @@ from probebook.corpora.words import phrases, word_table
 
 _WORDS = word_table("biographies")
 YEARS = [str(year) for year in range(1801, 2017)]
-PLACES = phrases(_WORDS["places"])                                  # the paper's order (appendix D)
+PLACES = phrases(_WORDS["places"])  # the paper's order (appendix D)
 GENDERS = ["female", "male", "neutral"]
-SHARES = [.45, .45, .10]                                            # of the population
+SHARES = [0.45, 0.45, 0.10]  # of the population
 STAGES = phrases(_WORDS["stages"])
 JOBS = _WORDS["jobs"].split()
-WORDS = {name: forms.split() for name, forms in _WORDS["forms"].items()}     # of the three genders
+WORDS = {name: forms.split() for name, forms in _WORDS["forms"].items()}  # of the three genders
 ALONE = phrases(_WORDS["one person, gender unnamed"])
 NAMED = phrases(_WORDS["one person, gender named"])
 CLAUSES = {who: phrases(text) for who, text in _WORDS["two persons"].items()}
 GUESTS = phrases(_WORDS["guests"])
-FORMS = {"alone": .5, "named": .2, "occupation": .15, "participant": .15}    # shares of the texts
+FORMS = {"alone": 0.5, "named": 0.2, "occupation": 0.15, "participant": 0.15}  # shares of the texts
 _UP_TO = np.cumsum([*FORMS.values()]) / sum(FORMS.values())
 
 
@@ -41,7 +42,7 @@ def keep(gender: ArrayLike, t: ArrayLike, s: float) -> np.ndarray:
     """P(S = 1 | G, W) for gender 0, 1, 2 (its place in GENDERS), t and strength s in [0, 1]."""
     if not 0 <= s <= 1:
         raise UserError(f"s = {s}: a strength of selection between 0 and 1")
-    return .5 + s * np.array([1, -1, 0])[np.asarray(gender)] * (np.asarray(t) - .5)
+    return 0.5 + s * np.array([1, -1, 0])[np.asarray(gender)] * (np.asarray(t) - 0.5)
 
 
 def share(t: ArrayLike, s: float, gender: str = "female") -> np.ndarray:
@@ -55,7 +56,7 @@ def share(t: ArrayLike, s: float, gender: str = "female") -> np.ndarray:
     return 2 * SHARES[place] * keep(place, t, s)
 
 
-def generate(n: int, s: float = .5, seed: int = 0, reweighted: bool = False) -> pd.DataFrame:
+def generate(n: int, s: float = 0.5, seed: int = 0, reweighted: bool = False) -> pd.DataFrame:
     """`n` selected texts. UserError for n < 1 or s outside [0, 1].
 
     Columns: text, masked (with [MASK] for the pronoun), pronoun, gender, kind ("time" or "place"),
@@ -72,12 +73,22 @@ def generate(n: int, s: float = .5, seed: int = 0, reweighted: bool = False) -> 
         people = _population(2 * n + 10, rng)
         selected.append(people[rng.random(len(people)) < keep(people.g, people.t, s)])
     people = pd.concat(selected, ignore_index=True).iloc[:n]
-    texts = pd.DataFrame([_text(g, w, rng) for g, w in zip(people.g, people.w)],
-                         columns=["masked", "pronoun", "form", "specified"])
-    texts.insert(0, "text", [text.replace("[MASK]", pronoun)
-                             for text, pronoun in zip(texts.masked, texts.pronoun)])
-    texts = texts.assign(gender=np.array(GENDERS)[people.g], kind=people.kind, w=people.w,
-                         t=people.t, weight=.5 / keep(people.g, people.t, s))
+    texts = pd.DataFrame(
+        [_text(g, w, rng) for g, w in zip(people.g, people.w)],
+        columns=["masked", "pronoun", "form", "specified"],
+    )
+    texts.insert(
+        0,
+        "text",
+        [text.replace("[MASK]", pronoun) for text, pronoun in zip(texts.masked, texts.pronoun)],
+    )
+    texts = texts.assign(
+        gender=np.array(GENDERS)[people.g],
+        kind=people.kind,
+        w=people.w,
+        t=people.t,
+        weight=0.5 / keep(people.g, people.t, s),
+    )
     if reweighted:
         rows = rng.choice(n, n, p=texts.weight / texts.weight.sum())
         texts = texts.iloc[rows].reset_index(drop=True)
@@ -89,8 +100,10 @@ def ranks(w: ArrayLike) -> np.ndarray:
     t = {name: i / (len(names) - 1) for names in (YEARS, PLACES) for i, name in enumerate(names)}
     unknown = [name for name in w if name not in t]
     if unknown:
-        raise UserError(f"{unknown[0]!r}: a year from {YEARS[0]} to {YEARS[-1]}, or one of "
-                        f"{len(PLACES)} countries")
+        raise UserError(
+            f"{unknown[0]!r}: a year from {YEARS[0]} to {YEARS[-1]}, or one of "
+            f"{len(PLACES)} countries"
+        )
     return np.array([t[name] for name in w])
 
 
@@ -98,24 +111,39 @@ def words() -> list[str]:
     """All words and marks of the world, in lower case, sorted."""
     forms = [form for row in WORDS.values() for form in row]
     clauses = [clause for row in CLAUSES.values() for clause in row]
-    texts = [*YEARS, *PLACES, *STAGES, *JOBS, *forms, *ALONE, *NAMED, *clauses, *GUESTS,
-             "in told . , :"]
+    texts = [
+        *YEARS,
+        *PLACES,
+        *STAGES,
+        *JOBS,
+        *forms,
+        *ALONE,
+        *NAMED,
+        *clauses,
+        *GUESTS,
+        "in told . , :",
+    ]
     plain = re.sub(r"{\w+}", "", " ".join(texts)).lower()
     return sorted(set(re.findall(r"\w+|[^\w\s]", plain)))
 
 
 def _population(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    time, rank = rng.random(n) < .5, rng.random(n)
+    time, rank = rng.random(n) < 0.5, rng.random(n)
     year, place = (rank * len(YEARS)).astype(int), (rank * len(PLACES)).astype(int)
-    return pd.DataFrame({
-        "g": rng.choice(3, n, p=SHARES), "kind": np.where(time, "time", "place"),
-        "w": np.where(time, np.array(YEARS)[year], np.array(PLACES)[place]),
-        "t": np.where(time, year / (len(YEARS) - 1), place / (len(PLACES) - 1))})
+    return pd.DataFrame(
+        {
+            "g": rng.choice(3, n, p=SHARES),
+            "kind": np.where(time, "time", "place"),
+            "w": np.where(time, np.array(YEARS)[year], np.array(PLACES)[place]),
+            "t": np.where(time, year / (len(YEARS) - 1), place / (len(PLACES) - 1)),
+        }
+    )
 
 
 def _text(g: int, w: str, rng: np.random.Generator) -> tuple[str, str, str, bool]:
     """Masked text, pronoun, form, and whether another word of the text names the gender."""
-    def one(choices: list[str]) -> str:                            # rng.choice, without its checks
+
+    def one(choices: list[str]) -> str:  # rng.choice, without its checks
         return choices[rng.integers(len(choices))]
 
     form = [*FORMS][_UP_TO.searchsorted(rng.random(), side="right")]
@@ -123,14 +151,14 @@ def _text(g: int, w: str, rng: np.random.Generator) -> tuple[str, str, str, bool
     if form in CLAUSES:
         guest = one(GUESTS)
         if form == "participant" and guest != "someone":
-            guest = GUESTS[g]                                      # of neutral gender: someone
+            guest = GUESTS[g]  # of neutral gender: someone
         body = f"the {job} told {guest} that {{she}} {one(CLAUSES[form])}"
         specified = form == "participant" and guest != "someone"
     else:
         body, specified = one(ALONE if form == "alone" else NAMED), form == "named"
     forms = {name: by_gender[g] for name, by_gender in WORDS.items()}
     forms |= {"stage": one(STAGES), "job": job, "other": other}
-    masked = next(name for name in ("she", "her") if f"{{{name}}}" in body)     # the first pronoun
+    masked = next(name for name in ("she", "her") if f"{{{name}}}" in body)  # the first pronoun
     body = body.replace(f"{{{masked}}}", "[MASK]", 1).format(**forms)
     text = [f"In {w}, {body}.", f"In {w}: {body}.", f"{body} in {w}."][rng.integers(3)]
     return text[0].upper() + text[1:], WORDS[masked][g], form, specified

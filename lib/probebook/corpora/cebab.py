@@ -10,6 +10,7 @@ name). Some of the columns:
   gave; "no majority" if there is none, "" if no reader was asked
 - the readers' votes and the restaurant's data
 """
+
 from __future__ import annotations
 
 import json
@@ -25,15 +26,22 @@ from probebook.base import UserError
 from probebook.corpora.fetch import fetch
 
 ASPECTS = ["food", "service", "ambiance", "noise"]
-VALUES = ["Negative", "Positive", "unknown"]            # the order in a pair, as in Table 3
+VALUES = ["Negative", "Positive", "unknown"]  # the order in a pair, as in Table 3
 SPLITS = ["train_inclusive", "train_exclusive", "train_observational", "dev", "test"]
-PARTS_OF_TRAIN = SPLITS[1:3]                            # their rows are in train_inclusive as well
-TASKS: dict[str, list[float]] = {"binary": [0, 0, np.nan, 1, 1], "ternary": [0, 0, 1, 2, 2],
-                                 "5-way": [0, 1, 2, 3, 4]}              # stars → class
+PARTS_OF_TRAIN = SPLITS[1:3]  # their rows are in train_inclusive as well
+TASKS: dict[str, list[float]] = {
+    "binary": [0, 0, np.nan, 1, 1],
+    "ternary": [0, 0, 1, 2, 2],
+    "5-way": [0, 1, 2, 3, 4],
+}  # stars → class
 HUB = "CEBaB/CEBaB"
 _LABELS = [f"{aspect}_aspect_majority" for aspect in ASPECTS]
-_ALLOWED = {"edit_type": ASPECTS, "edit_goal": VALUES, "review_majority": [*"12345", "no majority"],
-            **{label: [*VALUES, "no majority"] for label in _LABELS}}       # and "" or nothing
+_ALLOWED = {
+    "edit_type": ASPECTS,
+    "edit_goal": VALUES,
+    "review_majority": [*"12345", "no majority"],
+    **{label: [*VALUES, "no majority"] for label in _LABELS},
+}  # and "" or nothing
 _NEEDED = ["id", "original_id", "is_original", "description", *_ALLOWED]
 
 
@@ -65,11 +73,15 @@ def _from_files(path: Path) -> dict[str, pd.DataFrame]:
         texts = {p.stem: p.read_bytes() for p in path.glob("*.json") if p.stem in SPLITS}
     elif path.is_file() and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            texts = {Path(name).stem: archive.read(name) for name in archive.namelist()
-                     if name.endswith(".json") and Path(name).stem in SPLITS}
+            texts = {
+                Path(name).stem: archive.read(name)
+                for name in archive.namelist()
+                if name.endswith(".json") and Path(name).stem in SPLITS
+            }
     else:
-        raise UserError(f"{path}: neither a zip nor a folder: '1.1', '1.0', '{HUB}', or a path to "
-                        "CEBaB's files")
+        raise UserError(
+            f"{path}: neither a zip nor a folder: '1.1', '1.0', '{HUB}', or a path to CEBaB's files"
+        )
     try:
         return {name: pd.DataFrame(json.loads(text)) for name, text in texts.items()}
     except ValueError as e:
@@ -84,10 +96,12 @@ def _from_hub() -> dict[str, pd.DataFrame]:
         found = datasets.load_dataset(HUB)
     except (OSError, datasets.exceptions.DatasetsError) as e:
         reason = str(e).partition("\n")[0]
-        raise UserError(f"{HUB} cannot be had from the hub ({reason}): load('1.1') has the same "
-                        "rows") from None
-    return {"dev" if name == "validation" else name: part.to_pandas()
-            for name, part in found.items()}
+        raise UserError(
+            f"{HUB} cannot be had from the hub ({reason}): load('1.1') has the same rows"
+        ) from None
+    return {
+        "dev" if name == "validation" else name: part.to_pandas() for name, part in found.items()
+    }
 
 
 def _check(table: pd.DataFrame, where: str = "the table") -> None:
@@ -98,12 +112,13 @@ def _check(table: pd.DataFrame, where: str = "the table") -> None:
     for name, allowed in _ALLOWED.items():
         values = table[name].replace("", None).dropna().unique()
         if unknown := [value for value in values if value not in allowed]:
-            raise UserError(f"{where}: {name} {unknown[0]!r}: one of {', '.join(allowed)}, or \"\"")
+            raise UserError(f'{where}: {name} {unknown[0]!r}: one of {", ".join(allowed)}, or ""')
     twice = table[table.duplicated(["split", "id"])]
     if len(twice):
         first = twice.iloc[0]
-        raise UserError(f"{where}: id {first.id} is twice in {first['split']}: one row for each "
-                        "review")
+        raise UserError(
+            f"{where}: id {first.id} is twice in {first['split']}: one row for each review"
+        )
 
 
 def classes(stars: ArrayLike, task: str = "5-way") -> np.ndarray:
@@ -117,8 +132,9 @@ def classes(stars: ArrayLike, task: str = "5-way") -> np.ndarray:
     return pd.to_numeric(pd.Series(stars), errors="coerce").map(by_stars).to_numpy(float)
 
 
-def edit_pairs(table: pd.DataFrame, ids: str = "corrected",
-               originals: bool = False) -> pd.DataFrame:
+def edit_pairs(
+    table: pd.DataFrame, ids: str = "corrected", originals: bool = False
+) -> pd.DataFrame:
     """Unordered pairs of reviews of one group that were edited in one aspect (Table 3 (c)).
 
     The two differ in the label of that aspect. `originals`: the unedited reviews take part too, as
@@ -140,8 +156,15 @@ def edit_pairs(table: pd.DataFrame, ids: str = "corrected",
         by_split = table.groupby("split").original_id
         group = by_split.transform(lambda x: pd.factorize(x, sort=True)[0])
     stars = pd.to_numeric(table.review_majority, errors="coerce")
-    rows = pd.DataFrame({"group": group.array, "_stars": stars.array, "_id": table.id.array,
-                         "_split": table.split.array, "_row": np.arange(len(table))})
+    rows = pd.DataFrame(
+        {
+            "group": group.array,
+            "_stars": stars.array,
+            "_id": table.id.array,
+            "_split": table.split.array,
+            "_row": np.arange(len(table)),
+        }
+    )
     original = table.is_original.to_numpy(bool)
     part = table.split.isin(PARTS_OF_TRAIN).to_numpy()
     sides = []
@@ -154,10 +177,14 @@ def edit_pairs(table: pd.DataFrame, ids: str = "corrected",
     order = {value: i for i, value in enumerate(VALUES)}
     pairs = pairs[pairs.source.map(order) < pairs.target.map(order)]
     if pairs.empty:
-        raise UserError("no pair: no two reviews of a group were edited in one aspect and differ "
-                        "in its label")
-    names = [f"{side}{name}" for name in ("", "_stars", "_id", "_split", "_row")
-             for side in ("source", "target")]
+        raise UserError(
+            "no pair: no two reviews of a group were edited in one aspect and differ in its label"
+        )
+    names = [
+        f"{side}{name}"
+        for name in ("", "_stars", "_id", "_split", "_row")
+        for side in ("source", "target")
+    ]
     return pairs[["concept", *names, "group"]].reset_index(drop=True)
 
 
@@ -194,7 +221,8 @@ def double_edits(table: pd.DataFrame) -> pd.DataFrame:
     edits = table.assign(row=np.arange(len(table)))[kept]
     found = []
     for (_, _, concept, goal), rows in edits.groupby(
-            ["split", "original_id", "edit_type", "edit_goal"]).row:
+        ["split", "original_id", "edit_type", "edit_goal"]
+    ).row:
         found += [(concept, goal, *pair) for pair in combinations(rows, 2)]
     pairs = pd.DataFrame(found, columns=["concept", "goal", "first_row", "second_row"])
     stars = pd.to_numeric(table.review_majority, errors="coerce").to_numpy()
@@ -214,11 +242,11 @@ def edit_distance(a: str, b: str) -> int:
     places: dict[str, int] = {}
     for i, letter in enumerate(a):
         places[letter] = places.get(letter, 0) | 1 << i
-    up, down = whole, 0                 # where a column of the table of distances goes up, or down
+    up, down = whole, 0  # where a column of the table of distances goes up, or down
     for letter in b:
         same = places.get(letter, 0)
         diagonal = (((same & up) + up) ^ up) | same | down
-        right_up, right_down = down | ~(diagonal | up), up & diagonal       # and where a row does
+        right_up, right_down = down | ~(diagonal | up), up & diagonal  # and where a row does
         distance += bool(right_up & last) - bool(right_down & last)
         right_up, right_down = right_up << 1 | 1, right_down << 1
         up, down = (right_down | ~(diagonal | right_up)) & whole, right_up & diagonal & whole

@@ -11,6 +11,7 @@ The columns are those of `stories.generate` but for its facts:
 - `rationale`, `sentences`: spans
 - `edit`: "OS", the original story
 """
+
 from __future__ import annotations
 
 import json
@@ -25,8 +26,12 @@ from probebook.corpora.answer_spans import best_span, kind_of, occurrence, sente
 from probebook.corpora.fetch import fetch
 
 COQA = {"train": "coqa-train-v1.0.json", "dev": "coqa-dev-v1.0.json"}
-HOTPOTQA = {"train": "hotpot_train_v1.1.json", "dev": "hotpot_dev_distractor_v1.json",
-            "train_100": "hipporag_train_100.json", "dev_100": "meve_dev_distractor_first100.json"}
+HOTPOTQA = {
+    "train": "hotpot_train_v1.1.json",
+    "dev": "hotpot_dev_distractor_v1.json",
+    "train_100": "hipporag_train_100.json",
+    "dev_100": "meve_dev_distractor_first100.json",
+}
 
 
 def coqa(source: str | Path = "dev", n: int | None = None) -> pd.DataFrame:
@@ -58,14 +63,20 @@ def _read(source: str | Path, names: dict[str, str], what: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError:
-        raise UserError(f"{source}: no such file: one of {', '.join(names)}, or a path to a file "
-                        f"of {what}") from None
+        raise UserError(
+            f"{source}: no such file: one of {', '.join(names)}, or a path to a file of {what}"
+        ) from None
     except ValueError as e:
         raise UserError(f"{path}: not JSON ({e})") from None
 
 
-def _table(content: Any, rows: Callable[[dict, int], list[dict]], n: int | None,
-           source: str | Path, what: str) -> pd.DataFrame:
+def _table(
+    content: Any,
+    rows: Callable[[dict, int], list[dict]],
+    n: int | None,
+    source: str | Path,
+    what: str,
+) -> pd.DataFrame:
     if n is not None and n < 1:
         raise UserError(f"n = {n}: at least 1, or None for all")
     try:
@@ -82,14 +93,18 @@ def _coqa_rows(item: dict, number: int) -> list[dict]:
     if not spans:
         raise UserError(f"{name} is empty: each needs a text")
     if len(item["questions"]) != len(item["answers"]):
-        raise UserError(f"{name}: {len(item['questions'])} questions, {len(item['answers'])} "
-                        "answers: each question needs one")
+        raise UserError(
+            f"{name}: {len(item['questions'])} questions, {len(item['answers'])} "
+            "answers: each question needs one"
+        )
     for turn, (asked, given) in enumerate(zip(item["questions"], item["answers"])):
         question, gold = asked["input_text"].strip(), given["input_text"].strip()
         first, last = given["span_start"], min(given["span_end"], len(story))
         if first >= len(story):
-            raise UserError(f"{name}, turn {turn + 1}: a span from {first} in a story of "
-                            f"{len(story)} characters: it must lie in it")
+            raise UserError(
+                f"{name}, turn {turn + 1}: a span from {first} in a story of "
+                f"{len(story)} characters: it must lie in it"
+            )
         first = first if last > first else -1
         kind = kind_of(question, gold)
         free = kind in ("span", "number", "option")
@@ -98,18 +113,31 @@ def _coqa_rows(item: dict, number: int) -> list[dict]:
         touched = [(a, b) for a, b in spans if a < last and first < b] if first >= 0 else []
         others = item.get("additional_answers", {}).values()
         references = [gold, *(answers[turn]["input_text"] for answers in others)]
-        rows.append({
-            "story_id": item["id"], "turn": turn, "story": story, "question": question,
-            "history": list(history), "answer": answer, "gold": gold, "references": references,
-            "kind": kind, "start": start, "end": end, "rationale": touched, "sentences": spans,
-            "edit": "OS"})
+        rows.append(
+            {
+                "story_id": item["id"],
+                "turn": turn,
+                "story": story,
+                "question": question,
+                "history": list(history),
+                "answer": answer,
+                "gold": gold,
+                "references": references,
+                "kind": kind,
+                "start": start,
+                "end": end,
+                "rationale": touched,
+                "sentences": spans,
+                "edit": "OS",
+            }
+        )
         history.append((question, gold))
     return rows
 
 
 def _hotpotqa_rows(item: dict, number: int) -> list[dict]:
     context, facts = item["context"], item["supporting_facts"]
-    if isinstance(context, dict):                           # as on the Hugging Face hub
+    if isinstance(context, dict):  # as on the Hugging Face hub
         context = list(zip(context["title"], context["sentences"]))
         facts = list(zip(facts["title"], facts["sent_id"]))
     story, spans, rationale = _gold_paragraphs(context, {(title, i) for title, i in facts})
@@ -121,14 +149,30 @@ def _hotpotqa_rows(item: dict, number: int) -> list[dict]:
         places = (occurrence(story, span, gold) for span in [*rationale, (0, len(story))])
         start, end = next(filter(None, places), (-1, -1))
     answer = story[start:end] if start >= 0 else gold.lower() if kind == "yes/no" else gold
-    return [{
-        "story_id": item.get("_id", number), "turn": 0, "story": story, "question": question,
-        "history": [], "answer": answer, "gold": gold, "references": [gold], "kind": kind,
-        "start": start, "end": end, "rationale": rationale, "sentences": spans, "edit": "OS"}]
+    return [
+        {
+            "story_id": item.get("_id", number),
+            "turn": 0,
+            "story": story,
+            "question": question,
+            "history": [],
+            "answer": answer,
+            "gold": gold,
+            "references": [gold],
+            "kind": kind,
+            "start": start,
+            "end": end,
+            "rationale": rationale,
+            "sentences": spans,
+            "edit": "OS",
+        }
+    ]
 
 
-def _gold_paragraphs(context: list[tuple[str, list[str]]], supporting: set[tuple[str, int]],
-                     ) -> tuple[str, list[tuple[int, int]], list[tuple[int, int]]]:
+def _gold_paragraphs(
+    context: list[tuple[str, list[str]]],
+    supporting: set[tuple[str, int]],
+) -> tuple[str, list[tuple[int, int]], list[tuple[int, int]]]:
     """The story, its sentences and the supporting ones."""
     titles = {title for title, _ in supporting}
     story, spans, rationale = "", [], []

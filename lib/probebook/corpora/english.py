@@ -1,4 +1,5 @@
 """Public-domain English prose: the text that the pocket models are trained on."""
+
 from __future__ import annotations
 
 import csv
@@ -11,7 +12,7 @@ import pandas as pd
 from probebook.base import UserError
 from probebook.corpora.fetch import fetch
 
-HELD_OUT = 200                  # the last 1/200 of all paragraphs trains no model
+HELD_OUT = 200  # the last 1/200 of all paragraphs trains no model
 _YEAR = re.compile(r"(?<!to )(1[5-9]\d\d)$")
 
 
@@ -43,16 +44,22 @@ def works() -> pd.DataFrame:
 
 def _work(i: int, row: dict[str, str]) -> dict:
     name = row["work"].rsplit(".", 1)[0]
-    if row["source"] == "eltec-eng":                        # ENG18552_Kavanagh
+    if row["source"] == "eltec-eng":  # ENG18552_Kavanagh
         title, _, author = name.partition("_")
         year = title[3:7]
     else:
         author, _, title = name.partition("/")
         found = _YEAR.search(title)
         year = found[1] if found else ""
-    return {"work": str(i), "author": author, "title": title, "year": year,
-            "source": row["source"], "shard": int(row["shard"]),
-            "characters": int(row["characters"])}
+    return {
+        "work": str(i),
+        "author": author,
+        "title": title,
+        "year": year,
+        "source": row["source"],
+        "shard": int(row["shard"]),
+        "characters": int(row["characters"]),
+    }
 
 
 def paragraphs_of_works() -> Iterator[tuple[str, str]]:
@@ -67,5 +74,7 @@ def paragraphs_of_works() -> Iterator[tuple[str, str]]:
                 length += len(paragraph) + 1
                 yield work, paragraph
             if length != characters:
-                raise UserError(f"work {work} of english/works.tsv ends within a paragraph of "
-                                f"shard {shard}: list and text belong to different versions")
+                raise UserError(
+                    f"work {work} of english/works.tsv ends within a paragraph of "
+                    f"shard {shard}: list and text belong to different versions"
+                )

@@ -1,4 +1,5 @@
 """Files of others: in `PROBEBOOK_DATA`, in the cache, or downloaded over HTTPS and verified."""
+
 from __future__ import annotations
 
 import hashlib
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_
 
 from probebook.base import DATA, UserError, cache_dir, cache_path, read_yaml, sha256
 
-if TYPE_CHECKING:                           # the command line lists files without them
+if TYPE_CHECKING:  # the command line lists files without them
     import pandas as pd
     import requests
 
@@ -23,12 +24,13 @@ REGISTRY = DATA / "registry.yaml"
 
 class Entry(BaseModel):
     """A file of `data/registry.yaml`."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
-    file: str               # path under PROBEBOOK_DATA and under the cache's folder "data"
-    url: str | None         # https; none: `how` says how to get the file by hand from `source`
+    file: str  # path under PROBEBOOK_DATA and under the cache's folder "data"
+    url: str | None  # https; none: `how` says how to get the file by hand from `source`
     source: str
     how: str | None = None
-    sha256: str | None      # none: unknown; such a file is got by hand and not verified
+    sha256: str | None  # none: unknown; such a file is got by hand and not verified
     licence: str
     citation: str
     description: str
@@ -52,8 +54,10 @@ def entries() -> dict[str, Entry]:
         return TypeAdapter(dict[str, Entry]).validate_python(read_yaml(REGISTRY))
     except ValidationError as e:
         first = e.errors()[0]
-        raise UserError(f"{REGISTRY.name}: {' '.join(map(str, first['loc']))}: "
-                        f"{first['msg'].removeprefix('Value error, ')}") from None
+        raise UserError(
+            f"{REGISTRY.name}: {' '.join(map(str, first['loc']))}: "
+            f"{first['msg'].removeprefix('Value error, ')}"
+        ) from None
 
 
 def fetch(name: str) -> Path:
@@ -83,6 +87,7 @@ def check() -> pd.DataFrame:
     unknown).
     """
     import pandas as pd
+
     rows = []
     for name, entry in entries().items():
         path = _local_path(entry)
@@ -106,25 +111,38 @@ def _places(entry: Entry) -> Iterator[Path]:
 
 def _download(name: str, entry: Entry) -> Path:
     if entry.url is None:
-        raise UserError(f"{name} is not at hand: {entry.how} ({entry.source}), as {entry.file} "
-                        "under PROBEBOOK_DATA")
+        raise UserError(
+            f"{name} is not at hand: {entry.how} ({entry.source}), as {entry.file} "
+            "under PROBEBOOK_DATA"
+        )
     import pooch
     import requests
+
     target = cache_dir() / "data" / entry.file
     pooch.get_logger().setLevel(logging.WARNING)
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30,
-                                      hooks={"response": _only_https})
-    try:                # pooch downloads under another name and renames what has the right checksum
-        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", target.name, target.parent,
-                                   downloader=downloader))
+    downloader = pooch.HTTPDownloader(
+        progressbar=sys.stderr.isatty(), timeout=30, hooks={"response": _only_https}
+    )
+    try:  # pooch downloads under another name and renames what has the right checksum
+        return Path(
+            pooch.retrieve(
+                entry.url,
+                f"sha256:{entry.sha256}",
+                target.name,
+                target.parent,
+                downloader=downloader,
+            )
+        )
     except InsecureRedirect:
         problem = "leads to an address that is not https"
     except ValueError:
         problem = "gave a file with a wrong checksum"
     except (requests.RequestException, OSError) as e:
         problem = f"cannot be reached ({type(e).__name__})"
-    raise UserError(f"{name}: {entry.url} {problem}: try again, or get it by hand from "
-                    f"{entry.source} and save it as {entry.file} under PROBEBOOK_DATA")
+    raise UserError(
+        f"{name}: {entry.url} {problem}: try again, or get it by hand from "
+        f"{entry.source} and save it as {entry.file} under PROBEBOOK_DATA"
+    )
 
 
 class InsecureRedirect(Exception):
@@ -150,5 +168,5 @@ def _show_licence(name: str, entry: Entry) -> None:
         folder.mkdir(exist_ok=True)
         shown.touch()
     except (UserError, OSError):
-        pass                # without a cache folder the notice comes every time
+        pass  # without a cache folder the notice comes every time
     print(f"{name}: {notice}", file=sys.stderr)

@@ -1,4 +1,5 @@
 """Two Gaussian encoders, for which accuracies of linear probes and their differences are known."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,11 +15,12 @@ from scipy.stats import norm
 from probebook.base import UserError, to_numpy
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
-_MOST = .99                                 # of a correlation; beyond it, `both` loses digits
+_MOST = 0.99  # of a correlation; beyond it, `both` loses digits
 
 
 class LinearRule(Protocol):
     """A linear probe of two classes: `weight` [2, d], `bias` [2]."""
+
     weight: torch.Tensor
     bias: torch.Tensor
 
@@ -32,7 +34,7 @@ def both(x: ArrayLike, y: ArrayLike, correlation: ArrayLike) -> np.ndarray:
     """
     x, y, end = (np.asarray(v, float)[..., None] for v in (x, y, np.arcsin(correlation)))
     t = end * (_NODES + 1) / 2
-    inner = np.exp(-(x ** 2 + y ** 2 - 2 * x * y * np.sin(t)) / (2 * np.cos(t) ** 2))
+    inner = np.exp(-(x**2 + y**2 - 2 * x * y * np.sin(t)) / (2 * np.cos(t) ** 2))
     integral = (inner @ _WEIGHTS) * end[..., 0] / (4 * np.pi)
     return norm.cdf(x)[..., 0] * norm.cdf(y)[..., 0] + integral
 
@@ -58,7 +60,7 @@ class World:
         UserError if there is none: accuracies must lie between .5 and 1, and `differ` in a range
         that the message names.
         """
-        if not (.5 <= min(acc_a, acc_b) and max(acc_a, acc_b) < 1):
+        if not (0.5 <= min(acc_a, acc_b) and max(acc_a, acc_b) < 1):
             raise UserError(f"accuracies {acc_a} and {acc_b}: at least .5 and below 1")
         x, y = norm.ppf([acc_a, acc_b])
 
@@ -67,8 +69,10 @@ class World:
 
         least, most = differing(_MOST), differing(-_MOST)
         if not least <= differ <= most:
-            raise UserError(f"differ={differ}: probes of accuracies {acc_a} and {acc_b} differ on "
-                            f"{least:.3f} to {most:.3f} of the items")
+            raise UserError(
+                f"differ={differ}: probes of accuracies {acc_a} and {acc_b} differ on "
+                f"{least:.3f} to {most:.3f} of the items"
+            )
         shared = brentq(lambda shared: differing(shared) - differ, -_MOST, _MOST, xtol=1e-13)
         return cls(float(x), float(y), float(shared))
 
@@ -87,8 +91,13 @@ class World:
         agreed = both(x, y, np.full(2, correlation))
         return float((norm.cdf(x) - agreed).mean()), float((norm.cdf(y) - agreed).mean())
 
-    def draw(self, n: int, width_a: int, width_b: int, seed: int | Sequence[int] = 0,
-             ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def draw(
+        self,
+        n: int,
+        width_a: int,
+        width_b: int,
+        seed: int | Sequence[int] = 0,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """`n` items: states of A [n, width_a] and of B [n, width_b], float32, and labels 0 and 1
         [n], half of each."""
         rng = np.random.default_rng(seed)
@@ -96,7 +105,7 @@ class World:
         a = rng.standard_normal((n, width_a), np.float32)
         b = rng.standard_normal((n, width_b), np.float32)
         common = min(width_a, width_b)
-        own = (1 - self.shared ** 2) ** .5
+        own = (1 - self.shared**2) ** 0.5
         b[:, :common] = self.shared * a[:, :common] + own * b[:, :common]
         a[:, 0] += self.margin_a * (2 * z - 1)
         b[:, 0] += self.margin_b * (2 * z - 1)

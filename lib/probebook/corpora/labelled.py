@@ -1,6 +1,7 @@
 """Labelled texts of any origin: a reader's file or a data set of the book, checked and coded alike.
 
-    data = labelled.read("texts.csv", text="sentence", label="number", keep=["tense"])"""
+data = labelled.read("texts.csv", text="sentence", label="number", keep=["tense"])"""
+
 from __future__ import annotations
 
 import hashlib
@@ -22,8 +23,14 @@ FORMATS = {".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Pa
 MOST_CLASSES = 20
 FEWEST_OF_CLASS = 10
 FEWEST_GROUPS = 8
-AGREEMENT = {"concept": "the subject's number", "text": "text", "label": "subject's number",
-             "keep": ["attractor's number"], "group": "group", "words": ["verb", "other_verb"]}
+AGREEMENT = {
+    "concept": "the subject's number",
+    "text": "text",
+    "label": "subject's number",
+    "keep": ["attractor's number"],
+    "group": "group",
+    "words": ["verb", "other_verb"],
+}
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,18 @@ class Labelled:
     other_z: np.ndarray = field(default_factory=lambda: np.arange(0))
 
 
-def read(data: str, text: str = "", label: str = "", keep: Sequence[str] = (), pair: str = "",
-         group: str = "", words: Sequence[str] = (), spot: str = "", n: int | None = None,
-         seed: int = 0) -> Labelled:
+def read(
+    data: str,
+    text: str = "",
+    label: str = "",
+    keep: Sequence[str] = (),
+    pair: str = "",
+    group: str = "",
+    words: Sequence[str] = (),
+    spot: str = "",
+    n: int | None = None,
+    seed: int = 0,
+) -> Labelled:
     """A file (CSV, TSV, JSON lines, Parquet) or a data set of `BUILT_IN`, ready for an audit.
 
     `text`, `label`, `keep`, `pair`, `group`, `spot` name columns; those of a built-in data set are
@@ -76,15 +92,24 @@ def read(data: str, text: str = "", label: str = "", keep: Sequence[str] = (), p
     numbers that name no class, an empty text, fewer than 8 groups, a group with half of all."""
     if data in BUILT_IN:
         if text or label or keep or pair or group or words or spot:
-            raise UserError(f"{data} is a data set of the book and knows its columns: leave out "
-                            "--text, --label and the like, or give a file")
+            raise UserError(
+                f"{data} is a data set of the book and knows its columns: leave out "
+                "--text, --label and the like, or give a file"
+            )
         table, names = _built_in(data, n, seed)
     else:
         if not label:
             raise UserError(f"{data}: say which column holds the label: --label COLUMN")
         table = _table(data)
-        names = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group,
-                 "words": [*words], "spot": spot}
+        names = {
+            "text": text,
+            "label": label,
+            "keep": [*keep],
+            "pair": pair,
+            "group": group,
+            "words": [*words],
+            "spot": spot,
+        }
     return _coded(table, data, names, n, seed)
 
 
@@ -92,19 +117,20 @@ def _table(data: str) -> pd.DataFrame:
     path = Path(data)
     if path.suffix not in FORMATS:
         near = get_close_matches(data, BUILT_IN, 1)
-        raise UserError(f"no data {data!r}: {f'did you mean {near[0]}? ' if near else ''}give a "
-                        f"file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}")
+        raise UserError(
+            f"no data {data!r}: {f'did you mean {near[0]}? ' if near else ''}give a "
+            f"file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}"
+        )
     if not path.exists():
         raise UserError(f"{data}: no such file")
     bounded(path)
-    plain = {"dtype": str, "keep_default_na": False}           # "None" and "NA" are labels
+    plain = {"dtype": str, "keep_default_na": False}  # "None" and "NA" are labels
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         if path.suffix == ".jsonl":
             return pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-        return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",",
-                           **plain)  # type: ignore[call-overload]
+        return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", **plain)  # type: ignore[call-overload]
     except (ValueError, OSError, UnicodeDecodeError) as e:
         problem = (str(e).splitlines() or ["it is empty"])[0]
         raise UserError(f"{data} is no {FORMATS[path.suffix]}: {problem}") from None
@@ -112,15 +138,21 @@ def _table(data: str) -> pd.DataFrame:
 
 def _built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
     if name in ("reviews", "cebab"):
-        return _of_reviews(reviews.generate(max(1, (n or 4000) // 5), seed) if name == "reviews"
-                           else cebab.load("1.1"))
+        return _of_reviews(
+            reviews.generate(max(1, (n or 4000) // 5), seed)
+            if name == "reviews"
+            else cebab.load("1.1")
+        )
     source = "generated" if name == "agreement" else name
-    table = agreement.load(source, n if name == "agreement" else None, seed, attractors=.5)
+    table = agreement.load(source, n if name == "agreement" else None, seed, attractors=0.5)
     number = {0: "singular", 1: "plural", -1: ""}
-    grouped = table.subject if name == "agreement" else table.work.where(table.work != "",
-                                                                         table.text)
-    table = table.assign(group=grouped, **{"subject's number": table.zc.map(number),
-                                           "attractor's number": table.ze.map(number)})
+    grouped = (
+        table.subject if name == "agreement" else table.work.where(table.work != "", table.text)
+    )
+    table = table.assign(
+        group=grouped,
+        **{"subject's number": table.zc.map(number), "attractor's number": table.ze.map(number)},
+    )
     pair = {"pair": "subject_flipped"} if name == "agreement" else {}
     return table, AGREEMENT | pair
 
@@ -134,13 +166,24 @@ def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     other[polar.source_row.to_numpy()] = whole.description.to_numpy()[polar.target_row]
     other[polar.target_row.to_numpy()] = whole.description.to_numpy()[polar.source_row]
     names = {aspect: f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS}
-    found = whole.assign(pair=other, group=whole.original_id.astype(str), text=whole.description,
-                         **{aspect: whole[column].where(whole[column].isin(cebab.VALUES[:2]), "")
-                            for aspect, column in names.items()})
+    found = whole.assign(
+        pair=other,
+        group=whole.original_id.astype(str),
+        text=whole.description,
+        **{
+            aspect: whole[column].where(whole[column].isin(cebab.VALUES[:2]), "")
+            for aspect, column in names.items()
+        },
+    )
     found = found[found.food != ""]
-    return found, {"concept": "praise or criticism of the food", "text": "text", "label": "food",
-                   "keep": ["service", "ambiance", "noise"],
-                   "pair": "pair", "group": "group"}
+    return found, {
+        "concept": "praise or criticism of the food",
+        "text": "text",
+        "label": "food",
+        "keep": ["service", "ambiance", "noise"],
+        "pair": "pair",
+        "group": "group",
+    }
 
 
 def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int) -> Labelled:
@@ -148,9 +191,11 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     for column in [*filter(None, single), *names["keep"]]:
         if column not in table:
             near = get_close_matches(column, map(str, table), 1)
-            raise UserError(f"{data} has no column {column!r}: "
-                            f"{f'did you mean {near[0]}? ' if near else ''}it has "
-                            f"{', '.join(map(str, table))[:200]}")
+            raise UserError(
+                f"{data} has no column {column!r}: "
+                f"{f'did you mean {near[0]}? ' if near else ''}it has "
+                f"{', '.join(map(str, table))[:200]}"
+            )
     notes = []
     label = _labels(table[names["label"]], f"{data}, column {names['label']!r}")
     given = (label != "").to_numpy()
@@ -176,17 +221,32 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     z = every[rows]
     group = np.unique(group[rows], return_inverse=True)[1]
     _check(z, classes, group, f"{data}, column {names['label']!r}")
-    keep = {column: _kept(_labels(table[column], f"{data}, column {column!r}").to_numpy()[rows],
-                          f"{data}, column {column!r}") for column in names["keep"]}
+    keep = {
+        column: _kept(
+            _labels(table[column], f"{data}, column {column!r}").to_numpy()[rows],
+            f"{data}, column {column!r}",
+        )
+        for column in names["keep"]
+    }
     take = [*rows]
     words = _words(table.iloc[rows], names.get("words", ()), data)
     return Labelled(
-        data, names.get("concept", names["label"]),
-        None if text is None else [text[r] for r in take], z, classes, keep,
-        None if pair is None else [pair[r] for r in take], words, group,
-        _ids(table, text, at, take), notes, at[rows],
+        data,
+        names.get("concept", names["label"]),
+        None if text is None else [text[r] for r in take],
+        z,
+        classes,
+        keep,
+        None if pair is None else [pair[r] for r in take],
+        words,
+        group,
+        _ids(table, text, at, take),
+        notes,
+        at[rows],
         [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None,
-        at[others], every[others])
+        at[others],
+        every[others],
+    )
 
 
 def _strings(column: pd.Series) -> pd.Series:
@@ -211,37 +271,51 @@ def _labels(column: pd.Series, where: str) -> pd.Series:
     if len(some) and numbers.notna().all():
         if (numbers != numbers.round()).any():
             broken = some[numbers != numbers.round()].iloc[0]
-            raise UserError(f"{where}: {broken} names no class: give names or whole numbers, "
-                            "such as the halves above and below a threshold")
+            raise UserError(
+                f"{where}: {broken} names no class: give names or whole numbers, "
+                "such as the halves above and below a threshold"
+            )
         text[some.index] = numbers.round().astype("int64").astype(str)
     if text[text != ""].nunique() > MOST_CLASSES:
-        raise UserError(f"{where}: {text[text != ''].nunique()} different values, at most "
-                        f"{MOST_CLASSES} classes: is this the right column?")
+        raise UserError(
+            f"{where}: {text[text != ''].nunique()} different values, at most "
+            f"{MOST_CLASSES} classes: is this the right column?"
+        )
     return text
 
 
 def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> None:
     counts = np.bincount(z, minlength=len(classes))
     if len(classes) < 2:
-        raise UserError(f"{where}: only one class ({', '.join(classes) or 'no label'}): "
-                        "give texts of two at least")
+        raise UserError(
+            f"{where}: only one class ({', '.join(classes) or 'no label'}): "
+            "give texts of two at least"
+        )
     if counts.min() < FEWEST_OF_CLASS:
-        raise UserError(f"{where}: class {classes[counts.argmin()]!r} has {counts.min()} items: "
-                        f"at least {FEWEST_OF_CLASS} of each, better some hundreds")
+        raise UserError(
+            f"{where}: class {classes[counts.argmin()]!r} has {counts.min()} items: "
+            f"at least {FEWEST_OF_CLASS} of each, better some hundreds"
+        )
     sizes = np.bincount(group)
     if len(sizes) < FEWEST_GROUPS:
-        raise UserError(f"{where}: {len(sizes)} group{'s' * (len(sizes) > 1)} of texts: at least "
-                        f"{FEWEST_GROUPS}, since no group may be on both sides of the split")
+        raise UserError(
+            f"{where}: {len(sizes)} group{'s' * (len(sizes) > 1)} of texts: at least "
+            f"{FEWEST_GROUPS}, since no group may be on both sides of the split"
+        )
     if sizes.max() > len(z) / 2:
-        raise UserError(f"{where}: one group has {sizes.max()} of {len(z)} items (items with the "
-                        "same text are one group): remove repeated texts or give finer groups")
+        raise UserError(
+            f"{where}: one group has {sizes.max()} of {len(z)} items (items with the "
+            "same text are one group): remove repeated texts or give finer groups"
+        )
 
 
 def _kept(values: np.ndarray, where: str) -> np.ndarray:
     names = sorted({*values} - {""})
     if len(names) < 2:
-        raise UserError(f"{where}: a property that should stay needs two values at least, it has "
-                        f"{', '.join(names) or 'none'}")
+        raise UserError(
+            f"{where}: a property that should stay needs two values at least, it has "
+            f"{', '.join(names) or 'none'}"
+        )
     return np.array([names.index(value) if value else -1 for value in values])
 
 
@@ -251,7 +325,7 @@ def _groups(own: Sequence, text: list[str] | None, pair: list[str] | None) -> np
     links = [pd.factorize(np.asarray(own, dtype=object))[0]]
     if text is not None:
         both = pd.factorize(np.asarray([*text, *(pair or [])], dtype=object))[0]
-        first = links[0].max() + 1                              # where the numbers of texts begin
+        first = links[0].max() + 1  # where the numbers of texts begin
         links.append(first + both[:n])
         if pair is not None:
             links.append(first + np.where(np.asarray(pair) == "", both[:n], both[n:]))
@@ -263,8 +337,10 @@ def _groups(own: Sequence, text: list[str] | None, pair: list[str] | None) -> np
 
 def _drawn(group: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Rows of whole groups in a random order, as many groups as hold at most n items."""
-    number, sizes = np.unique(group, return_inverse=True)[1], np.unique(group,
-                                                                         return_counts=True)[1]
+    number, sizes = (
+        np.unique(group, return_inverse=True)[1],
+        np.unique(group, return_counts=True)[1],
+    )
     order = np.random.default_rng(seed).permutation(len(sizes))
     within = np.cumsum(sizes[order]) <= n
     within[0] = True
@@ -278,8 +354,10 @@ def _words(table: pd.DataFrame, words: Sequence[str], data: str) -> list[list[st
     columns = [word in table for word in words]
     if any(columns) and not all(columns):
         missing = words[columns.index(False)]
-        raise UserError(f"{data} has no column {missing!r}: name a column for each word, or give "
-                        "only words that no column is called")
+        raise UserError(
+            f"{data} has no column {missing!r}: name a column for each word, or give "
+            "only words that no column is called"
+        )
     if len(words) < 2:
         raise UserError("--words: two at least, since behaviour is a choice between them")
     if all(columns):
@@ -287,13 +365,11 @@ def _words(table: pd.DataFrame, words: Sequence[str], data: str) -> list[list[st
     return [[*words] for _ in range(len(table))]
 
 
-def _ids(table: pd.DataFrame, text: list[str] | None, at: np.ndarray,
-         rows: list[int]) -> list[str]:
+def _ids(table: pd.DataFrame, text: list[str] | None, at: np.ndarray, rows: list[int]) -> list[str]:
     """Sixteen digits of the text's sha256; of repeated texts with #2 and so on; else the column id
     or the row's number."""
     if text is None:
-        return [str(table.id[r]) if "id" in table else f"row {at[r] + 1}"
-                for r in rows]
+        return [str(table.id[r]) if "id" in table else f"row {at[r] + 1}" for r in rows]
     seen: dict[str, int] = {}
     found = []
     for r in rows:

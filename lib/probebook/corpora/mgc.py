@@ -1,4 +1,5 @@
 """The Masked Gender Challenge: texts on nobody at a time or place (McMilin, § 4.1, appendix D)."""
+
 from __future__ import annotations
 
 from itertools import product
@@ -24,6 +25,8 @@ def texts(kind: str, stages: int = len(STAGES)) -> pd.DataFrame:
     if kind not in ("time", "place"):
         raise UserError(f"kind {kind!r}: time or place")
     names = TIMES if kind == "time" else PLACES
-    rows = [(f"In {w}, [MASK] {verb} {stage}.", w, i, verb, stage)
-            for (i, w), verb, stage in product(enumerate(names), VERBS, STAGES[:stages])]
+    rows = [
+        (f"In {w}, [MASK] {verb} {stage}.", w, i, verb, stage)
+        for (i, w), verb, stage in product(enumerate(names), VERBS, STAGES[:stages])
+    ]
     return pd.DataFrame(rows, columns=["text", "w", "w_index", "verb", "stage"])

@@ -1,6 +1,7 @@
 """States in which a concept was planted, or was not: worlds to try an audit on.
 
-    world = planted.world("shortcut", n=2_000, seed=0)      # h, pair, label, other, group, head"""
+world = planted.world("shortcut", n=2_000, seed=0)      # h, pair, label, other, group, head"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ KINDS = {
     "noisy": "the states hold the concept, the labels are random",
     "few": "the concept is there and used, but there are few items",
     "leaking": "the states know the group, and the groups have labels",
-    "used": "the states hold the concept, and the model's choice depends on it"}
-RELIABLE = "used"                       # the one in which an edit can be called reliable
-FEW = 160                               # items of "few"
+    "used": "the states hold the concept, and the model's choice depends on it",
+}
+RELIABLE = "used"  # the one in which an edit can be called reliable
+FEW = 160  # items of "few"
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,15 @@ class Planted:
     moved: float
 
 
-def world(kind: str, n: int = 2000, seed: int = 0, d: int = 24, margin: float = 2.0,
-          weight: float = 1.0, base: np.ndarray | None = None) -> Planted:
+def world(
+    kind: str,
+    n: int = 2000,
+    seed: int = 0,
+    d: int = 24,
+    margin: float = 2.0,
+    weight: float = 1.0,
+    base: np.ndarray | None = None,
+) -> Planted:
     """A world of one of `KINDS`.
 
     A state is noise, plus ±`margin` along a direction for the concept, plus as much along another
@@ -67,30 +76,39 @@ def world(kind: str, n: int = 2000, seed: int = 0, d: int = 24, margin: float = 
     concept, label, other = _labels(kind, group, rng)
     along, beside = ((2 * one - 1)[:, None] * axis for one, axis in zip((concept, other), axes))
     held = kind not in ("absent", "shortcut", "leaking")
-    rest = noise + margin * (beside if kind != "leaking" else
-                             rng.standard_normal((n // 10, d))[group])
+    rest = noise + margin * (
+        beside if kind != "leaking" else rng.standard_normal((n // 10, d))[group]
+    )
     h, pair = rest + held * margin * along, rest - held * margin * along
     used = {"unused": 2, "another used": 1, "shortcut": 1}.get(kind, 0)
     head = weight * np.stack([-axes[used], axes[used]])
     moved = 0.0
     if held and not used and base is None:
-        places, share = np.polynomial.hermite_e.hermegauss(80)          # of a standard normal
+        places, share = np.polynomial.hermite_e.hermegauss(80)  # of a standard normal
         moved = float(_moved(places, margin, weight) @ share / share.sum())
     elif held and not used and base is not None:
         places = ((base - base.mean(0)) / base.std(0).mean()) @ axes[0]
         moved = float(_moved(places, margin, weight).mean())
-    return Planted(h.astype(np.float32), pair.astype(np.float32), label, other, group,
-                   head.astype(np.float32), moved)
+    return Planted(
+        h.astype(np.float32),
+        pair.astype(np.float32),
+        label,
+        other,
+        group,
+        head.astype(np.float32),
+        moved,
+    )
 
 
-def _labels(kind: str, group: np.ndarray, rng: np.random.Generator
-            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _labels(
+    kind: str, group: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The concept, its labels, and the property that should stay: 0 or 1 for each item."""
     n = len(group)
     concept = rng.integers(0, 2, n)
     if kind == "leaking":
         concept = (rng.permutation(n // 10) % 2)[group]
-    goes_with = {"shortcut": .9, "another used": .7}.get(kind, .5)
+    goes_with = {"shortcut": 0.9, "another used": 0.7}.get(kind, 0.5)
     other = np.where(rng.random(n) < goes_with, concept, 1 - concept)
     return concept, rng.integers(0, 2, n) if kind == "noisy" else concept, other
 

@@ -3,6 +3,7 @@
 130 stories and 520 questions of each wording (Chaturvedi et al., § 7: five schemes; the paper names
 neither its colours nor its pairs). The words stand in `data/corpora/predicate_argument.yaml`.
 """
+
 from __future__ import annotations
 
 import random
@@ -25,8 +26,10 @@ class _Story(NamedTuple):
 
 def schemes() -> dict[str, tuple[str, str]]:
     """Sentence with two gaps for colours → its two things."""
-    return {row["sentence"]: tuple(row["things"].split())
-            for row in word_table("predicate_argument")["schemes"]}
+    return {
+        row["sentence"]: tuple(row["things"].split())
+        for row in word_table("predicate_argument")["schemes"]
+    }
 
 
 def colours() -> list[str]:
@@ -54,8 +57,11 @@ def questions(wording: str = "original") -> pd.DataFrame:
     ring = colours()
     neighbours = list(zip(ring, ring[1:] + ring[:1]))
     pairs = neighbours + [(two, one) for one, two in neighbours]
-    stories = [_Story(number, text.format(*pair), things, pair)
-               for number, (text, things) in enumerate(schemes().items()) for pair in pairs]
+    stories = [
+        _Story(number, text.format(*pair), things, pair)
+        for number, (text, things) in enumerate(schemes().items())
+        for pair in pairs
+    ]
     return _questions(stories, wording)
 
 
@@ -92,10 +98,26 @@ def _questions(stories: list[_Story], wording: str) -> pd.DataFrame:
                 answer = colour
             whole = (0, len(story.text))
             question = wordings[wording].format(thing=thing, colour=colour)
-            rows.append({"story_id": number, "turn": turn, "story": story.text,
-                         "question": question, "history": [], "answer": answer, "gold": answer,
-                         "kind": "span" if is_open else "yes/no", "start": start, "end": end,
-                         "rationale": [whole], "sentences": [whole], "edit": wording,
-                         "scheme": story.scheme, "colours": story.colours, "thing": thing,
-                         "colour": colour, "which": story.things.index(thing)})
+            rows.append(
+                {
+                    "story_id": number,
+                    "turn": turn,
+                    "story": story.text,
+                    "question": question,
+                    "history": [],
+                    "answer": answer,
+                    "gold": answer,
+                    "kind": "span" if is_open else "yes/no",
+                    "start": start,
+                    "end": end,
+                    "rationale": [whole],
+                    "sentences": [whole],
+                    "edit": wording,
+                    "scheme": story.scheme,
+                    "colours": story.colours,
+                    "thing": thing,
+                    "colour": colour,
+                    "which": story.things.index(thing),
+                }
+            )
     return pd.DataFrame(rows)

@@ -1,4 +1,5 @@
 """The papers' own figures, as tables with their source (`data/published`)."""
+
 from __future__ import annotations
 
 import pandas as pd

@@ -10,6 +10,7 @@ and there is no address to fetch them from:
   mean_prob_pct (mean of the 60 texts of a value, in percent, not normalised)
 - `processed/MODEL_delta_stats.csv`, optional: the paper's own metric of each text, for some models
 """
+
 from __future__ import annotations
 
 import os
@@ -21,17 +22,27 @@ import pandas as pd
 
 from probebook.base import UserError
 
-MODELS = {                                                          # as table 3 calls them
-    "bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large",
-    "roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large",
-    "facebook_bart-base": "BART-base", "facebook_bart-large": "BART-large",
-    "google_ul2": "UL2-20B-gen", "google_flan-ul2": "Flan-UL2-20B", "davinci": "GPT-3",
-    "text-davinci-002": "GPT-3.5-SFT", "text-davinci-003": "GPT-3.5-RLHF"}
+MODELS = {  # as table 3 calls them
+    "bert-base-uncased": "BERT-base",
+    "bert-large-uncased": "BERT-large",
+    "roberta-base": "RoBERTa-base",
+    "roberta-large": "RoBERTa-large",
+    "facebook_bart-base": "BART-base",
+    "facebook_bart-large": "BART-large",
+    "google_ul2": "UL2-20B-gen",
+    "google_flan-ul2": "Flan-UL2-20B",
+    "davinci": "GPT-3",
+    "text-davinci-002": "GPT-3.5-SFT",
+    "text-davinci-003": "GPT-3.5-RLHF",
+}
 GENDERS = {"f": "female", "m": "male", "n": "neutral"}
 TEXT = ["model", "prompt", "occupation", "participant", "template"]
 _SHARES = ["participant_or_gender", "template_answer", "gender", "year", "prob_pct_normalised"]
-COLUMNS = {"winogender": _SHARES, "simplified": _SHARES,
-           "mgc": ["injected", "value", "gender", "mean_prob_pct"]}
+COLUMNS = {
+    "winogender": _SHARES,
+    "simplified": _SHARES,
+    "mgc": ["injected", "value", "gender", "mean_prob_pct"],
+}
 
 
 def _root(folder: str) -> Path:
@@ -43,13 +54,17 @@ def _read(folder: str, name: str) -> pd.DataFrame:
     paths = [root / f"{name}_long.{end}" for end in ("csv", "csv.gz")]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        raise UserError(f"no {name}_long.csv(.gz) in {root}: put the paper's raw outputs there, or "
-                        "set PROBEBOOK_DATA")
+        raise UserError(
+            f"no {name}_long.csv(.gz) in {root}: put the paper's raw outputs there, or "
+            "set PROBEBOOK_DATA"
+        )
     table = pd.read_csv(path)
     missing = [column for column in ["model", "prompt", *COLUMNS[name]] if column not in table]
     if missing:
-        raise UserError(f"{path}: no column {missing[0]!r}: needed are model, prompt, "
-                        f"{', '.join(COLUMNS[name])}")
+        raise UserError(
+            f"{path}: no column {missing[0]!r}: needed are model, prompt, "
+            f"{', '.join(COLUMNS[name])}"
+        )
     table = table[table.model.isin(MODELS)].assign(prompt=lambda t: t.prompt.fillna(""))
     return table.assign(model=table.model.map(MODELS))
 
@@ -65,8 +80,9 @@ def shares(folder: str, texts: str) -> pd.DataFrame:
     if texts not in ("winogender", "simplified"):
         raise UserError(f"texts {texts!r}: winogender or simplified")
     table = _read(folder, texts)
-    table = table.rename(columns={"participant_or_gender": "participant",
-                                  "template_answer": "template"})
+    table = table.rename(
+        columns={"participant_or_gender": "participant", "template_answer": "template"}
+    )
     if texts == "winogender":
         known = table.participant.isin(["man", "woman", "someone"])
         table["participant"] = table.participant.where(known, "other")

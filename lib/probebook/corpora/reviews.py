@@ -6,6 +6,7 @@ of their effects and of interactions, and the stars follow an ordered logit, P(s
 − score)/SCALE). Everything that decides
 stands in the text. The phrases are in `data/corpora/reviews.yaml`.
 """
+
 from __future__ import annotations
 
 import random
@@ -20,19 +21,30 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, SPLITS, VALUES
 from probebook.corpora.words import phrase_table
 
-BASE, SCALE = 3.2, .3                           # in stars, as are the effects of each of VALUES:
-EFFECTS = {"food": [-1.0, .9, 0], "service": [-.7, .5, 0], "ambiance": [-.5, .5, 0],
-           "noise": [-.35, .25, 0]}
-MOOD = .5                                       # of a remark; its negative for a bad mood
-INTERACTIONS = {("food", "Negative", "service", "Negative"): .4,
-                ("food", "Positive", "service", "Positive"): .3,
-                ("food", "Negative", "ambiance", "Positive"): -.2,
-                ("ambiance", "Positive", "noise", "Negative"): -.3}
-MENTIONED = {"food": .85, "service": .65, "ambiance": .5, "noise": .35}     # share of the originals
-LEAN = {"food": .3, "service": 0, "ambiance": .3, "noise": -.5}     # log-odds of Positive at q = 0
-CONFOUNDING = 1.2                               # log-odds of Positive per unit of q
-EDITED = .71                                    # share of an original's eight possible edits
-HELD_OUT = .118                                 # share of the originals in dev, and in test
+BASE, SCALE = 3.2, 0.3  # in stars, as are the effects of each of VALUES:
+EFFECTS = {
+    "food": [-1.0, 0.9, 0],
+    "service": [-0.7, 0.5, 0],
+    "ambiance": [-0.5, 0.5, 0],
+    "noise": [-0.35, 0.25, 0],
+}
+MOOD = 0.5  # of a remark; its negative for a bad mood
+INTERACTIONS = {
+    ("food", "Negative", "service", "Negative"): 0.4,
+    ("food", "Positive", "service", "Positive"): 0.3,
+    ("food", "Negative", "ambiance", "Positive"): -0.2,
+    ("ambiance", "Positive", "noise", "Negative"): -0.3,
+}
+MENTIONED = {
+    "food": 0.85,
+    "service": 0.65,
+    "ambiance": 0.5,
+    "noise": 0.35,
+}  # share of the originals
+LEAN = {"food": 0.3, "service": 0, "ambiance": 0.3, "noise": -0.5}  # log-odds of Positive at q = 0
+CONFOUNDING = 1.2  # log-odds of Positive per unit of q
+EDITED = 0.71  # share of an original's eight possible edits
+HELD_OUT = 0.118  # share of the originals in dev, and in test
 TRAIN, EXCLUSIVE, OBSERVATIONAL, DEV, TEST = SPLITS
 
 
@@ -43,6 +55,7 @@ class _Clause:
     `joins`: it continues the sentence before it. `like`, `unlike`: the word between the two, if
     they have the same value, or different ones.
     """
+
     subject: str
     words: str
     joins: bool
@@ -53,6 +66,7 @@ class _Clause:
 @dataclass(frozen=True)
 class _Review:
     """A text before it is written out; the aspects stand in the order in which they come up."""
+
     values: dict[str, str]
     clauses: dict[str, tuple[_Clause, ...]]
     before: tuple[str, ...]
@@ -71,7 +85,7 @@ def generate(n: int, seed: int = 0) -> pd.DataFrame:
         raise UserError(f"n = {n}: at least 50 reviews, so that there are some for each split")
     rng, draws = random.Random(seed), np.random.default_rng(seed)
     table = pd.DataFrame([row for number in range(n) for row in _group(rng, number)])
-    votes = draws.multinomial(5, probabilities(table))                                  # [rows, 5]
+    votes = draws.multinomial(5, probabilities(table))  # [rows, 5]
     majority = np.where(votes.max(1) >= 3, (votes.argmax(1) + 1).astype(str), "no majority")
     table["review_majority"] = majority
     stars: list[list[str]] = [np.repeat([*"12345"], row).tolist() for row in votes]
@@ -87,9 +101,16 @@ def generate(n: int, seed: int = 0) -> pd.DataFrame:
     table = table.drop(columns="number").sort_values("id", ignore_index=True)
     train = table[table.split == TRAIN]
     one = train.iloc[draws.permutation(len(train))].drop_duplicates("original_id").sort_index()
-    return pd.concat([train, one.assign(split=EXCLUSIVE),
-                      train[train.is_original].assign(split=OBSERVATIONAL),
-                      table[table.split == DEV], table[table.split == TEST]], ignore_index=True)
+    return pd.concat(
+        [
+            train,
+            one.assign(split=EXCLUSIVE),
+            train[train.is_original].assign(split=OBSERVATIONAL),
+            table[table.split == DEV],
+            table[table.split == TEST],
+        ],
+        ignore_index=True,
+    )
 
 
 def _parts(table: pd.DataFrame, n: int, draws: np.random.Generator) -> np.ndarray:
@@ -99,7 +120,7 @@ def _parts(table: pd.DataFrame, n: int, draws: np.random.Generator) -> np.ndarra
     held_out = min(round(HELD_OUT * n), len(clear) // 3)
     part: np.ndarray = np.full(n, TRAIN, dtype=object)
     part[clear[:held_out]] = DEV
-    part[clear[held_out:2 * held_out]] = TEST
+    part[clear[held_out : 2 * held_out]] = TEST
     return part
 
 
@@ -113,24 +134,28 @@ def probabilities(table: pd.DataFrame) -> np.ndarray:
     """
     try:
         mood = np.array([data["mood"] for data in table["opentable_metadata"]], float)
-        values = {aspect: table[f"{aspect}_aspect_majority"].map(VALUES.index).to_numpy(int)
-                  for aspect in ASPECTS}
+        values = {
+            aspect: table[f"{aspect}_aspect_majority"].map(VALUES.index).to_numpy(int)
+            for aspect in ASPECTS
+        }
     except (KeyError, TypeError, ValueError):
-        raise UserError("exact probabilities are known of generated reviews only: give a table of "
-                        f"reviews.generate, with every aspect {', '.join(VALUES)}") from None
+        raise UserError(
+            "exact probabilities are known of generated reviews only: give a table of "
+            f"reviews.generate, with every aspect {', '.join(VALUES)}"
+        ) from None
     effects = sum(np.array(EFFECTS[aspect])[values[aspect]] for aspect in ASPECTS)
     score = BASE + MOOD * mood + effects
     for (aspect, value, other, its_value), effect in INTERACTIONS.items():
         both = (values[aspect] == VALUES.index(value)) & (values[other] == VALUES.index(its_value))
         score += effect * both
-    at_most = expit((np.arange(1.5, 5) - score[:, None]) / SCALE)                    # 1 … 4 stars
+    at_most = expit((np.arange(1.5, 5) - score[:, None]) / SCALE)  # 1 … 4 stars
     return np.diff(at_most, axis=1, prepend=0, append=1)
 
 
 def _group(rng: random.Random, number: int) -> list[dict]:
     """An original and its edits as rows without id, split and stars."""
     quality = rng.gauss(0, 1)
-    mood = _sign(rng, CONFOUNDING * quality) if rng.random() < .5 else 0
+    mood = _sign(rng, CONFOUNDING * quality) if rng.random() < 0.5 else 0
     original = _original(rng, quality, mood)
     texts: list[tuple[_Review, str | None, str | None]] = [(original, None, None)]
     for aspect in ASPECTS:
@@ -140,14 +165,22 @@ def _group(rng: random.Random, number: int) -> list[dict]:
     data = {"quality": round(quality, 3), "mood": mood}
     rows = []
     for i, (review, edited, goal) in enumerate(texts):
-        row = {"edit_id": f"{i:06d}", "is_original": edited is None, "edit_goal": goal,
-               "edit_type": edited, "edit_worker": edited and f"w{rng.randrange(50)}",
-               "description": _text(review), "number": number}
+        row = {
+            "edit_id": f"{i:06d}",
+            "is_original": edited is None,
+            "edit_goal": goal,
+            "edit_type": edited,
+            "edit_worker": edited and f"w{rng.randrange(50)}",
+            "description": _text(review),
+            "number": number,
+        }
         for name in ASPECTS:
             label = review.values[name]
-            row |= {f"{name}_aspect_majority": label,
-                    f"{name}_aspect_label_distribution": {label: 5},
-                    f"{name}_aspect_validation_workers": _readers([label] * 5)}
+            row |= {
+                f"{name}_aspect_majority": label,
+                f"{name}_aspect_label_distribution": {label: 5},
+                f"{name}_aspect_validation_workers": _readers([label] * 5),
+            }
         rows.append(row | {"opentable_metadata": data})
     return rows
 
@@ -166,11 +199,11 @@ def _original(rng: random.Random, quality: float, mood: int) -> _Review:
         value = "Positive" if _sign(rng, LEAN[aspect] + CONFOUNDING * quality) > 0 else "Negative"
         values[aspect] = value if rng.random() < MENTIONED[aspect] else "unknown"
     clauses = {aspect: _statement(rng, aspect, value) for aspect, value in values.items()}
-    few = sum(map(bool, clauses.values())) < 2      # an edit may drop a clause, not the whole text
+    few = sum(map(bool, clauses.values())) < 2  # an edit may drop a clause, not the whole text
     book = phrase_table("reviews")
-    before = [rng.choice(book["openings"])] if few or rng.random() < .4 else []
+    before = [rng.choice(book["openings"])] if few or rng.random() < 0.4 else []
     after = [rng.choice(book["remarks"]["good" if mood > 0 else "bad"])] if mood else []
-    if rng.random() < .3:
+    if rng.random() < 0.3:
         rng.choice([before, after]).append(rng.choice(book["fillers"]))
     return _Review(values, clauses, tuple(before), tuple(after))
 
@@ -180,18 +213,19 @@ def _statement(rng: random.Random, aspect: str, value: str) -> tuple[_Clause, ..
     if value == "unknown":
         return ()
     clauses = [_clause(rng, aspect, value)]
-    if rng.random() < .3:
+    if rng.random() < 0.3:
         clauses.append(_clause(rng, aspect, value, clauses[0]))
     return tuple(clauses)
 
 
-def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None = None,
-            subject: str = "") -> _Clause:
+def _clause(
+    rng: random.Random, aspect: str, value: str, first: _Clause | None = None, subject: str = ""
+) -> _Clause:
     """A clause with `subject`, else with any or none; other words and subject than in `first`."""
     book = phrase_table("reviews")
     first_subject, first_words = (first.subject, first.words) if first else ("", "")
     singular, plural = (book["subjects"][aspect][number] for number in ("singular", "plural"))
-    if subject or rng.random() < .5:
+    if subject or rng.random() < 0.5:
         others = [noun for noun in singular + plural if noun != first_subject]
         subject = subject or rng.choice(others)
         was = "were" if subject in plural else "was"
@@ -199,7 +233,7 @@ def _clause(rng: random.Random, aspect: str, value: str, first: _Clause | None =
     else:
         choices = book["clauses"][aspect][value]
     words = rng.choice([choice for choice in choices if choice != first_words])
-    joins = rng.random() < .45
+    joins = rng.random() < 0.45
     like, unlike = rng.choice(book["alike"]), rng.choice(book["unlike"])
     return _Clause(subject, words, joins, like, unlike)
 
@@ -213,16 +247,17 @@ def _edit(rng: random.Random, review: _Review, aspect: str, value: str) -> _Revi
     else:
         for clause in old:
             first = new[0] if new else None
-            keep = rng.random() < .7 and not (first and first.subject == clause.subject)
+            keep = rng.random() < 0.7 and not (first and first.subject == clause.subject)
             fresh = _clause(rng, aspect, value, first, clause.subject if keep else "")
             new += (replace(fresh, joins=clause.joins, like=clause.like, unlike=clause.unlike),)
-    return replace(review, values=review.values | {aspect: value},
-                   clauses=review.clauses | {aspect: new})
+    return replace(
+        review, values=review.values | {aspect: value}, clauses=review.clauses | {aspect: new}
+    )
 
 
 def _text(review: _Review) -> str:
     """Sentences of one clause or two; the word between two says whether they agree."""
-    sentences, last = [*review.before], None                # last: value of a clause that can go on
+    sentences, last = [*review.before], None  # last: value of a clause that can go on
     for aspect, clauses in review.clauses.items():
         for clause in clauses:
             value, words = review.values[aspect], f"{clause.subject} {clause.words}".strip()

@@ -8,6 +8,7 @@ after selection are those of a truncated normal: they can be simulated, and comp
 Settings: `alpha` is α, above 0; `gamma` is γ; `threshold` is θ, in units of alpha; `noise` is τ, at
 least 0. UserError for others.
 """
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -22,8 +23,10 @@ from probebook.base import UserError
 
 NAMES = ["w", "g", "x", "y"]
 COMMON = [("W", "S"), ("G", "S"), ("W", "X"), ("G", "Y")]
-EDGES = {"well-specified": [*COMMON, ("G", "X"), ("X", "Y")],
-         "unspecified": COMMON}                                             # figure 2 (a) and (b)
+EDGES = {
+    "well-specified": [*COMMON, ("G", "X"), ("X", "Y")],
+    "unspecified": COMMON,
+}  # figure 2 (a) and (b)
 
 
 def graph(task: str) -> nx.DiGraph:
@@ -33,8 +36,14 @@ def graph(task: str) -> nx.DiGraph:
     return nx.DiGraph(EDGES[task])
 
 
-def simulate(n: int, alpha: float = 10, gamma: float = 1, threshold: float = 2, noise: float = 1,
-             seed: int = 0) -> pd.DataFrame:
+def simulate(
+    n: int,
+    alpha: float = 10,
+    gamma: float = 1,
+    threshold: float = 2,
+    noise: float = 1,
+    seed: int = 0,
+) -> pd.DataFrame:
     """`n` rows of w, g, x, y and s (selected)."""
     _check(alpha, noise)
     if n < 1:
@@ -48,6 +57,7 @@ def simulate(n: int, alpha: float = 10, gamma: float = 1, threshold: float = 2, 
 
 class World(NamedTuple):
     """P(S = 1), and the covariances [4, 4] of w, g, x, y before and after selection."""
+
     kept: float
     before: np.ndarray
     after: np.ndarray
@@ -77,15 +87,16 @@ def exact(alpha: float = 10, gamma: float = 1, threshold: float = 2, noise: floa
     x = w + gamma * g + [0, 0, 1, 0]
     loads = np.array([w, g, x, gamma * x + g + [0, 0, 0, 1]])
     before, c = loads @ loads.T, loads @ (w + g)
-    variance = (w + g) @ (w + g) + noise ** 2
+    variance = (w + g) @ (w + g) + noise**2
     a = threshold * alpha / np.sqrt(variance)
     ratio = np.exp(norm.logpdf(a) - norm.logsf(a))
     after = before - ratio * (ratio - a) / variance * np.outer(c, c)
     return World(float(norm.sf(a)), before, after)
 
 
-def chance(w: ArrayLike, g: ArrayLike, alpha: float = 10, threshold: float = 2,
-           noise: float = 1) -> np.ndarray:
+def chance(
+    w: ArrayLike, g: ArrayLike, alpha: float = 10, threshold: float = 2, noise: float = 1
+) -> np.ndarray:
     """P(S = 1 | W, G), from which weights are made. UserError for noise 0: it would be 0 or 1."""
     _check(alpha, noise)
     if noise == 0:

@@ -5,6 +5,7 @@ The schemas are downloaded; the simplified sentences are the book's own. A text 
 place of its pronoun. It is well specified if the person whom the pronoun stands for is called a man
 or a woman, or is said to be male or female.
 """
+
 from __future__ import annotations
 
 import re
@@ -15,7 +16,7 @@ from probebook.base import UserError
 from probebook.corpora.fetch import fetch
 from probebook.corpora.words import word_table
 
-COREFERENT = ["occupation", "participant"]                      # the templates' answers 0 and 1
+COREFERENT = ["occupation", "participant"]  # the templates' answers 0 and 1
 COLUMNS = ["text", "occupation", "participant", "coreferent", "well_specified"]
 _FILE_COLUMNS = ["occupation(0)", "other-participant(1)", "answer", "sentence"]
 
@@ -37,16 +38,26 @@ def extended() -> pd.DataFrame:
         masked = masked.replace("$OCCUPATION", occupation)
         for participant in ("man", "woman", "someone", other):
             specified = answer == 1 and participant in ("man", "woman")
-            rows.append((_with_participant(masked, participant), occupation, participant,
-                         COREFERENT[answer], specified))
+            rows.append(
+                (
+                    _with_participant(masked, participant),
+                    occupation,
+                    participant,
+                    COREFERENT[answer],
+                    specified,
+                )
+            )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _with_participant(sentence: str, participant: str) -> str:
     if participant != "someone":
         return sentence.replace("$PARTICIPANT", participant)
-    return re.sub(r"\b([TtAa])(he)? \$PARTICIPANT",                         # it has no article
-                  lambda m: "Someone" if m[1].isupper() else "someone", sentence)
+    return re.sub(
+        r"\b([TtAa])(he)? \$PARTICIPANT",  # it has no article
+        lambda m: "Someone" if m[1].isupper() else "someone",
+        sentence,
+    )
 
 
 def simplified() -> pd.DataFrame:
@@ -59,6 +70,13 @@ def simplified() -> pd.DataFrame:
     for occupation, clause in word_table("simplified_winogender").items():
         for gender in ("female", "male", "unmarked"):
             person = occupation if gender == "unmarked" else f"{gender} {occupation}"
-            rows.append((f"The {person} said that [MASK] {clause}.", occupation, gender,
-                         "occupation", gender != "unmarked"))
+            rows.append(
+                (
+                    f"The {person} said that [MASK] {clause}.",
+                    occupation,
+                    gender,
+                    "occupation",
+                    gender != "unmarked",
+                )
+            )
     return pd.DataFrame(rows, columns=COLUMNS)

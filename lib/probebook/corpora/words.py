@@ -1,4 +1,5 @@
 """The words of the generated worlds: YAML files in `data/corpora` that anyone can read and edit."""
+
 from __future__ import annotations
 
 import re
@@ -16,9 +17,12 @@ def single_tokens(words: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> d
     """word → id of those words that are one token within a text, after another word."""
     words = sorted(set(words))
     ids = tokenizer(["a", *(f"a {word}" for word in words)], add_special_tokens=False)["input_ids"]
-    pieces = {word: row[len(ids[0]):] for word, row in zip(words, ids[1:])}
-    return {word: row[0] for word, row in pieces.items()
-            if len(row) == 1 and row[0] != tokenizer.unk_token_id}
+    pieces = {word: row[len(ids[0]) :] for word, row in zip(words, ids[1:])}
+    return {
+        word: row[0]
+        for word, row in pieces.items()
+        if len(row) == 1 and row[0] != tokenizer.unk_token_id
+    }
 
 
 @cache
@@ -30,6 +34,7 @@ def word_table(name: str) -> dict[str, Any]:
 @cache
 def phrase_table(name: str) -> dict[str, Any]:
     """The word table with every text split into its phrases."""
+
     def split(entry: str | dict[str, Any]) -> Any:
         if isinstance(entry, str):
             return phrases(entry)

@@ -2,6 +2,7 @@
 
 A world is a model, texts that can be rewritten so that one property changes, and the states of both
 versions. So an edit of a state can be compared with what the rewritten text does to the model."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,9 +53,22 @@ from probebook.models.readers.fitted_reader import FittedReader
 from probebook.probes import MLPProbe
 
 FIT, VALID, TEST = "fit", "valid", "test"
-SHUFFLED = "MeanShift, shuffled labels"                         # a control
-METHODS = ("INLP", "R-LACE", "LEACE", "QLEACE", "AlterRep", "MeanShift", "AffineSteering", "DAS",
-           "SparseFeatures", SHUFFLED, "FGSM", "PGD", "AutoAttack")
+SHUFFLED = "MeanShift, shuffled labels"  # a control
+METHODS = (
+    "INLP",
+    "R-LACE",
+    "LEACE",
+    "QLEACE",
+    "AlterRep",
+    "MeanShift",
+    "AffineSteering",
+    "DAS",
+    "SparseFeatures",
+    SHUFFLED,
+    "FGSM",
+    "PGD",
+    "AutoAttack",
+)
 
 
 @dataclass(frozen=True)
@@ -116,21 +130,25 @@ def share_explained(effect: Tensor, estimate: Tensor) -> float:
     return float(1 - error.mean() / effect.norm(dim=1).mean())
 
 
-def _parts(groups: Iterable, seed: int, device: torch.device, shares: Sequence[float] = (.6, .2)
-           ) -> dict[str, Tensor]:
+def _parts(
+    groups: Iterable, seed: int, device: torch.device, shares: Sequence[float] = (0.6, 0.2)
+) -> dict[str, Tensor]:
     """Rows by part; every group is in one of them."""
     codes, names = pd.factorize(pd.Series(list(groups)))
     place = np.random.default_rng(seed).permutation(len(names)) / len(names)
     ends = np.cumsum(shares)
     part = np.searchsorted(ends, place[codes], side="right")
-    return {name: torch.from_numpy(np.flatnonzero(part == i)).to(device)
-            for i, name in enumerate((FIT, VALID, TEST))}
+    return {
+        name: torch.from_numpy(np.flatnonzero(part == i)).to(device)
+        for i, name in enumerate((FIT, VALID, TEST))
+    }
 
 
 def choices(z: Tensor, own: Tensor, other: Tensor) -> Tensor:
     """Choices by the property's value [n, 2] from a text's own and its partner's [n]."""
-    return torch.where(z[:, None].bool(), torch.stack([other, own], 1),
-                       torch.stack([own, other], 1))
+    return torch.where(
+        z[:, None].bool(), torch.stack([other, own], 1), torch.stack([own, other], 1)
+    )
 
 
 def agreement(s: Setting, n: int = 1000) -> World:
@@ -138,12 +156,23 @@ def agreement(s: Setting, n: int = 1000) -> World:
     prefers.
 
     Rows are those of the setting; `n`: test sentences, at most."""
-    parts = {FIT: s.parts["intervention"], VALID: s.parts["intervention_valid"],
-             TEST: some_rows(s, "test", n)}
+    parts = {
+        FIT: s.parts["intervention"],
+        VALID: s.parts["intervention_valid"],
+        TEST: some_rows(s, "test", n),
+    }
     partner, probs = embed(s.table.subject_flipped, s.lm, layer=s.layer), partial(verb_probs, s)
     partner = partner.to(s.h.device)
-    return World(s.h, partner, s.zc, probs, probs(partner, torch.arange(len(s.h))), s.lm.head,
-                 verb_choices(s), parts)
+    return World(
+        s.h,
+        partner,
+        s.zc,
+        probs,
+        probs(partner, torch.arange(len(s.h))),
+        s.lm.head,
+        verb_choices(s),
+        parts,
+    )
 
 
 def some_rows(s: Setting, part: str, n: int) -> Tensor:
@@ -171,23 +200,30 @@ def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> 
     """Chapter 2's pairs of reviews that differ in one aspect, Negative against Positive, and the
     stars that a black box gives them. Its training reviews are those to fit on."""
     splits = {FIT: cebab.SPLITS[0], VALID: "dev", TEST: "test"}
-    pairs = pd.concat([cebab.icace_pairs(s.table, split, s.task).assign(part=name)
-                       for name, split in splits.items()], ignore_index=True)
+    pairs = pd.concat(
+        [
+            cebab.icace_pairs(s.table, split, s.task).assign(part=name)
+            for name, split in splits.items()
+        ],
+        ignore_index=True,
+    )
     known = pairs.concept.eq(concept) & ~pairs[["source", "target"]].eq("unknown").any(axis=1)
     pairs = pairs[known].reset_index(drop=True)
     texts = s.table.description.to_numpy()
     h, partner = (box.phi(texts[pairs[f"{side}_row"]].tolist()) for side in ("source", "target"))
     z = torch.tensor(pairs.source.eq("Positive").to_numpy(), dtype=torch.long, device=h.device)
-    parts = {name: torch.from_numpy(np.flatnonzero(pairs.part == name)).to(h.device)
-             for name in splits}
+    parts = {
+        name: torch.from_numpy(np.flatnonzero(pairs.part == name)).to(h.device) for name in splits
+    }
 
     def probs(h: Tensor, rows: Tensor | None = None) -> Tensor:
         with torch.no_grad():
             return box.head(h.double()).softmax(1)
 
     true = probs(partner)
-    return World(h, partner, z, probs, true, box.head,
-                 choices(z, probs(h).argmax(1), true.argmax(1)), parts)
+    return World(
+        h, partner, z, probs, true, box.head, choices(z, probs(h).argmax(1), true.argmax(1)), parts
+    )
 
 
 def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0) -> World:
@@ -198,8 +234,10 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
     lm = load(model)
     table = mgc.texts("time", stages)
     times = mgc.TIMES
-    mirrored = [text.replace(w, times[len(times) - 1 - i])
-                for text, w, i in zip(table.text, table.w, table.w_index)]
+    mirrored = [
+        text.replace(w, times[len(times) - 1 - i])
+        for text, w, i in zip(table.text, table.w, table.w_index)
+    ]
     h = place_states(embed(table.text, lm))
     partner = embed(mirrored, lm).to(h)
     z = (torch.tensor(table.w_index.to_numpy(), device=h.device) >= len(times) // 2).long()
@@ -213,11 +251,19 @@ def biographies_world(model: str, stages: int = 6, n: int = 1000, seed: int = 0)
 
     true = probs(partner)
     taken = choices(z, pronouns[probs(h).argmax(1)], pronouns[true.argmax(1)])
-    other_half = (torch.tensor(clear.t.to_numpy(), device=h.device) < .5).long()
-    return World(h, partner, z, probs, true, lm.head, taken,
-                 _parts(table.verb + table.stage, seed, h.device),
-                 (embed(clear.masked, lm).to(h), other_half),
-                 torch.tensor(table.w_index.to_numpy(), dtype=torch.float64, device=h.device))
+    other_half = (torch.tensor(clear.t.to_numpy(), device=h.device) < 0.5).long()
+    return World(
+        h,
+        partner,
+        z,
+        probs,
+        true,
+        lm.head,
+        taken,
+        _parts(table.verb + table.stage, seed, h.device),
+        (embed(clear.masked, lm).to(h), other_half),
+        torch.tensor(table.w_index.to_numpy(), dtype=torch.float64, device=h.device),
+    )
 
 
 def mean_effect(world: World) -> float:
@@ -236,6 +282,7 @@ def removed(world: World, edit: Edit, rows: Tensor) -> float:
 
     The slope is that of the first choice's probability over `world.t`. An edit that flips sets all
     texts to the value 1."""
+
     def slope(h: Tensor) -> Tensor:
         assert world.t is not None
         y, t = world.probs(h, rows)[:, 0], world.t[rows]
@@ -280,27 +327,44 @@ def stories_world(reader_name: str, n: int = 200, seed: int = 5) -> World:
     parts |= {name: parts[name][parts[name] < m] for name in (VALID, TEST)}
     true = torch.cat([others, scores]).softmax(1).to(both.device)
     z = torch.arange(2 * m, device=both.device) // m
-    return World(both, both.roll(m, 0), z, probs, true, logits,
-                 choices(z, true.roll(m, 0).argmax(1), true.argmax(1)), parts)
+    return World(
+        both,
+        both.roll(m, 0),
+        z,
+        probs,
+        true,
+        logits,
+        choices(z, true.roll(m, 0).argmax(1), true.argmax(1)),
+        parts,
+    )
 
 
 def _read(reader: FittedReader, table: pd.DataFrame) -> tuple[Tensor, Tensor]:
     """A reader's states [h_CLS; q] of a table's questions, and the scores of its forms of answers;
     the cache folder keeps them."""
+
     def make() -> dict[str, Tensor]:
         read = reader_states(reader, table.reset_index(drop=True))
-        return {"h": torch.from_numpy(np.concatenate([read.cls[-1], read.q], 1)),
-                "scores": torch.tensor(read.said[[*reader.net.heads.forms]].to_numpy(float))}
+        return {
+            "h": torch.from_numpy(np.concatenate([read.cls[-1], read.q], 1)),
+            "scores": torch.tensor(read.said[[*reader.net.heads.forms]].to_numpy(float)),
+        }
 
     asked = table[["story", "question", "history"]].to_numpy().tolist()
     found = cached("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
     return found["h"], found["scores"]
 
 
-def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),
-          alphas: Sequence[float] = (1, 4, 16, 64), strengths: Sequence[float] = (.5, 1, 2, 4),
-          radii: Sequence[float] = (.25, .5, 1, 2), queries: int = 50,
-          sae_steps: int = 300) -> list[Edit]:
+def edits(
+    world: World,
+    seed: int = 0,
+    ranks: Sequence[int] = (1, 2, 4, 8),
+    alphas: Sequence[float] = (1, 4, 16, 64),
+    strengths: Sequence[float] = (0.5, 1, 2, 4),
+    radii: Sequence[float] = (0.25, 0.5, 1, 2),
+    queries: int = 50,
+    sae_steps: int = 300,
+) -> list[Edit]:
     """`METHODS` at every strength (`fit_edits`), fitted on the world's part "fit"; QLEACE only
     where a class has more states than dimensions."""
     rows = world.parts[FIT]
@@ -308,26 +372,36 @@ def edits(world: World, seed: int = 0, ranks: Sequence[int] = (1, 2, 4, 8),
     enough = min(z.bincount()) > x.shape[1]
 
     def das() -> FittedDAS:
-        return DAS(seed=seed).fit(x, world.partner[rows], 1 - z, world.logits, world.choices[rows],
-                                  judged=False)
+        return DAS(seed=seed).fit(
+            x, world.partner[rows], 1 - z, world.logits, world.choices[rows], judged=False
+        )
 
     methods = [name for name in METHODS if name != "QLEACE" or enough]
     return fit_edits(x, z, das, methods, seed, ranks, alphas, strengths, radii, queries, sae_steps)
 
 
-def fit_edits(x: Tensor, z: Tensor, das: Callable[[], FittedDAS], methods: Sequence[str],
-              seed: int, ranks: Sequence[int], alphas: Sequence[float],
-              strengths: Sequence[float], radii: Sequence[float], queries: int = 50,
-              sae_steps: int = 300) -> list[Edit]:
+def fit_edits(
+    x: Tensor,
+    z: Tensor,
+    das: Callable[[], FittedDAS],
+    methods: Sequence[str],
+    seed: int,
+    ranks: Sequence[int],
+    alphas: Sequence[float],
+    strengths: Sequence[float],
+    radii: Sequence[float],
+    queries: int = 50,
+    sae_steps: int = 300,
+) -> list[Edit]:
     """Methods at every strength, fitted on states x [n, d] and their labels z [n].
 
     `das`: fits DAS, which needs the model. `radii`: of the attacks, as shares of the mean distance
     of the states from their mean; they attack one perceptron. `queries`: of AutoAttack's Square."""
     size = float((x - x.mean(0)).norm(dim=1).mean())
-    probe, inlp = MLPProbe(seed=seed).fit(x, z), INLP(max(ranks), C=.1).fit(x, z)
-    alterrep = FittedAlterRep(inlp, 1.)                     # along the same directions
+    probe, inlp = MLPProbe(seed=seed).fit(x, z), INLP(max(ranks), C=0.1).fit(x, z)
+    alterrep = FittedAlterRep(inlp, 1.0)  # along the same directions
 
-    def qleace() -> Callable[[Tensor], Tensor]:             # is told the labels: the probe's
+    def qleace() -> Callable[[Tensor], Tensor]:  # is told the labels: the probe's
         edit = QLEACE().fit(x, z)
         return lambda h: edit(h, probe(h).argmax(1))
 
@@ -351,11 +425,12 @@ def fit_edits(x: Tensor, z: Tensor, das: Callable[[], FittedDAS], methods: Seque
         SHUFFLED: lambda name: steered(name, MeanShift().fit(x, shuffled(z, seed=seed))),
         "FGSM": lambda name: attacked(name, FGSM(probe, norm="l2")),
         "PGD": lambda name: attacked(name, PGD(probe, norm="l2")),
-        "AutoAttack": lambda name: attacked(name, AutoAttack(probe, norm="l2", queries=queries))}
+        "AutoAttack": lambda name: attacked(name, AutoAttack(probe, norm="l2", queries=queries)),
+    }
     return [edit for name in methods for edit in made[name](name)]
 
 
-def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str, Edit]:
+def chosen(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str, Edit]:
     """Of each method the weakest edit that explains, on the part "valid", as much as its best one
     but for `slack`."""
     rows = world.parts[VALID]
@@ -365,11 +440,16 @@ def chosen(world: World, tried: Sequence[Edit], slack: float = .01) -> dict[str,
     return weakest_good(tried, scores, slack)
 
 
-def weakest_good(tried: Sequence[Edit], scores: Sequence[float], slack: float = .01
-                 ) -> dict[str, Edit]:
+def weakest_good(
+    tried: Sequence[Edit], scores: Sequence[float], slack: float = 0.01
+) -> dict[str, Edit]:
     """Of each method the weakest edit whose score is at least the best one's minus `slack`."""
-    scored = pd.DataFrame([{"method": edit.method, "strength": edit.strength, "edit": edit,
-                            "score": score} for edit, score in zip(tried, scores)])
+    scored = pd.DataFrame(
+        [
+            {"method": edit.method, "strength": edit.strength, "edit": edit, "score": score}
+            for edit, score in zip(tried, scores)
+        ]
+    )
     best = scored.groupby("method").score.transform("max")
     good = scored[scored.score >= best - slack].sort_values("strength", kind="stable")
     weakest = good.drop_duplicates("method").set_index("method").edit
@@ -379,7 +459,7 @@ def weakest_good(tried: Sequence[Edit], scores: Sequence[float], slack: float = 
 def elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
     """States [n, d] moved as far as the edited ones, in another direction."""
     moved = MatchedSubspace(lambda x: edited, seed)(h)
-    assert isinstance(moved, Tensor)                    # no failed rows were asked for
+    assert isinstance(moved, Tensor)  # no failed rows were asked for
     return moved
 
 
@@ -395,19 +475,28 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
     x, to, there = world.h[rows], 1 - world.z[rows], world.partner[rows]
     before = world.probs(x, rows)
     after = {name: edit.apply(x, to) for name, edit in best.items()}
-    random = pd.DataFrame([{
-        name: world.explained(elsewhere(x, states, seed * draws + i), rows, before)
-        for name, states in after.items()} for i in range(draws)]).mean()
+    random = pd.DataFrame(
+        [
+            {
+                name: world.explained(elsewhere(x, states, seed * draws + i), rows, before)
+                for name, states in after.items()
+            }
+            for i in range(draws)
+        ]
+    ).mean()
     found = {}
     for name, edit in best.items():
         edited = after[name]
         far = relative_distance(edited, x, there)
         found[name] = {
-            "flips": edit.flips, "strength": float(edit.strength),
+            "flips": edit.flips,
+            "strength": float(edit.strength),
             "explained": world.explained(edited, rows, before),
             "random": random[name],
             "follows": float(world.follows(edited, rows).double().mean()),
-            "closeness": 1 - float(far.nanmean()), "kept": world.kept(edit)}
+            "closeness": 1 - float(far.nanmean()),
+            "kept": world.kept(edit),
+        }
         if world.t is not None:
             found[name]["removed"] = removed(world, edit, rows)
     return pd.DataFrame(found).T.infer_objects().rename_axis("method")

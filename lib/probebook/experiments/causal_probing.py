@@ -2,6 +2,7 @@
 
 Canby et al., § 4. A page prepares once, fits its edits on the intervention part, and lets the
 oracles judge them on another part."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from probebook.models.cache import cached, digest, key_name, read_or_make
 from probebook.models.loading import as_model
 from probebook.probes import LinearProbe, MLPProbe
 
-Probe = Callable[[Tensor], Tensor]           # states [n, d] → logits [n, k]
+Probe = Callable[[Tensor], Tensor]  # states [n, d] → logits [n, k]
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Setting:
     def at_layers(self, layers: Sequence[int]) -> dict[int, Setting]:
         """The same sentences and split at other layers: layer (0 … depth) → setting."""
         states = embed_layers(self.table.text, self.lm, layers)
-        return {layer: replace(self, layer=layer, h=h.to(self.h.device))
-                for layer, h in states.items()}
+        return {
+            layer: replace(self, layer=layer, h=h.to(self.h.device)) for layer, h in states.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,14 @@ class Edit:
     flips: bool
 
 
-def prepare(model: str | Model, data: str = "generated", n: int = 16_000, layer: int = -1,
-            attractors: float | None = .5, seed: int = 0) -> Setting:
+def prepare(
+    model: str | Model,
+    data: str = "generated",
+    n: int = 16_000,
+    layer: int = -1,
+    attractors: float | None = 0.5,
+    seed: int = 0,
+) -> Setting:
     """Load sentences, embed them at [MASK], split them 40/40/20 (§ 4.2)."""
     lm = as_model(model)
     table = agreement.load(data, n, seed, lm.tokenizer, attractors)
@@ -101,8 +109,15 @@ def prepare(model: str | Model, data: str = "generated", n: int = 16_000, layer:
     return Setting(lm, layer, table, h, zc, ze, parts, seed)
 
 
-def perceptron(s: Setting, z: Tensor, rows: Tensor, valid: Tensor, layers: Sequence[int] = (1, 2),
-               widths: Sequence[int] = (64, 256), lrs: Sequence[float] = (1e-3, 1e-2)) -> Probe:
+def perceptron(
+    s: Setting,
+    z: Tensor,
+    rows: Tensor,
+    valid: Tensor,
+    layers: Sequence[int] = (1, 2),
+    widths: Sequence[int] = (64, 256),
+    lrs: Sequence[float] = (1e-3, 1e-2),
+) -> Probe:
     """The best perceptron of a grid, trained on `rows` and chosen on `valid`; z −1 is left out.
 
     The cache folder keeps it, so that the pages of a chapter train it once."""
@@ -123,8 +138,13 @@ def _load_probe(path: Path) -> Probe | None:
         return None
 
 
-def linear_probe(s: Setting, z: Tensor, rows: Tensor, valid: Tensor,
-                 penalties: Sequence[float] = (.01, .1, 1.0)) -> LinearProbe:
+def linear_probe(
+    s: Setting,
+    z: Tensor,
+    rows: Tensor,
+    valid: Tensor,
+    penalties: Sequence[float] = (0.01, 0.1, 1.0),
+) -> LinearProbe:
     """The linear probe whose inverse penalty does best on `valid`; z −1 is left out.
 
     The paper chooses a learning rate (appendix B); the optimum of the loss needs none."""
@@ -143,8 +163,12 @@ def verb_choice(table: pd.DataFrame, lm: str | Model) -> pd.DataFrame:
     right, wrong = word_logits(table.text, lm, table[["verb", "other_verb"]].values.tolist()).T
     found = table.assign(right=to_numpy(right > wrong))
     groups = found["work"].where(found["work"] != "", found["text"])
-    return pd.DataFrame([{"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
-                         for (zc, ze), cell in found.groupby(["zc", "ze"])])
+    return pd.DataFrame(
+        [
+            {"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
+            for (zc, ze), cell in found.groupby(["zc", "ze"])
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -160,13 +184,17 @@ class CachedAttack:
         """The same attack with another radius ε ≥ 0."""
         return CachedAttack(self.attack.at(eps=eps))
 
-    def __call__(self, h: Tensor, to: Tensor, *,
-                 return_failed: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: Tensor, to: Tensor, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also the mask of the rows that failed."""
         settings = {field.name: getattr(self.attack, field.name) for field in fields(self.attack)}
         probe = settings.pop("probe")
-        layers = {f"{kind} {i}": part
-                  for kind in ("weights", "biases") for i, part in enumerate(getattr(probe, kind))}
+        layers = {
+            f"{kind} {i}": part
+            for kind in ("weights", "biases")
+            for i, part in enumerate(getattr(probe, kind))
+        }
         data = digest({"h": h, "to": to, "mean": probe.mean, "std": probe.std, **layers})
 
         def search():
@@ -191,13 +219,16 @@ def uncorrelated(s: Setting, name: str, part: str) -> Tensor:
     zc, ze = s.zc[rows], s.ze[rows]
     kept = agreement.decorrelate(zc, ze + 1) if name == "zc" else agreement.decorrelate(ze, zc)
     if not len(kept):
-        raise UserError(f"the two numbers cannot be told apart in the sentences of {part}: give "
-                        "more sentences, or data with all four cells of Z_c and Z_e")
+        raise UserError(
+            f"the two numbers cannot be told apart in the sentences of {part}: give "
+            "more sentences, or data with all four cells of Z_c and Z_e"
+        )
     return rows[kept]
 
 
-def oracles(s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 500,
-            **settings) -> Judges:
+def oracles(
+    s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 500, **settings
+) -> Judges:
     """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
 
     `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its settings. An oracle with
@@ -248,20 +279,34 @@ def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.Da
         if trained < fewest:
             reason = f"{trained} training sentences, fewer than {fewest}"
         elif fewest and found.low <= baseline:
-            reason = (f"right in {found.share:.0%} of uncorrelated sentences (interval from "
-                      f"{found.low:.0%}), and a rule without it in {baseline:.0%}")
-        rows.append({"property": f"number of the {nouns[name]}", "trained": trained,
-                     "tested": len(test), "accuracy": found.share, "low": found.low,
-                     "high": found.high, "majority": majority,
-                     "wrong_rule": max(same, 1 - same), "usable": not reason, "reason": reason})
+            reason = (
+                f"right in {found.share:.0%} of uncorrelated sentences (interval from "
+                f"{found.low:.0%}), and a rule without it in {baseline:.0%}"
+            )
+        rows.append(
+            {
+                "property": f"number of the {nouns[name]}",
+                "trained": trained,
+                "tested": len(test),
+                "accuracy": found.share,
+                "low": found.low,
+                "high": found.high,
+                "majority": majority,
+                "wrong_rule": max(same, 1 - same),
+                "usable": not reason,
+                "reason": reason,
+            }
+        )
     return pd.DataFrame(rows, index=[*probes])
 
 
 def examined(judges: Mapping[str, Judges]) -> pd.DataFrame:
     """The examinations of several pairs of oracles, by name: one row for each oracle and
     property."""
-    tables = [pair.examined.assign(oracle=name, usable=pair.examined.usable.astype(int))
-              for name, pair in judges.items()]
+    tables = [
+        pair.examined.assign(oracle=name, usable=pair.examined.usable.astype(int))
+        for name, pair in judges.items()
+    ]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -269,8 +314,10 @@ def unusable(judges: Mapping[str, Judges]) -> str:
     """Why scores by these oracles would mean nothing; "" if every one of them can judge."""
     for name, pair in judges.items():
         if not pair.examined.usable.all():
-            return (f"{pair} ({name}); the page rests on scores by these oracles: give more "
-                    "sentences, another model or another layer")
+            return (
+                f"{pair} ({name}); the page rests on scores by these oracles: give more "
+                "sentences, another model or another layer"
+            )
     return ""
 
 
@@ -280,8 +327,14 @@ def target(s: Setting, **settings) -> Probe:
 
 
 @torch.no_grad()
-def judge(s: Setting, judges: Judges, edited: Tensor, rows: Tensor, to: Tensor | None = None,
-          before: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def judge(
+    s: Setting,
+    judges: Judges,
+    edited: Tensor,
+    rows: Tensor,
+    to: Tensor | None = None,
+    before: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Completeness [n] and selectivity [n] (NaN: no attractor) of the edited states of `rows`.
 
     `to`: wanted labels of a counterfactual edit; `before`: unedited states (default: the
@@ -291,8 +344,9 @@ def judge(s: Setting, judges: Judges, edited: Tensor, rows: Tensor, to: Tensor |
     some = s.ze[rows] >= 0
     kept = torch.full_like(c, torch.nan)
     if judges.usable("ze"):
-        kept[some] = selectivity(judges.ze(edited[some]).softmax(1),
-                                 judges.ze(before[some]).softmax(1))
+        kept[some] = selectivity(
+            judges.ze(edited[some]).softmax(1), judges.ze(before[some]).softmax(1)
+        )
     return c if judges.usable("zc") else torch.full_like(c, torch.nan), kept
 
 
@@ -303,23 +357,29 @@ def means(c: Tensor, s: Tensor) -> dict[str, float]:
     return dict(zip(MEASURES, (float(c), float(s), float(reliability(c, s)))))
 
 
-def intervals(c: Tensor, s: Tensor, n: int = 1000, level: float = .95,
-              seed: int = 0) -> dict[str, float]:
+def intervals(
+    c: Tensor, s: Tensor, n: int = 1000, level: float = 0.95, seed: int = 0
+) -> dict[str, float]:
     """Percentile bootstrap over sentences of the three `means`: `<measure>_low`, `<measure>_high`.
 
     A sentence is drawn with both of its scores; selectivity averages over the drawn sentences that
     have an attractor."""
+
     def statistic(c, s, axis):
         c, s = c.mean(axis), np.nanmean(s, axis)
         return np.stack([c, s, 2 * c * s / np.maximum(c + s, 1e-300)])
 
     low, high = bootstrap(statistic, to_numpy(c), to_numpy(s), n=n, level=level, seed=seed)
-    return {f"{name}_{side}": float(value) for side, ends in (("low", low), ("high", high))
-            for name, value in zip(MEASURES, ends)}
+    return {
+        f"{name}_{side}": float(value)
+        for side, ends in (("low", low), ("high", high))
+        for name, value in zip(MEASURES, ends)
+    }
 
 
-def sweep(s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit],
-          part: str = "test") -> pd.DataFrame:
+def sweep(
+    s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit], part: str = "test"
+) -> pd.DataFrame:
     """Apply every edit to a part once and judge it by every pair of oracles: one row each.
 
     Columns oracle, method, symbol, strength, and the three measures. An edit that flips is asked
@@ -331,13 +391,21 @@ def sweep(s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit],
         edited = edit.apply(x, to)
         for name, pair in judges.items():
             scores = means(*judge(s, pair, edited, rows, to if edit.flips else None))
-            found.append({"oracle": name, "method": edit.method, "symbol": edit.symbol,
-                          "strength": edit.strength, **scores})
+            found.append(
+                {
+                    "oracle": name,
+                    "method": edit.method,
+                    "symbol": edit.symbol,
+                    "strength": edit.strength,
+                    **scores,
+                }
+            )
     return pd.DataFrame(found)
 
 
-def best_strengths(tried: pd.DataFrame, scored: pd.DataFrame,
-                   by: Sequence[str] = ("oracle", "method")) -> pd.DataFrame:
+def best_strengths(
+    tried: pd.DataFrame, scored: pd.DataFrame, by: Sequence[str] = ("oracle", "method")
+) -> pd.DataFrame:
     """Rows of `scored` at the strength that was most reliable in `tried`, on other sentences.
 
     What no usable oracle judged is left out."""
@@ -361,17 +429,23 @@ def number_axes(s: Setting) -> Tensor:
 def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
     """States of `rows` before and after an edit as points, for `figures.before_and_after`."""
     label = np.array(["singular subject", "plural subject"])[to_numpy(s.zc[rows])]
-    parts = [pd.DataFrame(to_numpy(states @ axes), columns=["x", "y"])
-             .assign(when=when, label=label)
-             for when, states in (("before", s.h[rows]), ("after", edited))]
+    parts = [
+        pd.DataFrame(to_numpy(states @ axes), columns=["x", "y"]).assign(when=when, label=label)
+        for when, states in (("before", s.h[rows]), ("after", edited))
+    ]
     plane = pd.concat(parts, ignore_index=True)
     plane.attrs = {"x": "towards plural subjects", "y": "towards plural attractors"}
     return plane
 
 
-def follow(at: Mapping[int, Setting], judges: Mapping[int, Judges], layer: int,
-           edits: Sequence[Edit], rows: Tensor,
-           push: Callable[[Tensor, Tensor], Tensor] | None = None) -> pd.DataFrame:
+def follow(
+    at: Mapping[int, Setting],
+    judges: Mapping[int, Judges],
+    layer: int,
+    edits: Sequence[Edit],
+    rows: Tensor,
+    push: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> pd.DataFrame:
     """Scores of edits at [MASK] where they are made and where they arrive: two rows for each edit.
 
     - `at`, `judges`: by layer; the highest is the model's last
@@ -390,9 +464,13 @@ def follow(at: Mapping[int, Setting], judges: Mapping[int, Judges], layer: int,
     found = []
     for edit, here, there in zip(edits, edited, carry(texts, s.lm, layer, "[MASK]", edited)):
         other = word_logits(texts, s.lm, forms, h=there).argmax(1) == 0
-        about = {"method": edit.method, "layer": layer, "strength": edit.strength,
-                 "directions": "random" if push else "learned",
-                 "other verb": float(other.double().mean())}
+        about = {
+            "method": edit.method,
+            "layer": layer,
+            "strength": edit.strength,
+            "directions": "random" if push else "learned",
+            "other verb": float(other.double().mean()),
+        }
         for name, k, states in (("at its layer", layer, here), ("at the last layer", end, there)):
             scores = means(*judge(at[k], judges[k], states, rows, to if edit.flips else None))
             found.append(about | {"judged": name} | scores)
@@ -401,15 +479,17 @@ def follow(at: Mapping[int, Setting], judges: Mapping[int, Judges], layer: int,
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:
     """Edits that erase, one per rank: rank → fitted edit."""
+
     def erase(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
         return lambda x, to: edit(x)
-    return [Edit(method, "rank", rank, erase(edit), False)
-            for rank, edit in fitted.items()]
+
+    return [Edit(method, "rank", rank, erase(edit), False) for rank, edit in fitted.items()]
 
 
 def flips(method: str, symbol: str, fitted: Mapping[float, Callable]) -> list[Edit]:
     """Edits towards the other label, one per strength: strength → fitted edit."""
+
     def flip(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
         return lambda x, to: edit(x, to=to)
-    return [Edit(method, symbol, strength, flip(edit), True)
-            for strength, edit in fitted.items()]
+
+    return [Edit(method, symbol, strength, flip(edit), True) for strength, edit in fitted.items()]

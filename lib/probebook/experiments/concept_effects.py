@@ -2,6 +2,7 @@
 
 Abraham et al., § 6. A page prepares once, fits black boxes and explainers on training reviews, and
 scores them on another part's pairs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,8 +55,13 @@ class Setting:
         return rows.description[~np.isnan(z)].tolist(), z[~np.isnan(z)].astype(np.int64)
 
 
-def prepare(data: str = "reviews", n: int = 2299, task: str = "5-way", seed: int = 0,
-            train: str = "train_exclusive") -> Setting:
+def prepare(
+    data: str = "reviews",
+    n: int = 2299,
+    task: str = "5-way",
+    seed: int = 0,
+    train: str = "train_exclusive",
+) -> Setting:
     """CEBaB or the generated world of reviews, with one training text per group.
 
     `data`: "reviews" (generated, `n` originals), "cebab", or another source of `cebab.load`."""
@@ -72,8 +78,9 @@ def prepare(data: str = "reviews", n: int = 2299, task: str = "5-way", seed: int
     return Setting(table, task, table[table.split == train].reset_index(drop=True), parts)
 
 
-def black_boxes(s: Setting, encoder: str, seeds: Sequence[int],
-                **settings) -> list[FittedClassifier]:
+def black_boxes(
+    s: Setting, encoder: str, seeds: Sequence[int], **settings
+) -> list[FittedClassifier]:
     """A classifier of the stars for each seed, kept in the cache folder; settings of
     `Classifier`."""
     return [Classifier(s.task, encoder, seed=seed, **settings).fit(s.train) for seed in seeds]
@@ -97,28 +104,34 @@ def true_effects(model: Callable, s: Setting, split: str = "test") -> Tensor:
     return probs[target] - probs[source]
 
 
-def explainers(seed: int = 0, variant: Variant = "paper", causalm_seed: int = 0,
-               **unlearning) -> dict[str, ex.Explainer]:
+def explainers(
+    seed: int = 0, variant: Variant = "paper", causalm_seed: int = 0, **unlearning
+) -> dict[str, ex.Explainer]:
     """Zero, then the paper's eight explainers in the order of Table 10.
 
     `variant` changes the explainers that have one. `causalm_seed` is CausaLM's own, so that one
     encoder per aspect can serve several black boxes; `unlearning`: how these encoders are trained
     (lr, epochs, batch)."""
-    return {"Zero": ex.Zero(),
-            "Random": ex.Random(seed),
-            "Approx": ex.Approx(seed),
-            "CONEXP": ex.CONEXP(),
-            "S-Learner": ex.SLearner(variant),
-            "TCAV": ex.TCAV(variant, seed=seed),
-            "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed),
-            "CausaLM": ex.CausaLM(variant, seed=causalm_seed, **unlearning),
-            "INLP": ex.INLPExplainer(variant, seed=seed)}
+    return {
+        "Zero": ex.Zero(),
+        "Random": ex.Random(seed),
+        "Approx": ex.Approx(seed),
+        "CONEXP": ex.CONEXP(),
+        "S-Learner": ex.SLearner(variant),
+        "TCAV": ex.TCAV(variant, seed=seed),
+        "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed),
+        "CausaLM": ex.CausaLM(variant, seed=causalm_seed, **unlearning),
+        "INLP": ex.INLPExplainer(variant, seed=seed),
+    }
 
 
-def direction_explainers(s: Setting, model: FittedClassifier,
-                         alphas: Sequence[float] = (1, 4, 16, 64, 256, 1024),
-                         radii: Sequence[float] = (.25, .5, 1, 2, 4),
-                         aspects: Iterable[str] | None = None) -> dict[str, ex.Explainer]:
+def direction_explainers(
+    s: Setting,
+    model: FittedClassifier,
+    alphas: Sequence[float] = (1, 4, 16, 64, 256, 1024),
+    radii: Sequence[float] = (0.25, 0.5, 1, 2, 4),
+    aspects: Iterable[str] | None = None,
+) -> dict[str, ex.Explainer]:
     """Chapter 1's methods as fitted explainers that know c′.
 
     Each has the strength with the least L2 error on dev."""
@@ -130,14 +143,20 @@ def direction_explainers(s: Setting, model: FittedClassifier,
     leace = ex.LEACEExplainer().fit(s.train, model, aspects)
     alter = ex.AlterRepExplainer().fit(s.train, model, aspects)
     pgd = ex.PGDExplainer().fit(s.train, model, aspects)
-    return {"LEACE": leace,
-            "AlterRep": min(map(alter.at, alphas), key=on_dev),
-            "PGD": min(map(pgd.at, radii), key=on_dev)}
+    return {
+        "LEACE": leace,
+        "AlterRep": min(map(alter.at, alphas), key=on_dev),
+        "PGD": min(map(pgd.at, radii), key=on_dev),
+    }
 
 
-def inlp_by_penalty(s: Setting, model: FittedClassifier, penalties: Sequence[float],
-                    aspects: Iterable[str] | None = None, seed: int = 0
-                    ) -> tuple[dict[float, ex.INLPExplainer], dict[float, float]]:
+def inlp_by_penalty(
+    s: Setting,
+    model: FittedClassifier,
+    penalties: Sequence[float],
+    aspects: Iterable[str] | None = None,
+    seed: int = 0,
+) -> tuple[dict[float, ex.INLPExplainer], dict[float, float]]:
     """INLP as a fitted explainer for each inverse penalty C, and how well each reads the aspects.
 
     The second are accuracies of INLP's first classifiers on the labelled aspects of the dev
@@ -152,16 +171,22 @@ def inlp_by_penalty(s: Setting, model: FittedClassifier, penalties: Sequence[flo
             right.append((guessed == known)[known >= 0].mean())
         return float(np.mean(right))
 
-    fitted = {C: ex.INLPExplainer(seed=seed, C=C).fit(s.train, model, aspects)
-              for C in penalties}
+    fitted = {C: ex.INLPExplainer(seed=seed, C=C).fit(s.train, model, aspects) for C in penalties}
     return fitted, {C: accuracy(explainer) for C, explainer in fitted.items()}
 
 
-def estimates(methods: Mapping[str, ex.Explainer], train: pd.DataFrame, model: Callable,
-              questions: pd.DataFrame, aspects: Iterable[str] | None = None) -> dict[str, Tensor]:
+def estimates(
+    methods: Mapping[str, ex.Explainer],
+    train: pd.DataFrame,
+    model: Callable,
+    questions: pd.DataFrame,
+    aspects: Iterable[str] | None = None,
+) -> dict[str, Tensor]:
     """name → estimates [n, k] of an explainer that has been fitted on these reviews."""
-    return {name: method.fit(train, model, aspects).effect(questions)
-            for name, method in methods.items()}
+    return {
+        name: method.fit(train, model, aspects).effect(questions)
+        for name, method in methods.items()
+    }
 
 
 def shuffle_labels(table: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -181,16 +206,18 @@ def errors(true: Tensor, estimates: Mapping[str, Tensor]) -> dict[str, np.ndarra
     return found
 
 
-def mean_errors(true: Tensor, estimates: Mapping[str, Tensor],
-                names: str | Sequence[str] = "explainer") -> pd.DataFrame:
+def mean_errors(
+    true: Tensor, estimates: Mapping[str, Tensor], names: str | Sequence[str] = "explainer"
+) -> pd.DataFrame:
     """Mean ICaCE-errors: a row for each estimate (index `names`), a column for each of
     DISTANCES."""
     found = {key: error.mean(0) for key, error in errors(true, estimates).items()}
     return pd.DataFrame(found, DISTANCES).T.rename_axis(names)
 
 
-def per_pair(by_seed: Sequence[Mapping[str, np.ndarray]],
-             names: Sequence[str] = ("explainer",)) -> pd.DataFrame:
+def per_pair(
+    by_seed: Sequence[Mapping[str, np.ndarray]], names: Sequence[str] = ("explainer",)
+) -> pd.DataFrame:
     """Errors of every pair, means over the black boxes.
 
     Rows: pairs; columns: `names` (of the keys), distance."""
@@ -208,20 +235,24 @@ def relative_errors(draws: pd.DataFrame, unit: str | tuple) -> pd.DataFrame:
     for key in draws.columns.droplevel("distance").unique():
         ratio = ordered[key] / ordered[unit]
         ends = pd.DataFrame(contrast(ratio), ratio.columns)
-        rows[key] = pd.concat([ends.here, ends.low.add_suffix("_low"),
-                               ends.high.add_suffix("_high")])
+        rows[key] = pd.concat(
+            [ends.here, ends.low.add_suffix("_low"), ends.high.add_suffix("_high")]
+        )
     return pd.DataFrame(rows).T.rename_axis(draws.columns.names[:-1])
 
 
-def effect_intervals(pairs: pd.DataFrame, moved: ArrayLike, draws: int = 1000,
-                     seed: int = 0) -> pd.DataFrame:
+def effect_intervals(
+    pairs: pd.DataFrame, moved: ArrayLike, draws: int = 1000, seed: int = 0
+) -> pd.DataFrame:
     """Mean effect of each change with its 95 % bootstrap interval over the pairs' groups.
 
     `moved` [n]: how far the stars move from source to target; pairs with NaN are left out. Index
     concept, source, target; columns effect, low, high."""
     known = pairs.assign(moved=np.asarray(moved)).dropna(subset="moved")
-    rows = {change: (part.moved.mean(), *bootstrap_mean(part.moved, part.group, draws, seed=seed))
-            for change, part in known.groupby(CHANGE)}
+    rows = {
+        change: (part.moved.mean(), *bootstrap_mean(part.moved, part.group, draws, seed=seed))
+        for change, part in known.groupby(CHANGE)
+    }
     return pd.DataFrame(rows, ["effect", "low", "high"]).T.astype(float).rename_axis(CHANGE)
 
 
@@ -248,14 +279,16 @@ def mean_effects_given_labels(s: Setting, split: str = "test") -> Tensor:
     effects = np.zeros((len(pairs), 5))
     for value, share in shares.items():
         p = reviews.probabilities(
-            s.table.assign(opentable_metadata=[{"mood": value}] * len(s.table)))
+            s.table.assign(opentable_metadata=[{"mood": value}] * len(s.table))
+        )
         moved = p[pairs.target_row] - p[pairs.source_row]
         effects += share.to_numpy()[:, None] * moved
     return torch.from_numpy(effects)
 
 
-def shuffled_with_all_labels(table: pd.DataFrame, first: int, rng: np.random.Generator
-                             ) -> pd.DataFrame:
+def shuffled_with_all_labels(
+    table: pd.DataFrame, first: int, rng: np.random.Generator
+) -> pd.DataFrame:
     """The reviews in random order; the `first` ones have every label of every aspect three times.
 
     UserError if no such order is found."""
@@ -278,14 +311,19 @@ def all_originals(confounding: float, nodes: int = 80) -> pd.DataFrame:
     values = {"Negative": -1, "Positive": 1, "unknown": 0}
     names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
     found = pd.DataFrame(product(values, repeat=5), columns=[*names, "mood"])
-    said = {name: (reviews.LEAN[aspect], reviews.MENTIONED[aspect])
-            for name, aspect in zip(names, cebab.ASPECTS)} | {"mood": (0, .5)}
+    said = {
+        name: (reviews.LEAN[aspect], reviews.MENTIONED[aspect])
+        for name, aspect in zip(names, cebab.ASPECTS)
+    } | {"mood": (0, 0.5)}
     q, weight = np.polynomial.hermite_e.hermegauss(nodes)
     share = np.repeat(weight[None] / weight.sum(), len(found), 0)
     for name, (lean, often) in said.items():
         liked = expit(lean + confounding * q)
-        chances = {"Negative": often * (1 - liked), "Positive": often * liked,
-                   "unknown": 1 - often + 0 * q}
+        chances = {
+            "Negative": often * (1 - liked),
+            "Positive": often * liked,
+            "unknown": 1 - often + 0 * q,
+        }
         share = share * np.stack([chances[value] for value in found[name]])
     metadata = [{"mood": values[value]} for value in found.mood]
     return found.assign(opentable_metadata=metadata, share=share.sum(1))
@@ -310,19 +348,29 @@ def conexp_biases(confounding: float, n: int, seed: int = 0) -> pd.DataFrame:
     texts = texts[texts.is_original & ~texts.split.isin(cebab.PARTS_OF_TRAIN)]
     equal, share = np.ones(len(texts)), world.share.to_numpy()
     for aspect, (c, to) in product(cebab.ASPECTS, combinations(cebab.VALUES, 2)):
-        forced = [share @ reviews.probabilities(
-            world.assign(**{f"{aspect}_aspect_majority": value})) @ STARS for value in (c, to)]
+        forced = [
+            share
+            @ reviews.probabilities(world.assign(**{f"{aspect}_aspect_majority": value}))
+            @ STARS
+            for value in (c, to)
+        ]
         effect = forced[1] - forced[0]
-        exact, drawn = ([_observed(table, weights, aspect, value) for value in (c, to)]
-                        for table, weights in ((world, share), (texts, equal)))
+        exact, drawn = (
+            [_observed(table, weights, aspect, value) for value in (c, to)]
+            for table, weights in ((world, share), (texts, equal))
+        )
         gaps = np.array([last[0] - first[0] - effect for first, last in (exact, drawn)])
-        rows.append([effect, *np.sign(effect) * gaps, (drawn[0][1] + drawn[1][1]) ** .5])
-    return pd.DataFrame(rows, columns=["effect", "population, exact", "originals, generated",
-                                       "se"])
+        rows.append([effect, *np.sign(effect) * gaps, (drawn[0][1] + drawn[1][1]) ** 0.5])
+    return pd.DataFrame(rows, columns=["effect", "population, exact", "originals, generated", "se"])
 
 
-def board(s: Setting, by_seed: Sequence[Mapping[str, np.ndarray]], split: str = "test",
-          draws: int = 1000, seed: int = 0) -> pd.DataFrame:
+def board(
+    s: Setting,
+    by_seed: Sequence[Mapping[str, np.ndarray]],
+    split: str = "test",
+    draws: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
     """Table 10's cells, one row per explainer and distance.
 
     - error: mean over pairs and seeds
@@ -330,17 +378,27 @@ def board(s: Setting, by_seed: Sequence[Mapping[str, np.ndarray]], split: str = 
     - low, high: 95 % bootstrap over groups of texts, of the mean over seeds"""
     groups, rows = s.parts[split].pairs.group, []
     for name in by_seed[0]:
-        found = np.stack([one[name] for one in by_seed])                # [seeds, pairs, distances]
+        found = np.stack([one[name] for one in by_seed])  # [seeds, pairs, distances]
         low, high = bootstrap_mean(found.mean(0), groups, draws, seed=seed)
         several = len(found) > 1
         sd = found.mean(1).std(0, ddof=1) if several else np.full(len(DISTANCES), np.nan)
-        rows += [{"explainer": name, "distance": distance, "error": found[..., i].mean(),
-                  "sd": sd[i], "low": low[i], "high": high[i]}
-                 for i, distance in enumerate(DISTANCES)]
+        rows += [
+            {
+                "explainer": name,
+                "distance": distance,
+                "error": found[..., i].mean(),
+                "sd": sd[i],
+                "low": low[i],
+                "high": high[i],
+            }
+            for i, distance in enumerate(DISTANCES)
+        ]
     return pd.DataFrame(rows)
 
-TITLES: Mapping[str, str] = MappingProxyType({
-    "cosine": "cosine error", "l2": "L2 error", "normdiff": "normdiff (length)"})
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {"cosine": "cosine error", "l2": "L2 error", "normdiff": "normdiff (length)"}
+)
 
 
 def panels(board: pd.DataFrame) -> pd.DataFrame:

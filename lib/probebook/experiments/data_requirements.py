@@ -4,6 +4,7 @@ Zhu et al. (2022), § 4. A configuration is a task, an encoder with a pooling, a
 set is drawn once at its largest (`prepare`), embedded once (`states`), and cut to size (`rows`);
 `correct_answers` probes it, `compare` judges two such probings. At the end stand the marks of rules
 that say how many items a comparison needs, in worlds whose truth is known."""
+
 from __future__ import annotations
 
 import re
@@ -29,17 +30,22 @@ from probebook.models.twins import encoder
 from probebook.probes import LinearProbe, MLPProbe
 
 POOLINGS = {"pooler": "[CLS]", "cls": "[CLS]", "mean": "mean", "max": "max", "last": "last"}
-PENALTIES = (.1, 10.0)                                    # C of a linear probe
-RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)                    # paper, appendix C.4, as SEARCH
+PENALTIES = (0.1, 10.0)  # C of a linear probe
+RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)  # paper, appendix C.4, as SEARCH
 SEARCH = {"widths": (20,), "lrs": RATES, "batches": (8, 16, 32, 64), "epochs": 50, "patience": 5}
-GRIDS: dict[str, dict[str, Any]] = {                      # arguments of `MLPProbe.grid`
+GRIDS: dict[str, dict[str, Any]] = {  # arguments of `MLPProbe.grid`
     "mlp": {"layers": (1,), "widths": (20,), "lrs": RATES, "epochs": 10, "batch": 64},
     "LogReg": {"layers": (0,), **SEARCH},
-    "MLP-20": {"layers": (1,), **SEARCH}}
-SHOWN = {r" (mean|cls|pooler|max|last)$": r", \1", ", cls": ", [CLS]",
-         "^random:": "untrained ",
-         r"^pocket-vectors-(\d+)": r"static vectors of \1 numbers",
-         "^pocket-vectors": "static vectors", r"^corrupted-(\d+):[^,]*": r"twin after \1 steps"}
+    "MLP-20": {"layers": (1,), **SEARCH},
+}
+SHOWN = {
+    r" (mean|cls|pooler|max|last)$": r", \1",
+    ", cls": ", [CLS]",
+    "^random:": "untrained ",
+    r"^pocket-vectors-(\d+)": r"static vectors of \1 numbers",
+    "^pocket-vectors": "static vectors",
+    r"^corrupted-(\d+):[^,]*": r"twin after \1 steps",
+}
 
 
 def in_words(name: str) -> str:
@@ -49,8 +55,9 @@ def in_words(name: str) -> str:
     return name
 
 
-def prepare(task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024,
-            seed: int = 0) -> pd.DataFrame:
+def prepare(
+    task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024, seed: int = 0
+) -> pd.DataFrame:
     """The largest data set: text, z and split (train, dev, test as 4:1:1).
 
     - `source`: "plain", "wikitext2" or "english", or a folder with SentEval's files
@@ -75,8 +82,9 @@ def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
     return probing_tasks.subset(numbered, per_class, seed).row.to_numpy(copy=True)
 
 
-def states(texts: Sequence[str], configuration: str, source: str = "plain",
-           seed: int = 0) -> Tensor:
+def states(
+    texts: Sequence[str], configuration: str, source: str = "plain", seed: int = 0
+) -> Tensor:
     """States h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last".
 
     NAME is one of
@@ -93,19 +101,24 @@ def states(texts: Sequence[str], configuration: str, source: str = "plain",
     "max" or "last" (token). UserError for anything else."""
     name, _, pooling = configuration.rpartition(" ")
     if not name or pooling not in POOLINGS:
-        raise UserError(f"configuration {configuration!r}: a name, a space and one of "
-                        f"{', '.join(POOLINGS)}, as in 'pocket-english mean'")
+        raise UserError(
+            f"configuration {configuration!r}: a name, a space and one of "
+            f"{', '.join(POOLINGS)}, as in 'pocket-english mean'"
+        )
     vectors = re.fullmatch(r"(pocket-vectors|.*\.(?:txt|vec))(?:-(\d+))?", name)
     if vectors:
         if pooling != "mean":
-            raise UserError(f"configuration {configuration!r}: of word vectors there is only the "
-                            "mean")
+            raise UserError(
+                f"configuration {configuration!r}: of word vectors there is only the mean"
+            )
         found = static.load(vectors[1])
         return (found.at(int(vectors[2])) if vectors[2] else found)(texts)
     model = encoder(name, source, seed)
     if pooling in ("cls", "pooler") and model.kind == "causal":
-        raise UserError(f"configuration {configuration!r}: the first token of a left-to-right "
-                        "model sees nothing else; use last, max or mean")
+        raise UserError(
+            f"configuration {configuration!r}: the first token of a left-to-right "
+            "model sees nothing else; use last, max or mean"
+        )
     h = embed_poolings(texts, model)[POOLINGS[pooling]]
     return model.pooler(h) if pooling == "pooler" else h
 
@@ -116,9 +129,16 @@ def add_noise(h: Tensor, scale: float, seed: int = 0) -> Tensor:
     return h + scale * noise.to(h)
 
 
-def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "linear",
-                    seeds: Sequence[int] = range(5), draw: bool = True, epochs: int | None = None,
-                    batches: Sequence[int] = ()) -> np.ndarray:
+def correct_answers(
+    h: Tensor,
+    z: ArrayLike,
+    split: ArrayLike,
+    probe: str = "linear",
+    seeds: Sequence[int] = range(5),
+    draw: bool = True,
+    epochs: int | None = None,
+    batches: Sequence[int] = (),
+) -> np.ndarray:
     """Which test items the probe of each seed classifies correctly; bool [seeds, test items].
 
     - `h` [n, d], `z` [n], `split` [n]: states, labels, and "train", "dev" or "test"
@@ -136,17 +156,21 @@ def correct_answers(h: Tensor, z: ArrayLike, split: ArrayLike, probe: str = "lin
     z, split = torch.tensor(to_numpy(z), device=h.device), np.asarray(split)
     train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
     if not len(h) == len(z) == len(split) or not min(map(len, (train, dev, test, seeds))):
-        raise UserError(f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} "
-                        "seeds: one of each per item, items in train, dev and test, and at least "
-                        "one seed")
+        raise UserError(
+            f"{len(h)} states, {len(z)} labels, {len(split)} splits, {len(seeds)} "
+            "seeds: one of each per item, items in train, dev and test, and at least "
+            "one seed"
+        )
     x, classes = h[train], z[train]
-    rows = {seed: _drawn(to_numpy(classes), seed) if draw else np.arange(len(train))
-            for seed in seeds}
+    rows = {
+        seed: _drawn(to_numpy(classes), seed) if draw else np.arange(len(train)) for seed in seeds
+    }
     if probe == "majority":
         guesses = [torch.bincount(classes).argmax()] * len(seeds)
     elif probe == "linear":
-        guesses = [_linear(x[r], classes[r], h[dev], z[dev])(h[test]).argmax(1)
-                   for r in rows.values()]
+        guesses = [
+            _linear(x[r], classes[r], h[dev], z[dev])(h[test]).argmax(1) for r in rows.values()
+        ]
     elif probe in GRIDS:
         settings = GRIDS[probe] | ({"epochs": epochs} if epochs else {})
         if batches and "batches" in settings:
@@ -219,16 +243,27 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
     only, items = np.stack([(a > b).mean(1), (b > a).mean(1)], 1), a.shape[1]
     delta = float(a.mean() - b.mean())
     power = np.array([mcnemar_power(only_a, only_b, items) for only_a, only_b in only])
-    simulated = [mcnemar_power(only_a, only_b, items, method="simulate", draws=draws, seed=s)
-                 for s, (only_a, only_b) in enumerate(only)]
+    simulated = [
+        mcnemar_power(only_a, only_b, items, method="simulate", draws=draws, seed=s)
+        for s, (only_a, only_b) in enumerate(only)
+    ]
     same = (only[:, 0] - only[:, 1]) * delta > 0
     mean_a, mean_b = only.mean(0).tolist()
-    return Comparison(items, float(a.mean()), float(b.mean()), delta, mean_a, mean_b,
-                      float(power.mean()), float(np.mean(simulated)), float((power * same).mean()),
-                      recommend(max(abs(delta), 1 / a.size), dim))
+    return Comparison(
+        items,
+        float(a.mean()),
+        float(b.mean()),
+        delta,
+        mean_a,
+        mean_b,
+        float(power.mean()),
+        float(np.mean(simulated)),
+        float((power * same).mean()),
+        recommend(max(abs(delta), 1 / a.size), dim),
+    )
 
 
-def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = .8) -> float:
+def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = 0.8) -> float:
     """Least number of test items from which on the power stays at least `enough`; NaN if none."""
     order = np.argsort(items)
     items, reached = np.asarray(items)[order], np.asarray(power)[order] >= enough
@@ -251,16 +286,22 @@ def marks(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
         given = numbers[np.isfinite(numbers)]
         points = np.percentile(given, [5, 50, 95]) if len(given) else [np.nan] * 3
         low, median, high = points
-        found.append({"rule": rule,
-                      "covered": (given >= sufficient).sum() / len(numbers),
-                      "short": (given < sufficient).sum() / len(numbers),
-                      "none": 1 - len(given) / len(numbers),
-                      "N": median, "times": median / sufficient,
-                      "low": low / sufficient, "high": high / sufficient})
+        found.append(
+            {
+                "rule": rule,
+                "covered": (given >= sufficient).sum() / len(numbers),
+                "short": (given < sufficient).sum() / len(numbers),
+                "none": 1 - len(given) / len(numbers),
+                "N": median,
+                "times": median / sufficient,
+                "low": low / sufficient,
+                "high": high / sufficient,
+            }
+        )
     return pd.DataFrame(found)
 
 
-def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = .8) -> float:
+def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = 0.8) -> float:
     """Share of labs whose verdict is "enough".
 
     `one`, `other` [labs]: test items, of `items`, that only one configuration got right."""
@@ -276,8 +317,9 @@ def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: floa
       items; interpolated over log n between sizes, constant beyond them
     - `sign`: of A's lead; power for the other side counts as 0"""
     if rates.ndim != 3 or rates.shape[::2] != (len(sizes), 2):
-        raise UserError(f"rates of shape {rates.shape} for {len(sizes)} sizes: [sizes, draws, 2] "
-                        "are needed")
+        raise UserError(
+            f"rates of shape {rates.shape} for {len(sizes)} sizes: [sizes, draws, 2] are needed"
+        )
     items = max(1, int(train) // TRAIN_TO_TEST)
     powers = []
     for draw in rates.swapaxes(0, 1):
@@ -286,10 +328,11 @@ def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: floa
     return float(np.mean(powers))
 
 
-def least_training_items(sizes: Sequence[int], rates: np.ndarray, sign: float = 1,
-                         power: float = .8, most: float = 1e5) -> float:
+def least_training_items(
+    sizes: Sequence[int], rates: np.ndarray, sign: float = 1, power: float = 0.8, most: float = 1e5
+) -> float:
     """Training items from which on `true_power` is at least `power`, to about 3 %; at most
     `most`."""
     grid = np.geomspace(min(sizes), most, 120)
     low = [train for train in grid if true_power(train, sizes, rates, sign) < power]
-    return float(max(low) * (grid[1] / grid[0]) ** .5 if low else grid[0])
+    return float(max(low) * (grid[1] / grid[0]) ** 0.5 if low else grid[0])

@@ -1,8 +1,9 @@
 """Probes, oracles and edits of the blank's state at every layer, as pages 1/03 and 1/07 fit them.
 
-    layers = fit()                                   # 1 … depth → At
-    layers[4].edited("AlterRep", 1.0, h, to)         # states [n, d]
+layers = fit()                                   # 1 … depth → At
+layers[4].edited("AlterRep", 1.0, h, to)         # states [n, d]
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -61,8 +62,10 @@ class At:
         INLP's strength is a rank, LEACE's 0 or 1, an attack's a radius in σ. `to` [n]: wanted
         numbers, which the two erasures do not read. UserError: another method or strength."""
         if method not in METHODS or not 0 <= strength <= METHODS[method]:
-            raise UserError(f"{method} at {strength:g}: one of {', '.join(METHODS)}, at a strength "
-                            "from 0 to the largest in METHODS")
+            raise UserError(
+                f"{method} at {strength:g}: one of {', '.join(METHODS)}, at a strength "
+                "from 0 to the largest in METHODS"
+            )
         if method == "INLP":
             return torch.as_tensor(self.inlp.at(rank=int(strength))(h))
         if method == "LEACE":
@@ -79,10 +82,9 @@ def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[
     """Fit probes, oracles and edits on `n` generated sentences at each layer above the embeddings.
 
     The embedding of the blank is the same in every sentence, so there is nothing to fit there."""
-    lm = load(model, dtype="float32")          # whatever is asked for: a browser computes in it
+    lm = load(model, dtype="float32")  # whatever is asked for: a browser computes in it
     first = prepare(lm, "generated", n, layer=0, seed=seed)
-    return {layer: _at(s) for layer, s in
-            first.at_layers(range(1, first.lm.depth + 1)).items()}
+    return {layer: _at(s) for layer, s in first.at_layers(range(1, first.lm.depth + 1)).items()}
 
 
 def _at(s: Setting) -> At:
@@ -91,14 +93,29 @@ def _at(s: Setting) -> At:
     attacked = target(s, **GRID)
     if not isinstance(attacked, FittedMLP):
         raise UserError("the attacked probe must be a perceptron")
-    return At(s, oracles(s, linear_probe), oracles(s, **GRID), attacked,
-              INLP(max_rank=int(METHODS["INLP"]), C=.1).fit(h, z), LEACE().fit(h, z),
-              AlterRep(max_rank=4, C=.1).fit(h, z), MeanShift().fit(h, z),
-              float(h.std(0).mean()), number_axes(s))
+    return At(
+        s,
+        oracles(s, linear_probe),
+        oracles(s, **GRID),
+        attacked,
+        INLP(max_rank=int(METHODS["INLP"]), C=0.1).fit(h, z),
+        LEACE().fit(h, z),
+        AlterRep(max_rank=4, C=0.1).fit(h, z),
+        MeanShift().fit(h, z),
+        float(h.std(0).mean()),
+        number_axes(s),
+    )
 
 
-def over_strength(layers: dict[int, At], text: str, forms: tuple[str, str], layer: int, to: int,
-                  methods: Sequence[str] = tuple(METHODS), steps: int = 17) -> pd.DataFrame:
+def over_strength(
+    layers: dict[int, At],
+    text: str,
+    forms: tuple[str, str],
+    layer: int,
+    to: int,
+    methods: Sequence[str] = tuple(METHODS),
+    steps: int = 17,
+) -> pd.DataFrame:
     """What the verb and the oracles say of one sentence while the strength of edits grows.
 
     - `layer`: whose state at the blank is edited; its oracles read it
@@ -108,15 +125,27 @@ def over_strength(layers: dict[int, At], text: str, forms: tuple[str, str], laye
     probabilities of the plural: verb (the second of the `forms` against the first), subject and
     attractor."""
     lm, at, h = layers[layer].s.lm, layers[layer], embed([text], layers[layer].s.lm, layer=layer)
-    rows = [(method, step / (steps - 1)) for method in methods for step in range(steps)
-            if method != "LEACE" or step == steps - 1]
-    states = torch.cat([at.edited(method, share * METHODS[method], h, torch.tensor([to]))
-                        for method, share in rows])
+    rows = [
+        (method, step / (steps - 1))
+        for method in methods
+        for step in range(steps)
+        if method != "LEACE" or step == steps - 1
+    ]
+    states = torch.cat(
+        [
+            at.edited(method, share * METHODS[method], h, torch.tensor([to]))
+            for method, share in rows
+        ]
+    )
     arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]
-    logits = {"verb": word_logits([text] * len(rows), lm, [forms] * len(rows), h=arrived),
-              "subject": at.oracle.zc(states), "attractor": at.oracle.ze(states)}
+    logits = {
+        "verb": word_logits([text] * len(rows), lm, [forms] * len(rows), h=arrived),
+        "subject": at.oracle.zc(states),
+        "attractor": at.oracle.ze(states),
+    }
     return pd.DataFrame(rows, columns=["method", "strength"]).assign(
-        **{name: found.softmax(1)[:, 1].tolist() for name, found in logits.items()})
+        **{name: found.softmax(1)[:, 1].tolist() for name, found in logits.items()}
+    )
 
 
 def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str]) -> pd.DataFrame:
@@ -128,6 +157,10 @@ def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str])
     `forms` against the first."""
     methods = [method for method in METHODS if method != "LEACE"]
     ends = {"the first layer": 1, "the last layer": max(layers)}
-    return pd.concat([over_strength(layers, text, forms, layer, 0, methods).assign(edited=name)
-                      for name, layer in ends.items()], ignore_index=True).rename(
-        columns={"verb": "plural"})
+    return pd.concat(
+        [
+            over_strength(layers, text, forms, layer, 0, methods).assign(edited=name)
+            for name, layer in ends.items()
+        ],
+        ignore_index=True,
+    ).rename(columns={"verb": "plural"})

@@ -1,8 +1,9 @@
 """One sentence from its text to a verdict: the pictures of the story and of the front page.
 
-    told = tell("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
-    told.verbs()                        # P(is) and P(are) before and after each edit
+told = tell("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
+told.verbs()                        # P(is) and P(are) before and after each edit
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class Told:
     `states`: name → [1, d]: as the model made it, erased (LEACE), flipped (AlterRep), pushed at
     random as far as the flip, and that of the sentence whose subject is singular. `axes` [d, 2]:
     `number_axes`. `forms`: the verb for a singular and for a plural subject."""
+
     s: Setting
     judges: Judges
     axes: Tensor
@@ -57,16 +59,27 @@ class Told:
         """For each state: the probability of each of the two forms against the other."""
         probs = self._forms(torch.cat(list(self.states.values())))
         table = pd.DataFrame(to_numpy(probs), columns=list(self.forms))
-        return table.assign(state=list(self.states)).melt("state", var_name="verb",
-                                                          value_name="probability")
+        return table.assign(state=list(self.states)).melt(
+            "state", var_name="verb", value_name="probability"
+        )
 
     def readings(self) -> pd.DataFrame:
         """For each state: the oracles' probability that subject and attractor are plural."""
         h = torch.cat(list(self.states.values()))
         read = {"subject": self.judges.zc, "attractor": self.judges.ze}
-        return pd.concat([pd.DataFrame({"state": list(self.states), "noun": noun, "plural":
-                                        to_numpy(probe(h).softmax(1)[:, 1])})
-                          for noun, probe in read.items()], ignore_index=True)
+        return pd.concat(
+            [
+                pd.DataFrame(
+                    {
+                        "state": list(self.states),
+                        "noun": noun,
+                        "plural": to_numpy(probe(h).softmax(1)[:, 1]),
+                    }
+                )
+                for noun, probe in read.items()
+            ],
+            ignore_index=True,
+        )
 
     def cloud(self, n: int = 300) -> pd.DataFrame:
         """States of test sentences on the axes: x, y, label. A fixed draw of at most `n`."""
@@ -96,18 +109,30 @@ class Told:
         return word_logits([self.text] * len(h), self.s.lm, [self.forms] * len(h), h=h).softmax(1)
 
 
-def tell(text: str, flipped: str, forms: tuple[str, str], model: str = "pocket-agreement",
-         n: int = 6_000, alpha: float = 1.0, seed: int = 0) -> Told:
+def tell(
+    text: str,
+    flipped: str,
+    forms: tuple[str, str],
+    model: str = "pocket-agreement",
+    n: int = 6_000,
+    alpha: float = 1.0,
+    seed: int = 0,
+) -> Told:
     """Fit probes and edits on `n` generated sentences and apply them to one more.
 
     `flipped`: the sentence with a singular subject; `alpha`: AlterRep's strength."""
     s = prepare(model, "generated", n, seed=seed)
     fit = s.parts["intervention"]
-    flip = AlterRep(max_rank=8, C=.1).fit(s.h[fit], s.zc[fit])
+    flip = AlterRep(max_rank=8, C=0.1).fit(s.h[fit], s.zc[fit])
     h, truth = embed([text, flipped], s.lm, layer=-1, at="[MASK]").to(s.h.device).split(1)
     turned = flip.at(alpha=alpha)(h, to=torch.tensor([0]))
     random = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed)).to(h)
     push = h + random * (turned - h).norm() / random.norm()
-    states = {"as it is": h, "erased": LEACE().fit(s.h[fit], s.zc[fit])(h), "flipped": turned,
-              "pushed at random": push, "the other sentence": truth}
+    states = {
+        "as it is": h,
+        "erased": LEACE().fit(s.h[fit], s.zc[fit])(h),
+        "flipped": turned,
+        "pushed at random": push,
+        "the other sentence": truth,
+    }
     return Told(s, oracles(s), number_axes(s), text, forms, states, flip)

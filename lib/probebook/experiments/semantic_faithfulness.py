@@ -1,6 +1,7 @@
 """Chapter 5's experiments: readers by regime of training, and their answers to edited stories.
 
 Chaturvedi et al., § 5 and § 6."""
+
 from __future__ import annotations
 
 import random
@@ -35,17 +36,32 @@ from probebook.models.training.recipes import (
     training_stories,
 )
 
-SHIPPED = "pocket-stories"        # encoder and readers of the book, trained on seeds 0 and 1
-MODELS = {                                                      # as the paper's tables call them
-    "bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large",
-    "roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large",
-    "xlnet-base-cased": "XLNet-base", "xlnet-large-cased": "XLNet-large"}
-IN_WORDS: Mapping[str, str] = MappingProxyType({          # what readers were trained on, or rules
-    "untrained": "untrained", "base": "short stories", "ot": "whole stories", "OT": "whole stories",
-    "ot-matched": "whole stories, more updates", "ot-answered": "all answerable",
-    "ot-unknown": "many unanswerable", "ibt": "intervention", "IBT": "intervention",
-    "ibt-negated": "intervention, negated", "ot, last character": "last-character rule",
-    "drawn": "rule: any word", "overlap": "rule: shared words"})
+SHIPPED = "pocket-stories"  # encoder and readers of the book, trained on seeds 0 and 1
+MODELS = {  # as the paper's tables call them
+    "bert-base-uncased": "BERT-base",
+    "bert-large-uncased": "BERT-large",
+    "roberta-base": "RoBERTa-base",
+    "roberta-large": "RoBERTa-large",
+    "xlnet-base-cased": "XLNet-base",
+    "xlnet-large-cased": "XLNet-large",
+}
+IN_WORDS: Mapping[str, str] = MappingProxyType(
+    {  # what readers were trained on, or rules
+        "untrained": "untrained",
+        "base": "short stories",
+        "ot": "whole stories",
+        "OT": "whole stories",
+        "ot-matched": "whole stories, more updates",
+        "ot-answered": "all answerable",
+        "ot-unknown": "many unanswerable",
+        "ibt": "intervention",
+        "IBT": "intervention",
+        "ibt-negated": "intervention, negated",
+        "ot, last character": "last-character rule",
+        "drawn": "rule: any word",
+        "overlap": "rule: shared words",
+    }
+)
 
 
 def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
@@ -57,8 +73,9 @@ def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
     if name == "stories" and n:
         return stories.generate(n, seed)
     if name not in ("coqa", "hotpotqa") or not part:
-        raise UserError(f"source {source!r}, n = {n}: stories (and how many), coqa:PART or "
-                        "hotpotqa:PART")
+        raise UserError(
+            f"source {source!r}, n = {n}: stories (and how many), coqa:PART or hotpotqa:PART"
+        )
     return {"coqa": coqa, "hotpotqa": hotpotqa}[name](part, n)
 
 
@@ -70,22 +87,28 @@ def two_wordings(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in table.to_dict("records"):
         query = row["query"]
-        if len(query.values) != 1 or any(not isinstance(word, str)
-                                         for word in query.bound.values()):
+        if len(query.values) != 1 or any(
+            not isinstance(word, str) for word in query.bound.values()
+        ):
             continue
         words = query.bound | {"x": query.values[0]}
-        ways = [text.format(**words)
-                for text in schemas.all_schemas()[query.schema].yes_no[query.asks]
-                if {*re.findall(r"\{(\w+)\}", text)} == {*words}]
+        ways = [
+            text.format(**words)
+            for text in schemas.all_schemas()[query.schema].yes_no[query.asks]
+            if {*re.findall(r"\{(\w+)\}", text)} == {*words}
+        ]
         stands = bool(re.search(rf"\b{query.values[0]}\b", row["story"]))
         if len(ways) == 2:
-            rows += [row | {"question": text, "history": [], "way": i, "in text": stands}
-                     for i, text in enumerate(ways)]
+            rows += [
+                row | {"question": text, "history": [], "way": i, "in text": stands}
+                for i, text in enumerate(ways)
+            ]
     return pd.DataFrame(rows)
 
 
-def answers(readers: Mapping[str, FittedReader],
-            tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def answers(
+    readers: Mapping[str, FittedReader], tables: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
     """A row for each reader, version and question.
 
     Columns reader, version, story_id, turn, kind, gold, answer (the right one for this version),
@@ -98,11 +121,18 @@ def answers(readers: Mapping[str, FittedReader],
             said = reader(table).said.to_numpy()
             gold = table.get("references", table.gold)
             kept = table[["story_id", "turn", "kind", "gold", "answer"]]
-            found.append(kept.assign(
-                reader=name, version=version, said=said, right=exact_match(said, table.answer),
-                em=exact_match(said, gold, leave_one_out=True),
-                f1=f1(said, gold, leave_one_out=True), old=exact_match(said, gold),
-                unknown=exact_match(said, ["unknown"] * len(said))))
+            found.append(
+                kept.assign(
+                    reader=name,
+                    version=version,
+                    said=said,
+                    right=exact_match(said, table.answer),
+                    em=exact_match(said, gold, leave_one_out=True),
+                    f1=f1(said, gold, leave_one_out=True),
+                    old=exact_match(said, gold),
+                    unknown=exact_match(said, ["unknown"] * len(said)),
+                )
+            )
     return pd.concat(found, ignore_index=True)
 
 
@@ -113,9 +143,18 @@ def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd
     rows = []
     for key, part in found.groupby(list(by), sort=False):
         right = rate(part.right, part.story_id)
-        rows.append({**dict(zip(by, key)), "n": len(part), "EM": 100 * part.em.mean(),
-                     "F1": 100 * part.f1.mean(), "unk%": 100 * part.unknown.mean(),
-                     "right": right.share, "right_low": right.low, "right_high": right.high})
+        rows.append(
+            {
+                **dict(zip(by, key)),
+                "n": len(part),
+                "EM": 100 * part.em.mean(),
+                "F1": 100 * part.f1.mean(),
+                "unk%": 100 * part.unknown.mean(),
+                "right": right.share,
+                "right_low": right.low,
+                "right_high": right.high,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -136,9 +175,16 @@ def recipe(encoder: str, seed: int = 0) -> Reader:
         return replace(READERS[SHIPPED], encoder=encoder, lr=1e-3, seed=seed)
     config: Any = load(encoder).net.config
     kind = config.model_type
-    return Reader(encoder=encoder, heads="typed" if kind == "xlnet" else "tagging",
-                  optimizer="adamw", lr=1e-5 if kind == "roberta" else 3e-5, embeddings=True,
-                  tokens=2_048, stride=128, seed=seed)
+    return Reader(
+        encoder=encoder,
+        heads="typed" if kind == "xlnet" else "tagging",
+        optimizer="adamw",
+        lr=1e-5 if kind == "roberta" else 3e-5,
+        embeddings=True,
+        tokens=2_048,
+        stride=128,
+        seed=seed,
+    )
 
 
 def training_source(source: str) -> str:
@@ -151,13 +197,20 @@ def training_source(source: str) -> str:
     if name == "stories":
         return source
     if "train" not in path.name and "dev" not in path.name:
-        raise UserError(f"source {source!r}: to train on other stories than those in the "
-                        "questions, call the file …dev… and put one called …train… beside it")
+        raise UserError(
+            f"source {source!r}: to train on other stories than those in the "
+            "questions, call the file …dev… and put one called …train… beside it"
+        )
     return f"{name}:{path.with_name(path.name.replace('dev', 'train'))}"
 
 
-def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories",
-            train: int = 3_000, seed: int = 0) -> dict[str, FittedReader]:
+def readers(
+    names: Sequence[str],
+    encoder: str = SHIPPED,
+    source: str = "stories",
+    train: int = 3_000,
+    seed: int = 0,
+) -> dict[str, FittedReader]:
     """Readers by name: a regime, or "untrained", the encoder with heads that have learned nothing.
 
     - `encoder`: "pocket-stories" loads the shipped readers, among them "base", from which the
@@ -172,8 +225,9 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
     UserError for another name, and for "ot-answered" (it has a base of its own) with a seed."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
     drawn = encoder == SHIPPED or source == "stories"
-    known = [name for name in (*REGIMES, *free)
-             if drawn or name == "ot" or name not in UNANSWERABLE]
+    known = [
+        name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERABLE
+    ]
     if wrong := [name for name in names if name not in known]:
         raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
     how, found = recipe(encoder), {}
@@ -182,8 +236,11 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
         if name == "untrained":
             found[name] = FittedReader(how, Network(how))
         elif encoder == SHIPPED:
-            found[name] = (_trained_again(name, seed) if seed and name != "base" else
-                           load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}"))
+            found[name] = (
+                _trained_again(name, seed)
+                if seed and name != "base"
+                else load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
+            )
         else:
             table = training_stories(name, train) if source == "stories" else read()
             table = table[(table.start >= 0) | table.answer.isin(WORD_ANSWERS)]
@@ -194,8 +251,10 @@ def readers(names: Sequence[str], encoder: str = SHIPPED, source: str = "stories
 def _trained_again(regime: str, seed: int) -> FittedReader:
     how = READERS[f"{SHIPPED}-{regime}"]
     if how.start is None:
-        raise UserError(f"reader_seed={seed}: {regime!r} has one training, as it has a base of its "
-                        "own; leave it out of regimes")
+        raise UserError(
+            f"reader_seed={seed}: {regime!r} has one training, as it has a base of its "
+            "own; leave it out of regimes"
+        )
     return reader(regime, replace(how, seed=seed), training_stories(regime))
 
 
@@ -228,10 +287,18 @@ def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     answer = read.answer.str.strip().str.lower()
     if not len(read) or not answer.isin(("yes", "no")).all():
         raise UserError(f"{path}: the answers must be yes or no, and there must be some")
-    before = pd.DataFrame({
-        "story_id": [f"own {i}" for i in range(len(read))], "turn": 0, "story": read.story,
-        "question": read.question, "history": [[] for _ in range(len(read))], "answer": answer,
-        "gold": answer, "kind": "yes/no"})
+    before = pd.DataFrame(
+        {
+            "story_id": [f"own {i}" for i in range(len(read))],
+            "turn": 0,
+            "story": read.story,
+            "question": read.question,
+            "history": [[] for _ in range(len(read))],
+            "answer": answer,
+            "gold": answer,
+            "kind": "yes/no",
+        }
+    )
     after = before.assign(story=read.modified, answer=answer.map({"yes": "no", "no": "yes"}))
     return before, after
 
@@ -261,7 +328,7 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
         others = rng.sample(rest, min(len(rest), 200))
         near = [word for word in others if occurrence(story, (0, len(story)), word)]
         far = [word for word in others if word not in near]
-        found.append([gold, *[*near, *far][:k - 1], UNKNOWN])
+        found.append([gold, *[*near, *far][: k - 1], UNKNOWN])
     return found
 
 
@@ -296,11 +363,11 @@ def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = Fals
         states = to_numpy(torch.stack([*layers, q], 1))
         for i, window in enumerate(windows):
             ids = asked.ids[window]
-            whole = (np.array(ids), to_numpy(last[i, :len(ids)]).copy()) if tokens else ()
+            whole = (np.array(ids), to_numpy(last[i, : len(ids)]).copy()) if tokens else ()
             rows.append((window, asked.item[window], states[i], *whole))
 
     said = reader(table, see)
-    rows.sort(key=lambda row: row[0], reverse=True)            # the first window is kept
+    rows.sort(key=lambda row: row[0], reverse=True)  # the first window is kept
     first = {item: seen for _, item, *seen in rows}
     states, *whole = zip(*(first[item] for item in sorted(first)))
     states = np.stack(states, 1)

@@ -3,6 +3,7 @@
 
 McMilin, § 4 and § 5. Masses and shares are in percent, [n, 3]: female, male, neutral
 (`measures.specification`)."""
+
 from __future__ import annotations
 
 import re
@@ -43,8 +44,12 @@ NAMES = list(GENDERS.values())
 YEAR = re.compile(r"\b(1[89]\d\d|20[01]\d|2020)\b")
 
 
-def filled(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
-           k: int = 5) -> list[Filled]:
+def filled(
+    texts: Sequence[str],
+    model: str | Model | Server,
+    prompt: str | Prompt | None = None,
+    k: int = 5,
+) -> list[Filled]:
     """The k best tokens at each text's [MASK], in the form that `models.fill` gives (appendix F).
 
     `model`: a name, "random:NAME" (the same network before any training), a Model or a Server,
@@ -62,8 +67,12 @@ def filled(texts: Sequence[str], model: str | Model | Server, prompt: str | Prom
     return fill(texts, model, prompt, k)
 
 
-def masses(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
-           k: int = 5) -> np.ndarray:
+def masses(
+    texts: Sequence[str],
+    model: str | Model | Server,
+    prompt: str | Prompt | None = None,
+    k: int = 5,
+) -> np.ndarray:
     """Gender mass [n, 3] of the k best tokens at each text's [MASK] (appendix G; the paper has k =
     5). `model` and `prompt`: see `filled`."""
     return gender_mass(filled(texts, model, prompt, k))
@@ -74,9 +83,12 @@ def add_year(texts: Sequence[str], year: int) -> list[str]:
     return [f"In {year}: {text}" for text in texts]
 
 
-def shares_at(texts: Sequence[str], model: str | Model | Server,
-              years: Sequence[int] = (1901, 2016),
-              prompt: str | Prompt | None = None) -> np.ndarray:
+def shares_at(
+    texts: Sequence[str],
+    model: str | Model | Server,
+    years: Sequence[int] = (1901, 2016),
+    prompt: str | Prompt | None = None,
+) -> np.ndarray:
     """Shares of female, male and neutral in percent, [years, n, 3].
 
     NaN where none of the five best tokens is in a list."""
@@ -94,8 +106,16 @@ def two_persons() -> pd.DataFrame:
     rows = []
     for job, guest, (who, clauses) in product(JOBS, GUESTS, CLAUSES.items()):
         specified = who == "participant" and guest != "someone"
-        rows += [(f"The {job} told {guest} that [MASK] {clause}.", job, guest.removeprefix("the "),
-                  who, specified) for clause in clauses]
+        rows += [
+            (
+                f"The {job} told {guest} that [MASK] {clause}.",
+                job,
+                guest.removeprefix("the "),
+                who,
+                specified,
+            )
+            for clause in clauses
+        ]
     columns = ["text", "occupation", "participant", "coreferent", "well_specified"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -134,6 +154,7 @@ def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:
 # `corpora.released_outputs` gives them. Metrics are in percentage points and rounded to six
 # decimals: the shares have one decimal, and a difference of .5 must be exactly .5.
 
+
 def metrics(wide: pd.DataFrame, years: int = 1) -> pd.DataFrame:
     """Metric of each text by each gender's share, [texts, 3].
 
@@ -169,16 +190,18 @@ def _female(outputs: Outputs) -> Iterator[tuple[dict[str, str], pd.Series]]:
             yield {"texts": texts, "model": model}, one
 
 
-def rules(outputs: Outputs, threshold: float = .5) -> pd.DataFrame:
+def rules(outputs: Outputs, threshold: float = 0.5) -> pd.DataFrame:
     """tpr, tnr and balanced accuracy by the share of each gender, per texts, model and prompt."""
     rows = []
     for name, part, free in _parts(outputs):
-        rows += [{**name, "gender": gender, **scores(part[gender], free, threshold)._asdict()}
-                 for gender in NAMES]
+        rows += [
+            {**name, "gender": gender, **scores(part[gender], free, threshold)._asdict()}
+            for gender in NAMES
+        ]
     return pd.DataFrame(rows)
 
 
-def bounds(outputs: Outputs, threshold: float = .5) -> pd.DataFrame:
+def bounds(outputs: Outputs, threshold: float = 0.5) -> pd.DataFrame:
     """The possible tpr and tnr if each text has the metric of some gender, but which is unknown.
 
     Columns texts, model, prompt, rate, least (right by all three genders), mixed (the mean of the
@@ -187,13 +210,21 @@ def bounds(outputs: Outputs, threshold: float = .5) -> pd.DataFrame:
     for name, part, free in _parts(outputs):
         above = part.to_numpy() > threshold
         for rate, right in (("tpr", above[free]), ("tnr", ~above[~free])):
-            rows.append({**name, "rate": rate, "least": right.all(1).mean(), "mixed": right.mean(),
-                         "most": right.any(1).mean()})
+            rows.append(
+                {
+                    **name,
+                    "rate": rate,
+                    "least": right.all(1).mean(),
+                    "mixed": right.mean(),
+                    "most": right.any(1).mean(),
+                }
+            )
     return pd.DataFrame(rows)
 
 
-def rates_from_older_values(wide: pd.DataFrame, older: pd.Series,
-                            threshold: float = .5) -> pd.DataFrame | None:
+def rates_from_older_values(
+    wide: pd.DataFrame, older: pd.Series, threshold: float = 0.5
+) -> pd.DataFrame | None:
     """Rates if each text has the gender whose two-year metric is the `older` value.
 
     None without such values. One row per model:
@@ -206,19 +237,31 @@ def rates_from_older_values(wide: pd.DataFrame, older: pd.Series,
         return None
     rows, one, two = [], with_prompt_a(metrics(wide)), with_prompt_a(metrics(wide, 2))
     for model in older.index.unique("model"):
-        equal = {name: part.droplevel("model").sub(older[model], axis=0).abs() < .006
-                 for name, part in two.groupby("model", sort=False)}
+        equal = {
+            name: part.droplevel("model").sub(older[model], axis=0).abs() < 0.006
+            for name, part in two.groupby("model", sort=False)
+        }
         won = equal.pop(model)
         row = {f"{g} alone": (won[g] & (won.sum(axis=1) == 1)).sum() for g in NAMES}
         missed = [~other.any(axis=1) for other in equal.values()]
-        row |= {"several": (won.sum(axis=1) > 1).sum(), "none": (~won.any(axis=1)).sum(),
-                "none, others": np.mean(missed) if missed else 1.0}
-        won[~won.any(axis=1)] = True                    # explained by none: it may be any gender
+        row |= {
+            "several": (won.sum(axis=1) > 1).sum(),
+            "none": (~won.any(axis=1)).sum(),
+            "none, others": np.mean(missed) if missed else 1.0,
+        }
+        won[~won.any(axis=1)] = True  # explained by none: it may be any gender
         above, free = one.loc[model].reindex(won.index) > threshold, unspecified(won.index)
         sure, may = (above | ~won).all(axis=1), (above & won).any(axis=1)
-        rows.append({"model": model, **row,
-                     "tpr least": sure[free].mean(), "tpr most": may[free].mean(),
-                     "tnr least": (~may[~free]).mean(), "tnr most": (~sure[~free]).mean()})
+        rows.append(
+            {
+                "model": model,
+                **row,
+                "tpr least": sure[free].mean(),
+                "tpr most": may[free].mean(),
+                "tnr least": (~may[~free]).mean(),
+                "tnr most": (~sure[~free]).mean(),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -231,7 +274,7 @@ def printed_metrics(wide: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     rows, texts = [], list(zip(printed.model, participants, templates))
     for years in (1, 2):
         part = with_prompt_a(metrics(wide, years)).xs("doctor", level="occupation")
-        near = part.loc[texts].sub(printed.metric.to_numpy(), axis=0).abs() < .0501
+        near = part.loc[texts].sub(printed.metric.to_numpy(), axis=0).abs() < 0.0501
         rows += [{"gender": g, "years": years, "equal": near[g].sum()} for g in NAMES]
         rows.append({"gender": "any", "years": years, "equal": near.any(axis=1).sum()})
     return pd.DataFrame(rows)
@@ -253,8 +296,18 @@ def areas(outputs: Outputs, draws: int = 1000, shuffles: int = 500, seed: int = 
         least, most = percentiles(null)
         score, low, high = area(one, free, jobs, draws, seed)
         rule = scores(older[name["texts"]][one.index], free, 1).balanced
-        rows.append({**name, "area": score, "low": low, "high": high, "shuffled": np.mean(null),
-                     "least": least, "most": most, "older rule": rule})
+        rows.append(
+            {
+                **name,
+                "area": score,
+                "low": low,
+                "high": high,
+                "shuffled": np.mean(null),
+                "least": least,
+                "most": most,
+                "older rule": rule,
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -5,6 +5,7 @@
 
     effects = SLearner().fit(train, model).effect(questions(table, pairs))
 """
+
 from probebook.explainers.alterrep import AlterRepExplainer
 from probebook.explainers.approx import Approx
 from probebook.explainers.base import Explainer, questions
@@ -19,6 +20,19 @@ from probebook.explainers.slearner import SLearner
 from probebook.explainers.tcav import TCAV
 from probebook.explainers.zero import Zero
 
-__all__ = ["Random", "Zero", "Approx", "CONEXP", "SLearner", "TCAV", "ConceptSHAP", "CausaLM",
-           "INLPExplainer", "AlterRepExplainer", "PGDExplainer", "LEACEExplainer", "Explainer",
-           "questions"]
+__all__ = [
+    "Random",
+    "Zero",
+    "Approx",
+    "CONEXP",
+    "SLearner",
+    "TCAV",
+    "ConceptSHAP",
+    "CausaLM",
+    "INLPExplainer",
+    "AlterRepExplainer",
+    "PGDExplainer",
+    "LEACEExplainer",
+    "Explainer",
+    "questions",
+]

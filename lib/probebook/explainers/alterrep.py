@@ -1,4 +1,5 @@
 """AlterRep as an explainer (not in the paper): INLP's directions and the wanted label's side."""
+
 from __future__ import annotations
 
 from copy import copy
@@ -22,7 +23,7 @@ class AlterRepExplainer(Explainer):
     sees = ("text", "concept", "target")
     white_box = True
 
-    def __init__(self, alpha: float = 1.0, max_rank: int = 2, C: float = .01):
+    def __init__(self, alpha: float = 1.0, max_rank: int = 2, C: float = 0.01):
         self.alpha, self.max_rank, self.C = alpha, max_rank, C
 
     def _fit(self, train: pd.DataFrame) -> None:
@@ -38,4 +39,5 @@ class AlterRepExplainer(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def edit(concept: str, h: Tensor, to: Tensor) -> Tensor:
             return self.edits[concept].at(self.alpha)(h, to=to)
+
         return self._moved(pairs, edit)

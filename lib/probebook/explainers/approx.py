@@ -1,4 +1,5 @@
 """Approximate counterfactuals (Abraham et al., § 4, equation 6)."""
+
 from __future__ import annotations
 
 import numpy as np

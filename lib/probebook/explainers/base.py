@@ -1,4 +1,5 @@
 """What all explainers share: what they may see, and the call that shows it to them."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -43,9 +44,11 @@ class Explainer(ABC):
         it the table's own labels count, and a missing one is "unknown". Raises UserError for a
         missing column, an unknown label, or a needed label that never occurs."""
         if self.white_box and not (hasattr(model, "phi") and hasattr(model, "head")):
-            raise UserError(f"{type(self).__name__} looks inside: "
-                            "it needs a model with phi and head, not a function")
-        self.model: Any = model         # white boxes also need its phi and head
+            raise UserError(
+                f"{type(self).__name__} looks inside: "
+                "it needs a model with phi and head, not a function"
+            )
+        self.model: Any = model  # white boxes also need its phi and head
         self.aspects = aspects
         shown = self._shown(train)
         self.k = self._probs(shown.text[:1]).shape[1]
@@ -55,8 +58,9 @@ class Explainer(ABC):
     def effect(self, pairs: pd.DataFrame) -> Tensor:
         """Estimated effects [n, k] float64; `pairs` has at least the columns of `questions`."""
         if not hasattr(self, "model"):
-            raise UserError(f"{type(self).__name__} has not learnt anything yet: "
-                            "call fit(train, model) first")
+            raise UserError(
+                f"{type(self).__name__} has not learnt anything yet: call fit(train, model) first"
+            )
         shown = pd.DataFrame({"concept": column(pairs, "concept").to_numpy()})
         for name, allowed in (("concept", ASPECTS), ("source", VALUES), ("target", VALUES)):
             values = column(pairs, name)
@@ -70,7 +74,7 @@ class Explainer(ABC):
             shown[ASPECTS] = fill_labels(texts, labels(pairs), self.aspects, predict=True)
         return self._effect(shown).double().cpu()
 
-    def _fit(self, train: pd.DataFrame) -> None:            # noqa: B027 (Zero learns nothing)
+    def _fit(self, train: pd.DataFrame) -> None:  # noqa: B027 (Zero learns nothing)
         """Learn from columns text, stars and the four aspects (places in VALUES, −1: no label)."""
 
     @abstractmethod
@@ -99,10 +103,12 @@ class Explainer(ABC):
 
     def _moved(self, pairs: pd.DataFrame, edit: Callable[[str, Tensor, Tensor], Tensor]) -> Tensor:
         """N(edit(concept, φ(x), c′)) − N(φ(x)) of pairs with text, concept and target."""
+
         def effect(concept: str, rows: pd.DataFrame) -> Tensor:
             h = self.model.phi(list(rows.text)).double()
             edited = edit(concept, h, torch.from_numpy(rows.target.to_numpy(copy=True)))
             return self.model.head(edited).softmax(1) - self.model.head(h).softmax(1)
+
         return self._each(pairs, effect)
 
 
@@ -113,8 +119,9 @@ def check_variant(variant: Variant) -> Variant:
     return variant
 
 
-def fill_labels(texts: Sequence[str], found: np.ndarray, aspects: Any = None,
-                predict: bool = False) -> np.ndarray:
+def fill_labels(
+    texts: Sequence[str], found: np.ndarray, aspects: Any = None, predict: bool = False
+) -> np.ndarray:
     """Labels [n, 4] without −1: a classifier of aspects labels the texts in its place.
 
     With `predict` it labels all texts anew. Without a classifier −1 becomes "unknown"."""
@@ -136,13 +143,16 @@ def labelled_rows(train: pd.DataFrame, concept: str, needed: Sequence[int]) -> n
     found = train[concept].to_numpy()
     for value in needed:
         if np.sum(found == value) < 2:
-            raise UserError(f"{np.sum(found == value)} training reviews have {concept} "
-                            f"{VALUES[value]!r}: at least 2 are needed")
+            raise UserError(
+                f"{np.sum(found == value)} training reviews have {concept} "
+                f"{VALUES[value]!r}: at least 2 are needed"
+            )
     return np.flatnonzero(np.isin(found, needed))
 
 
-def fit_concepts(train: pd.DataFrame, h: Tensor,
-                 fit: Callable[[Tensor, np.ndarray], Any]) -> dict[str, Any]:
+def fit_concepts(
+    train: pd.DataFrame, h: Tensor, fit: Callable[[Tensor, np.ndarray], Any]
+) -> dict[str, Any]:
     """`fit(states, labels)` of each concept, on the reviews that have a label of it; h [n, d]."""
     fitted = {}
     for concept in ASPECTS:

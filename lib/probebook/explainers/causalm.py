@@ -1,4 +1,5 @@
 """CausaLM (Feder et al. 2021; Abraham et al., § 4, equation 10, and appendix E)."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -49,9 +50,18 @@ class CausaLM(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Variant = "paper", epochs: int = 3,
-                 batch: int = 48, lr: float = 2e-5, adversary: float = .1, head_epochs: int = 50,
-                 head_batch: int = 256, head_lr: float = 1e-3, seed: int = 0):
+    def __init__(
+        self,
+        variant: Variant = "paper",
+        epochs: int = 3,
+        batch: int = 48,
+        lr: float = 2e-5,
+        adversary: float = 0.1,
+        head_epochs: int = 50,
+        head_batch: int = 256,
+        head_lr: float = 1e-3,
+        seed: int = 0,
+    ):
         self.variant, self.adversary, self.seed = check_variant(variant), adversary, seed
         self.epochs, self.batch, self.lr = epochs, batch, lr
         self.head_epochs, self.head_batch, self.head_lr = head_epochs, head_batch, head_lr
@@ -72,6 +82,7 @@ class CausaLM(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def effect(concept: str, rows: pd.DataFrame) -> Tensor:
             return self.counterfactual[concept](rows.text) - self.factual(rows.text)
+
         return self._each(pairs, effect)
 
     def _classifier(self, body: Model, train: pd.DataFrame, z: Tensor) -> FittedClassifier:
@@ -79,8 +90,12 @@ class CausaLM(Explainer):
         start = Head.initial(body.width, self.k, self.seed)
         model = FittedClassifier(self.model.recipe, body, start)
         h = model.phi(train.text[to_numpy(z >= 0)])
-        return replace(model, head=train_head(h, z[z >= 0], start, self.head_epochs,
-                                              self.head_batch, self.head_lr, self.seed))
+        return replace(
+            model,
+            head=train_head(
+                h, z[z >= 0], start, self.head_epochs, self.head_batch, self.head_lr, self.seed
+            ),
+        )
 
     def _encoder(self, train: pd.DataFrame, concept: str) -> Model:
         """φ_CF of a concept, cached: the same for all classifiers that began with this encoder."""
@@ -95,18 +110,34 @@ class CausaLM(Explainer):
 
     def _unlearn(self, body: Model, texts: list[str], targets: Tensor) -> dict[str, Tensor]:
         with torch_seed(self.seed):
-            treated, control = (nn.Linear(body.width, len(VALUES)).to(body.device)
-                                for _ in range(2))
+            treated, control = (
+                nn.Linear(body.width, len(VALUES)).to(body.device) for _ in range(2)
+            )
         cloze = Cloze(body)
-        parameters = [*upper_parameters(body, body.net).values(), *treated.parameters(),
-                      *control.parameters()]
-        trainer = Trainer(body, texts, self.model.recipe.position(body), parameters, self.epochs,
-                          self.batch, self.lr, self.seed, cloze.change)
+        parameters = [
+            *upper_parameters(body, body.net).values(),
+            *treated.parameters(),
+            *control.parameters(),
+        ]
+        trainer = Trainer(
+            body,
+            texts,
+            self.model.recipe.position(body),
+            parameters,
+            self.epochs,
+            self.batch,
+            self.lr,
+            self.seed,
+            cloze.change,
+        )
 
         def loss(rows: list[int], h: Tensor, hidden: Tensor) -> Tensor:
             labels, control_labels = targets[rows].to(h.device).unbind(1)
-            return (cloze.loss(hidden) + _loss(control(h), control_labels)
-                    + self._against(treated, h, labels))
+            return (
+                cloze.loss(hidden)
+                + _loss(control(h), control_labels)
+                + self._against(treated, h, labels)
+            )
 
         trainer.fit(loss)
         return trained_weights(body)
@@ -125,10 +156,12 @@ def reverse(h: Tensor, strength: float) -> Tensor:
 
 def control_concept(train: pd.DataFrame, concept: str) -> str:
     """The other concept with the largest Cramér's V, over the reviews with labels of both."""
+
     def cramers_v(other: str) -> float:
         rows = (train[concept] >= 0) & (train[other] >= 0)
         counts = pd.crosstab(train[concept][rows], train[other][rows])
         return association(counts, method="cramer") if min(counts.shape) > 1 else 0.0
+
     return max((other for other in ASPECTS if other != concept), key=cramers_v)
 
 

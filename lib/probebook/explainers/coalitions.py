@@ -1,4 +1,5 @@
 """The perceptrons of ConceptSHAP, one for each set of concepts, trained as one stack."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ class Coalitions:
         inputs = members(m).sum(1).clamp_min(1)[:, None, None]
 
         def even(rows: int, columns: int, inputs: Tensor | int) -> Tensor:
-            unit = 2 * torch.rand(2 ** m, rows, columns, generator=draws) - 1
-            return inputs ** -.5 * unit
+            unit = 2 * torch.rand(2**m, rows, columns, generator=draws) - 1
+            return inputs**-0.5 * unit
+
         first, first_bias = even(m, hidden, inputs), even(1, hidden, inputs)
         second, second_bias = even(hidden, d, hidden), even(1, d, hidden)
         if released:
@@ -47,14 +49,15 @@ class Coalitions:
         """States [2^m, n, d] for coordinates x [n, m], where they live."""
         first, second, first_bias, second_bias = (t.to(x) for t in self.tensors().values())
         seen = x * members(x.shape[1])[:, None].to(x)
-        if self.released:       # two layers without a ReLU are one: [2^m, m + 1, d]
+        if self.released:  # two layers without a ReLU are one: [2^m, m + 1, d]
             both = torch.cat([first, first_bias], 1) @ second
             return torch.baddbmm(both[:, -1:] + second_bias, seen, both[:, :-1])
         inner = torch.baddbmm(first_bias, seen, first)
         return torch.baddbmm(second_bias, inner.relu(), second)
 
-    def train(self, x: Tensor, z: Tensor, head: Head, epochs: int, batch: int, lr: float,
-              seed: int) -> Coalitions:
+    def train(
+        self, x: Tensor, z: Tensor, head: Head, epochs: int, batch: int, lr: float, seed: int
+    ) -> Coalitions:
         """Adam on the loss of head(g_S(x)) against classes z [n], the same batches for all S.
 
         The loss is the cross-entropy; in the released code the mean binary cross-entropy of the
@@ -96,12 +99,14 @@ class Coalitions:
 
     def _to(self, x: Tensor) -> Coalitions:
         """A copy in the dtype and on the device of x."""
+
         def copied(layers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
             first, second = (t.detach().to(x, copy=True) for t in layers)
             return first, second
+
         return Coalitions(copied(self.weights), copied(self.biases), self.released)
 
 
 def members(m: int) -> Tensor:
     """[2^m, m] float: 1 where player i belongs to the set whose bits are the row's number."""
-    return (torch.arange(2 ** m)[:, None] >> torch.arange(m) & 1).float()
+    return (torch.arange(2**m)[:, None] >> torch.arange(m) & 1).float()

@@ -1,4 +1,5 @@
 """ConceptSHAP (Yeh et al. 2020; Abraham et al., § 4 and § H): Shapley values of the concepts."""
+
 from __future__ import annotations
 
 from math import factorial
@@ -35,12 +36,21 @@ class ConceptSHAP(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Variant = "paper", hidden: int = 500,
-                 epochs: int = 50, batch: int = 128, lr: float = 1e-2, seed: int = 0,
-                 scored: pd.DataFrame | None = None):
+    def __init__(
+        self,
+        variant: Variant = "paper",
+        hidden: int = 500,
+        epochs: int = 50,
+        batch: int = 128,
+        lr: float = 1e-2,
+        seed: int = 0,
+        scored: pd.DataFrame | None = None,
+    ):
         if scored is not None and variant == "paper":
-            raise UserError("the paper's g is trained on the training reviews: "
-                            "scored= is for variant='released'")
+            raise UserError(
+                "the paper's g is trained on the training reviews: "
+                "scored= is for variant='released'"
+            )
         self.variant, self.hidden, self.scored = check_variant(variant), hidden, scored
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 
@@ -58,7 +68,7 @@ class ConceptSHAP(Explainer):
         chance = 1 / self.k
         if self.variant == "released":
             gains = with_concepts.sum() - chance, with_state.sum() - chance
-        else:                                           # equation 25, on the training reviews
+        else:  # equation 25, on the training reviews
             gains = with_concepts.mean() - chance, with_state.mean() - chance
         self.completeness = float(gains[0] / gains[1])
 
@@ -71,6 +81,7 @@ class ConceptSHAP(Explainer):
 
         def train() -> dict[str, Tensor]:
             return start.train(x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors()
+
         return Coalitions.from_tensors(cached("concept_shap", key, train), released)
 
     def rebuild(self, h: Tensor) -> Tensor:
@@ -84,7 +95,7 @@ class ConceptSHAP(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         values = shapley(self._eta(self.model.phi(list(pairs.text))).double())
         estimates = values[concept_indices(pairs), np.arange(len(pairs))]
-        return estimates.softmax(1) - .5 if self.variant == "released" else estimates
+        return estimates.softmax(1) - 0.5 if self.variant == "released" else estimates
 
 
 def shapley(values: Tensor) -> Tensor:

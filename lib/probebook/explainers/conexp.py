@@ -1,4 +1,5 @@
 """Conditional expectation (Goyal et al. 2019; Abraham et al., § 4, equation 7)."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -20,8 +21,11 @@ class CONEXP(Explainer):
 
     def _fit(self, train: pd.DataFrame) -> None:
         predicted = self._probs(train.text)
-        means = [predicted[train[aspect].to_numpy() == value].mean(0)
-                 for aspect in ASPECTS for value in range(len(VALUES))]
+        means = [
+            predicted[train[aspect].to_numpy() == value].mean(0)
+            for aspect in ASPECTS
+            for value in range(len(VALUES))
+        ]
         # [4, 3, k]; NaN where no review has the label.
         self.means = torch.stack(means).unflatten(0, (len(ASPECTS), len(VALUES)))
 
@@ -31,6 +35,8 @@ class CONEXP(Explainer):
         lacking = np.flatnonzero(to_numpy(effects.isnan().any(1)))
         if len(lacking):
             pair = pairs.iloc[lacking[0]]
-            raise UserError(f"no training review has {pair.concept} {VALUES[pair.source]!r} or "
-                            f"none {VALUES[pair.target]!r}: add some, or drop those pairs")
+            raise UserError(
+                f"no training review has {pair.concept} {VALUES[pair.source]!r} or "
+                f"none {VALUES[pair.target]!r}: add some, or drop those pairs"
+            )
         return effects

@@ -1,4 +1,5 @@
 """INLP as an explainer (Ravfogel et al. 2020; Abraham et al., § 4 and appendix F)."""
+
 from __future__ import annotations
 
 import pandas as pd
@@ -24,8 +25,16 @@ class INLPExplainer(Explainer):
     sees = ("text", "concept")
     white_box = True
 
-    def __init__(self, variant: Variant = "paper", rank: int = 20,
-                 epochs: int = 5, batch: int = 32, lr: float = 2e-5, seed: int = 0, C: float = .01):
+    def __init__(
+        self,
+        variant: Variant = "paper",
+        rank: int = 20,
+        epochs: int = 5,
+        batch: int = 32,
+        lr: float = 2e-5,
+        seed: int = 0,
+        C: float = 0.01,
+    ):
         self.variant, self.rank, self.C = check_variant(variant), rank, C
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 
@@ -33,13 +42,17 @@ class INLPExplainer(Explainer):
         h, z = self.model.phi(list(train.text)), self._classes(train)
         batch = len(h) if self.variant == "released" else self.batch
         self.edits = fit_concepts(train, h, INLP(self.rank, C=self.C).fit)
-        self.heads = {concept: train_head(edit(h[z >= 0]), z[z >= 0], self.model.head, self.epochs,
-                                          batch, self.lr, self.seed)
-                      for concept, edit in self.edits.items()}
+        self.heads = {
+            concept: train_head(
+                edit(h[z >= 0]), z[z >= 0], self.model.head, self.epochs, batch, self.lr, self.seed
+            )
+            for concept, edit in self.edits.items()
+        }
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def effect(concept: str, rows: pd.DataFrame) -> Tensor:
             h = self.model.phi(list(rows.text)).double()
             edited = self.heads[concept](self.edits[concept](h))
             return edited.softmax(1) - self.model.head(h).softmax(1)
+
         return self._each(pairs, effect)

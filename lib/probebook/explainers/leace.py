@@ -1,4 +1,5 @@
 """LEACE as an explainer (not in the paper): erase the concept, then add the wanted label's mean."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,6 +29,7 @@ class LEACEExplainer(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def edit(concept: str, h: Tensor, to: Tensor) -> Tensor:
             return self.edits[concept](h) + self.shifts[concept].to(h)[to]
+
         return self._moved(pairs, edit)
 
 

@@ -1,4 +1,5 @@
 """PGD as an explainer (not in the paper): a gradient-based counterfactual of φ(x)."""
+
 from __future__ import annotations
 
 from copy import copy
@@ -21,7 +22,7 @@ class PGDExplainer(Explainer):
     sees = ("text", "concept", "target")
     white_box = True
 
-    def __init__(self, eps: float = .5, steps: int = 40, C: float = .01):
+    def __init__(self, eps: float = 0.5, steps: int = 40, C: float = 0.01):
         self.eps, self.steps, self.C = eps, steps, C
 
     def _fit(self, train: pd.DataFrame) -> None:
@@ -42,6 +43,7 @@ class PGDExplainer(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def edit(concept: str, h: Tensor, to: Tensor) -> Tensor:
             edited = self.attack(concept)(h, to=to)
-            assert isinstance(edited, Tensor)           # no failed rows were asked for
+            assert isinstance(edited, Tensor)  # no failed rows were asked for
             return edited
+
         return self._moved(pairs, edit)

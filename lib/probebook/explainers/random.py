@@ -1,4 +1,5 @@
 """The difference of two random distributions (Abraham et al., § 6): an uninformed estimate."""
+
 from __future__ import annotations
 
 import numpy as np

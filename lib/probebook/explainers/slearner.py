@@ -1,4 +1,5 @@
 """S-Learner (Künzel et al. 2019; Abraham et al., § 4, equation 8): a model of the model."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -45,10 +46,14 @@ class SLearner(Explainer):
         weight = p.ravel()
         possible = weight > 0
         # The best E for a single class says this class for every review.
-        learner = (LogisticRegression(C=self.C, max_iter=10_000, tol=1e-8)
-                   if len(np.unique(z[possible])) > 1 else DummyClassifier())
-        self.regression = learner.fit(x[rows[possible]], z[possible],
-                                      sample_weight=weight[possible])
+        learner = (
+            LogisticRegression(C=self.C, max_iter=10_000, tol=1e-8)
+            if len(np.unique(z[possible])) > 1
+            else DummyClassifier()
+        )
+        self.regression = learner.fit(
+            x[rows[possible]], z[possible], sample_weight=weight[possible]
+        )
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         rows, place = np.arange(len(pairs)), concept_indices(pairs)

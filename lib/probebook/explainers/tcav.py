@@ -1,4 +1,5 @@
 """Testing with concept activation vectors (Kim et al. 2018; Abraham et al., § 4, eq. 9, § G)."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -46,7 +47,7 @@ class TCAV(Explainer):
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         h = self.model.phi(list(pairs.text)).double()
         along = self.directions[concept_indices(pairs)].to(h)
-        with forward_ad.dual_level():                   # all logits in one pass: [n, k]
+        with forward_ad.dual_level():  # all logits in one pass: [n, k]
             logits = self.model.head(forward_ad.make_dual(h, along))
             derivatives = forward_ad.unpack_dual(logits).tangent
         return (derivatives.cumsum(1) if self.variant == "released" else derivatives).tanh()
@@ -58,7 +59,7 @@ def separators(h: Tensor, train: pd.DataFrame, variant: str, seed: int) -> Tenso
     present = [POSITIVE] if released else [v for v in range(len(VALUES)) if v != UNKNOWN]
     for aspect in ASPECTS:
         rows = labelled_rows(train, aspect, [*present, UNKNOWN])
-        svm = SGDClassifier(alpha=.01, tol=1e-3, max_iter=1000, random_state=seed)
+        svm = SGDClassifier(alpha=0.01, tol=1e-3, max_iter=1000, random_state=seed)
         svm.fit(to_numpy(h[rows].double()), train[aspect].to_numpy()[rows] != UNKNOWN)
         found.append(svm.coef_[0])
     v = torch.from_numpy(np.stack(found))

@@ -1,4 +1,5 @@
 """No effect at all: the floor, whose L2 and normdiff errors are the length of the true effects."""
+
 from __future__ import annotations
 
 import pandas as pd

@@ -4,6 +4,7 @@ One function per kind of figure; the modules group them by what they draw.
 
     figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=majority)
 """
+
 from probebook.figures.calculator import calculator
 from probebook.figures.comparisons import bars, beside, calibration, heat, ranges
 from probebook.figures.curves import lines, margins, panels, roc, strength_curves
@@ -27,8 +28,37 @@ from probebook.figures.sliders import slider
 from probebook.measures import MEASURES
 
 __all__ = [
-    "GREYS", "MEASURES", "METHODS", "PALETTE", "against", "among", "bars", "before_and_after",
-    "beside", "by_class", "by_source", "calculator", "calibration", "causal_graphs", "clouds",
-    "cut", "fits", "heat", "histograms", "lines", "live", "margins", "method_colours",
-    "moving_state", "outcomes", "panels", "ranges", "roc", "scatter", "scheme", "slider",
-    "strength_curves", "style"]
+    "GREYS",
+    "MEASURES",
+    "METHODS",
+    "PALETTE",
+    "against",
+    "among",
+    "bars",
+    "before_and_after",
+    "beside",
+    "by_class",
+    "by_source",
+    "calculator",
+    "calibration",
+    "causal_graphs",
+    "clouds",
+    "cut",
+    "fits",
+    "heat",
+    "histograms",
+    "lines",
+    "live",
+    "margins",
+    "method_colours",
+    "moving_state",
+    "outcomes",
+    "panels",
+    "ranges",
+    "roc",
+    "scatter",
+    "scheme",
+    "slider",
+    "strength_curves",
+    "style",
+]

@@ -1,4 +1,5 @@
 """Comparisons of numbers: bars, points with intervals, calibration, a small matrix."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,22 +13,45 @@ from matplotlib.ticker import MaxNLocator
 from probebook.figures import look
 
 
-def bars(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
-         ylabel: str | None = None, xlabel: str | None = None) -> Figure:
+def bars(
+    data: pd.DataFrame,
+    x: str,
+    y: str,
+    hue: str | None = None,
+    baseline: float | None = None,
+    ylabel: str | None = None,
+    xlabel: str | None = None,
+) -> Figure:
     """Grouped bars from 0 to 1 with a dashed baseline."""
     figure, ax = plt.subplots()
-    sns.barplot(data, x=x, y=y, hue=hue, ax=ax, errorbar=None, saturation=1,
-                palette=look.colour_of(data, hue))
+    sns.barplot(
+        data,
+        x=x,
+        y=y,
+        hue=hue,
+        ax=ax,
+        errorbar=None,
+        saturation=1,
+        palette=look.colour_of(data, hue),
+    )
     look.dashed(ax, baseline, colour="0.3")
     ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
     if hue:
-        sns.move_legend(ax, "center left", bbox_to_anchor=(1.01, .5), title=None)
+        sns.move_legend(ax, "center left", bbox_to_anchor=(1.01, 0.5), title=None)
     return look.done(figure)
 
 
-def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None = None,
-           limits: tuple[float, float] | None = (-.02, 1.02), line: float | None = None,
-           width: float = 5.6, panel: float = 3.2, log: bool = False) -> Figure:
+def ranges(
+    data: pd.DataFrame,
+    y: str,
+    measures: Sequence[str],
+    hue: str | None = None,
+    limits: tuple[float, float] | None = (-0.02, 1.02),
+    line: float | None = None,
+    width: float = 5.6,
+    panel: float = 3.2,
+    log: bool = False,
+) -> Figure:
     """A point with its interval for every value of `y`, one panel per measure.
 
     - `data`: columns y, hue (if given), `<measure>`, `<measure>_low`, `<measure>_high`
@@ -38,15 +62,23 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
     - `log`: the axes are logarithmic, and `limits` come from the points"""
     names = look.values_of(data, y)
     kinds = (look.values_of(data, hue) if hue else []) or [None]
-    size = max(width, panel * len(measures)), 1 + .42 * len(names)
+    size = max(width, panel * len(measures)), 1 + 0.42 * len(names)
     figure, axes = plt.subplots(1, len(measures), figsize=size, sharey=True, squeeze=False)
     for ax, measure in zip(axes[0], measures):
         colours = look.method_colours(kinds, names)
         for i, (kind, colour, marker) in enumerate(zip(kinds, colours, look.MARKERS)):
             part = data if kind is None else data[data[hue] == kind]
-            place = [names.index(name) + .16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
-            ax.errorbar(part[measure], place, xerr=_away(part, measure), fmt=marker, ms=4,
-                        color=colour, label=kind, capsize=3)
+            place = [names.index(name) + 0.16 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            ax.errorbar(
+                part[measure],
+                place,
+                xerr=_away(part, measure),
+                fmt=marker,
+                ms=4,
+                color=colour,
+                label=kind,
+                capsize=3,
+            )
         ax.set(xlabel=measure, yticks=range(len(names)), yticklabels=names)
         if line is not None:
             ax.axvline(line, ls="--", lw=1, color="0.4")
@@ -56,19 +88,29 @@ def ranges(data: pd.DataFrame, y: str, measures: Sequence[str], hue: str | None 
             ax.set_xlim(limits)
         else:
             ax.xaxis.set_major_locator(MaxNLocator(3))
-    axes[0, 0].set_ylim(len(names) - .5, -.5)
+    axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
     longest = max(len(str(kind)) for kind in kinds)
-    if hue and longest > 20:                                    # beside, it would take the room
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left",
-                      bbox_to_anchor=(0, 1), ncols=max(1, 70 // (longest + 4)))
+    if hue and longest > 20:  # beside, it would take the room
+        figure.legend(
+            *axes[0, 0].get_legend_handles_labels(),
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=max(1, 70 // (longest + 4)),
+        )
     elif hue:
         look.legend_beside(axes[0, -1])
     return look.done(figure)
 
 
-def beside(data: pd.DataFrame, y: str, x: str, col: str | None = None,
-           limits: tuple[float, float] | None = None, line: float | None = None,
-           log: bool = False) -> Figure:
+def beside(
+    data: pd.DataFrame,
+    y: str,
+    x: str,
+    col: str | None = None,
+    limits: tuple[float, float] | None = None,
+    line: float | None = None,
+    log: bool = False,
+) -> Figure:
     """Published values beside ours: one row per value of `y`, one panel per value of `col`.
 
     - `data`: columns y, x, low and high (the ends of an interval, empty where none is known),
@@ -78,16 +120,25 @@ def beside(data: pd.DataFrame, y: str, x: str, col: str | None = None,
     - `log`: the axes are logarithmic"""
     names, kinds = look.values_of(data, y), look.values_of(data, "source")
     panels = look.values_of(data, col) if col else [x]
-    size = (5.8 if len(panels) > 1 else 5.2), 1 + .42 * len(names)
+    size = (5.8 if len(panels) > 1 else 5.2), 1 + 0.42 * len(names)
     figure, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
     for ax, panel in zip(axes[0], panels):
         shown = data[data[col] == panel] if col else data
         for i, (kind, colour, marker) in enumerate(zip(kinds, ["0.15", *look.PALETTE], "Dos^v")):
             part = shown[shown["source"] == kind]
-            place = [names.index(name) + .22 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            place = [names.index(name) + 0.22 * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [part[x] - part["low"], part["high"] - part[x]]
-            ax.errorbar(part[x], place, xerr=[side.clip(0) for side in away], fmt=marker, ms=6,
-                        color=colour, mfc=colour if i else "white", label=kind, capsize=2)
+            ax.errorbar(
+                part[x],
+                place,
+                xerr=[side.clip(0) for side in away],
+                fmt=marker,
+                ms=6,
+                color=colour,
+                mfc=colour if i else "white",
+                label=kind,
+                capsize=2,
+            )
         if line is not None:
             ax.axvline(line, ls="--", lw=1, color="0.4")
         if log:
@@ -96,14 +147,21 @@ def beside(data: pd.DataFrame, y: str, x: str, col: str | None = None,
             ax.xaxis.set_major_locator(MaxNLocator(3 if col else 5, steps=[1, 2, 5, 10]))
             ax.xaxis.set_major_formatter("{x:g}")
         ax.set(xlabel=panel, xlim=limits, yticks=range(len(names)), yticklabels=names)
-    axes[0, 0].set_ylim(len(names) - .5, -.5)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1),
-                  ncols=len(kinds), handletextpad=.3, columnspacing=1.2)
+    axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=len(kinds),
+        handletextpad=0.3,
+        columnspacing=1.2,
+    )
     return look.done(figure)
 
 
-def calibration(data: pd.DataFrame, x: str, y: str, hue: str,
-                fitted: Mapping[str, tuple[float, float]]) -> Figure:
+def calibration(
+    data: pd.DataFrame, x: str, y: str, hue: str, fitted: Mapping[str, tuple[float, float]]
+) -> Figure:
     """Measured over true values with their intervals, one colour and marker per `hue`.
 
     The dashed line is y = x. `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope
@@ -113,9 +171,17 @@ def calibration(data: pd.DataFrame, x: str, y: str, hue: str,
     looks = zip(kinds, look.method_colours(kinds), look.MARKERS)
     for i, (kind, colour, marker) in enumerate(looks):
         part = data[data[hue] == kind]
-        place = part[x] + .012 * width * (i - (len(kinds) - 1) / 2)          # side by side
-        ax.errorbar(place, part[y], yerr=_away(part, y), fmt=marker, ms=5, color=colour, label=kind,
-                    capsize=2)
+        place = part[x] + 0.012 * width * (i - (len(kinds) - 1) / 2)  # side by side
+        ax.errorbar(
+            place,
+            part[y],
+            yerr=_away(part, y),
+            fmt=marker,
+            ms=5,
+            color=colour,
+            label=kind,
+            capsize=2,
+        )
         if kind in fitted:
             slope, start = fitted[kind]
             ax.axline((0, start), slope=slope, color=colour, lw=1)
@@ -130,15 +196,24 @@ def _away(part: pd.DataFrame, name: str) -> list[pd.Series]:
     return [(part[name] - part[f"{name}_low"]).clip(0), (part[f"{name}_high"] - part[name]).clip(0)]
 
 
-def heat(table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0,
-         form: str = ".2f") -> Figure:
+def heat(
+    table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0, form: str = ".2f"
+) -> Figure:
     """A small matrix with its numbers written in as `form`; `label` names the scale of colours.
 
     If `low` is below 0, two colours meet in the middle of the scale."""
-    size = 1.8 + 1.1 * table.shape[1], 1.0 + .5 * table.shape[0]
+    size = 1.8 + 1.1 * table.shape[1], 1.0 + 0.5 * table.shape[0]
     figure, ax = plt.subplots(figsize=size)
-    sns.heatmap(table, annot=True, fmt=form, cmap="vlag" if low < 0 else "crest", vmin=low,
-                vmax=high, ax=ax, cbar_kws={"label": label})
+    sns.heatmap(
+        table,
+        annot=True,
+        fmt=form,
+        cmap="vlag" if low < 0 else "crest",
+        vmin=low,
+        vmax=high,
+        ax=ax,
+        cbar_kws={"label": label},
+    )
     for text in ax.texts:
         text.set_text(look.number(float(text.get_text()), form))
     ax.tick_params(axis="y", rotation=0)

@@ -1,4 +1,5 @@
 """Curves over a setting: lines, scores over strength, bands with bounds, ROC curves."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,24 @@ from probebook.figures import look
 from probebook.measures import MEASURES
 
 
-def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: float | None = None,
-          baseline_name: str = "majority", col: str | None = None, xlabel: str | None = None,
-          ylabel: str | None = None, log: bool = False, columns: int | None = None,
-          band: bool = False, limits: tuple[float, float] | None = None,
-          dashes: bool = False, panel_width: float = 4.2, log_y: bool = False) -> Figure:
+def lines(
+    data: pd.DataFrame,
+    x: str,
+    y: str,
+    hue: str | None = None,
+    baseline: float | None = None,
+    baseline_name: str = "majority",
+    col: str | None = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    log: bool = False,
+    columns: int | None = None,
+    band: bool = False,
+    limits: tuple[float, float] | None = None,
+    dashes: bool = False,
+    panel_width: float = 4.2,
+    log_y: bool = False,
+) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
 
     Rows with the same x are averaged. Up to five curves have their names at their right ends, if
@@ -42,15 +56,26 @@ def lines(data: pd.DataFrame, x: str, y: str, hue: str | None = None, baseline: 
     for i, (ax, panel) in enumerate(zip(axes.flat, panels)):
         part = data if panel is None else data[data[col] == panel]
         if part.empty:
-            ax.annotate("no data", (.5, .5), xycoords="axes fraction", ha="center")
+            ax.annotate("no data", (0.5, 0.5), xycoords="axes fraction", ha="center")
             continue
-        sns.lineplot(part, x=x, y=y, hue=hue, style=hue, palette=look.colour_of(data, hue),
-                     hue_order=kinds, style_order=kinds, markers=True, dashes=dashes, ax=ax,
-                     errorbar=("pi", 100) if band else None,
-                     err_kws={"alpha": .12} if band else None,
-                     legend="auto" if i == len(panels) - 1 and hue else False)
+        sns.lineplot(
+            part,
+            x=x,
+            y=y,
+            hue=hue,
+            style=hue,
+            palette=look.colour_of(data, hue),
+            hue_order=kinds,
+            style_order=kinds,
+            markers=True,
+            dashes=dashes,
+            ax=ax,
+            errorbar=("pi", 100) if band else None,
+            err_kws={"alpha": 0.12} if band else None,
+            legend="auto" if i == len(panels) - 1 and hue else False,
+        )
         drawn = [line for line in ax.lines if len(line.get_xdata())]
-        for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):    # seen under later ones
+        for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):  # seen under later ones
             line.set_linewidth(width)
             if len(line.get_xdata()) == 1:
                 line.set(markersize=10, zorder=5)
@@ -96,22 +121,37 @@ def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -
     for ax, method in zip(axes.flat, methods):
         part = data[data["method"] == method]
         for measure, marker, colour in zip(MEASURES, "os^", look.PALETTE):
-            ax.plot(part["strength"], part[measure], marker=marker, ms=4, color=colour,
-                    label=measure, lw=2.4 if measure == "reliability" else 1.4)
+            ax.plot(
+                part["strength"],
+                part[measure],
+                marker=marker,
+                ms=4,
+                color=colour,
+                label=measure,
+                lw=2.4 if measure == "reliability" else 1.4,
+            )
             if published is not None:
                 points = published[published["method"] == method]
-                ax.plot(points["strength"], points[measure], marker, ms=8, mfc="none", mew=1.6,
-                        color=colour)
+                ax.plot(
+                    points["strength"],
+                    points[measure],
+                    marker,
+                    ms=8,
+                    mfc="none",
+                    mew=1.6,
+                    color=colour,
+                )
         best = part.loc[part["reliability"].idxmax()]
         ax.axvline(best["strength"], color="0.2", lw=1.5, ls=":")
         symbol = part["symbol"].iloc[0]
         if symbol == "ε":
             look.log_axis(ax)
-        ax.set(xlabel=f"{method}: {symbol}", ylim=(-.02, 1.02))
+        ax.set(xlabel=f"{method}: {symbol}", ylim=(-0.02, 1.02))
     for ax in axes[:, 0]:
         ax.set_ylabel("mean over sentences")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1),
-                  ncols=3)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1), ncols=3
+    )
     return look.done(figure)
 
 
@@ -125,13 +165,25 @@ def panels(data: pd.DataFrame, labels: Mapping[str, tuple[str, str]]) -> Figure:
         for name, part in data[data.panel == panel].groupby("curve", sort=False):
             ax.plot(part.x, part.y, label=name)
         ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1.03))
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0,
-                  handlelength=1, columnspacing=1)
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2,
+            borderaxespad=0,
+            handlelength=1,
+            columnspacing=1,
+        )
     return look.done(figure)
 
 
-def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
-            ylabel: str = "accuracy", columns: int | None = None) -> Figure:
+def margins(
+    data: pd.DataFrame,
+    x: str,
+    bounds: Sequence[str],
+    col: str,
+    ylabel: str = "accuracy",
+    columns: int | None = None,
+) -> Figure:
     """A band of mean ± sd over x, and a pair of lines for mean ± each bound; one panel per `col`.
 
     - `data`: columns x, mean, sd, col, and the half-widths `bounds`; the possible values, 0 to 1,
@@ -139,19 +191,19 @@ def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
     - `columns`: panels in a row; None: all of them"""
     panels = look.values_of(data, col)
     columns = min(columns or len(panels), len(panels))
-    size = 3.4 * columns + .8, 3.2 * -(-len(panels) // columns)
+    size = 3.4 * columns + 0.8, 3.2 * -(-len(panels) // columns)
     figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
     for panel, ax in zip(panels, axes.flat):
         part = data[data[col] == panel]
         mean, sd, colour = part["mean"], part["sd"], look.PALETTE[0]
         ax.axhspan(0, 1, color="0.95", lw=0)
         ax.plot(part[x], mean, color=colour, marker="o", ms=4, label="mean ± sd")
-        ax.fill_between(part[x], mean - sd, mean + sd, color=colour, alpha=.35, lw=0)
+        ax.fill_between(part[x], mean - sd, mean + sd, color=colour, alpha=0.35, lw=0)
         for bound, dashes, colour in zip(bounds, ("--", ":", "-."), look.PALETTE[1:]):
             ax.plot(part[x], mean - part[bound], dashes, color=colour)
             ax.plot(part[x], mean + part[bound], dashes, color=colour, label=bound)
         look.log_axis(ax)
-        ax.set(xlabel=x, ylim=(-.6, 1.9))
+        ax.set(xlabel=x, ylim=(-0.6, 1.9))
         look.panel_name(ax, panel)
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
@@ -159,8 +211,14 @@ def margins(data: pd.DataFrame, x: str, bounds: Sequence[str], col: str,
     return look.done(figure)
 
 
-def roc(data: pd.DataFrame, score: str, positive: str, hue: str, col: str,
-        threshold: float | None = None) -> Figure:
+def roc(
+    data: pd.DataFrame,
+    score: str,
+    positive: str,
+    hue: str,
+    col: str,
+    threshold: float | None = None,
+) -> Figure:
     """ROC curves of "score above a threshold means positive", one per `hue`, one panel per `col`.
 
     A dot marks the given threshold; the dashed line is a coin. `data[positive]` is bool."""
@@ -170,17 +228,23 @@ def roc(data: pd.DataFrame, score: str, positive: str, hue: str, col: str,
         for kind, colour in zip(kinds, look.method_colours(kinds)):
             part = data[(data[col] == panel) & (data[hue] == kind)]
             part = part.sort_values(score, ascending=False)
-            ends = (part[score] != part[score].shift(-1)).to_numpy()    # equal scores move together
-            rates = [pd.concat([pd.Series([0.0]), (is_one.cumsum() / is_one.sum())[ends]])
-                     for is_one in (~part[positive], part[positive])]
+            ends = (part[score] != part[score].shift(-1)).to_numpy()  # equal scores move together
+            rates = [
+                pd.concat([pd.Series([0.0]), (is_one.cumsum() / is_one.sum())[ends]])
+                for is_one in (~part[positive], part[positive])
+            ]
             ax.plot(*rates, color=colour, label=kind)
             if threshold is not None:
                 found = part[score] > threshold
                 false, true = found[~part[positive]].mean(), found[part[positive]].mean()
                 ax.plot(false, true, "o", color=colour)
         ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
-        ax.set(xlabel="false positives", ylabel="true positives", xlim=(-.02, 1.02),
-               ylim=(-.02, 1.02))
+        ax.set(
+            xlabel="false positives",
+            ylabel="true positives",
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+        )
         look.panel_name(ax, panel)
     look.legend_beside(panels[-1][1])
     return look.done(figure)

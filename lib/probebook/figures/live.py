@@ -3,6 +3,7 @@ on paper and without scripts.
 
     HTML(figures.live("toy_world", script, look, {"threshold": ("threshold θ", [0, 1, 2], 2)}))
 """
+
 from __future__ import annotations
 
 import json
@@ -14,9 +15,13 @@ from probebook.base import UserError
 from probebook.figures.look import PALETTE
 
 
-def live(kind: str, script: str, look: str,
-         settings: Mapping[str, tuple[str, Sequence[Any], Any]],
-         given: Mapping[str, Any] | None = None) -> str:
+def live(
+    kind: str,
+    script: str,
+    look: str,
+    settings: Mapping[str, tuple[str, Sequence[Any], Any]],
+    given: Mapping[str, Any] | None = None,
+) -> str:
     """HTML of a box with a slider for each setting, and pictures that follow it at once.
 
     - `kind`: which pictures, a name of `boxes` in `book/_static/live.html`
@@ -30,8 +35,9 @@ def live(kind: str, script: str, look: str,
     UserError: a setting opens at none of its values."""
     for name, (_, values, at) in settings.items():
         if at not in values:
-            raise UserError(f"{name} opens at {at!r}: one of its values, {values[0]} to "
-                            f"{values[-1]}")
+            raise UserError(
+                f"{name} opens at {at!r}: one of its values, {values[0]} to {values[-1]}"
+            )
     fields = "".join(_field(name, *setting) for name, setting in settings.items())
     colours = "; ".join(f"--c{i}: {colour}" for i, colour in enumerate(PALETTE[:4]))
     return f"""<form class="live" data-kind="{kind}" data-given="{_json(given or {})}"
@@ -44,12 +50,16 @@ sliders.</p><script>{script}</script>{look}"""
 
 def _field(name: str, label: str, values: Sequence[Any], at: Any) -> str:
     if isinstance(at, str):
-        options = "".join(f"<option{' selected' if value == at else ''}>{escape(value)}</option>"
-                          for value in values)
+        options = "".join(
+            f"<option{' selected' if value == at else ''}>{escape(value)}</option>"
+            for value in values
+        )
         return f'<label>{escape(label)} <select name="{name}">{options}</select></label>'
-    return (f'<label>{escape(label)}: <span class="value"></span>'
-            f'<input type="range" name="{name}" min="0" max="{len(values) - 1}" '
-            f'value="{list(values).index(at)}" data-values="{_json(list(values))}"></label>')
+    return (
+        f'<label>{escape(label)}: <span class="value"></span>'
+        f'<input type="range" name="{name}" min="0" max="{len(values) - 1}" '
+        f'value="{list(values).index(at)}" data-values="{_json(list(values))}"></label>'
+    )
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,5 @@
 """What all figures share: colours, the book's style, axes, legends and names of panels."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,27 +19,70 @@ from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-PALETTE = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc",
-           "#a06a3a", "#69000f", "#949494", "#6900d2", "#56b4e9", "#890076", "#335544",
-           "#8866ff"]
-GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]      # controls and baselines beside methods
-METHODS = {"INLP": 0, "AlterRep": 1, "LEACE": 2, "FGSM": 3, "S-Learner": 3, "PGD": 4,
-           "ConceptSHAP": 5, "CONEXP": 5, "AutoAttack": 6, "TCAV": 6, "Approx": 8, "R-LACE": 9,
-           "RLACE": 9, "CausaLM": 9, "MeanShift": 5, "AffineSteering": 8, "DAS": 10,
-           "QLEACE": 11, "SparseFeatures": 12,
-           "ot": 0, "ot-matched": 1, "ot-answered": 2, "ot-unknown": 3, "ibt": 4, "ibt-negated": 6,
-           "whole stories": 0, "all answerable": 2, "many unanswerable": 3, "intervention": 4,
-           "learned": 8,
-           "as in the paper": 0,
-           "as released": 1}       # positions in the palette of methods, readers, directions, forms
+PALETTE = [
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#d55e00",
+    "#cc78bc",
+    "#a06a3a",
+    "#69000f",
+    "#949494",
+    "#6900d2",
+    "#56b4e9",
+    "#890076",
+    "#335544",
+    "#8866ff",
+]
+GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]  # controls and baselines beside methods
+METHODS = {
+    "INLP": 0,
+    "AlterRep": 1,
+    "LEACE": 2,
+    "FGSM": 3,
+    "S-Learner": 3,
+    "PGD": 4,
+    "ConceptSHAP": 5,
+    "CONEXP": 5,
+    "AutoAttack": 6,
+    "TCAV": 6,
+    "Approx": 8,
+    "R-LACE": 9,
+    "RLACE": 9,
+    "CausaLM": 9,
+    "MeanShift": 5,
+    "AffineSteering": 8,
+    "DAS": 10,
+    "QLEACE": 11,
+    "SparseFeatures": 12,
+    "ot": 0,
+    "ot-matched": 1,
+    "ot-answered": 2,
+    "ot-unknown": 3,
+    "ibt": 4,
+    "ibt-negated": 6,
+    "whole stories": 0,
+    "all answerable": 2,
+    "many unanswerable": 3,
+    "intervention": 4,
+    "learned": 8,
+    "as in the paper": 0,
+    "as released": 1,
+}  # positions in the palette of methods, readers, directions, forms
 MARKERS = "osD^vXP"
 
 
 def style() -> None:
     """Set the book's look; `runs.start` calls it once."""
-    look = {"figure.dpi": 110, "savefig.bbox": "tight", "axes.spines.top": False,
-            "axes.spines.right": False, "figure.figsize": (6.4, 3.6), "legend.frameon": False,
-            "grid.color": "#e6e6e6"}
+    look = {
+        "figure.dpi": 110,
+        "savefig.bbox": "tight",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.figsize": (6.4, 3.6),
+        "legend.frameon": False,
+        "grid.color": "#e6e6e6",
+    }
     sns.set_theme(context="notebook", style="whitegrid", palette=PALETTE, rc=look)
 
 
@@ -57,7 +101,7 @@ def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, fl
     colours: list[tuple[float, float, float]] = []
     for i, method in enumerate(methods):
         if method in METHODS:
-            darker = .55 ** methods[:i].count(method)
+            darker = 0.55 ** methods[:i].count(method)
             red, green, blue = to_rgb(PALETTE[METHODS[method]])
             colours.append((red * darker, green * darker, blue * darker))
         else:
@@ -78,8 +122,9 @@ def colour_of(data: pd.DataFrame, hue: str | None) -> dict | None:
     return dict(zip(kinds, method_colours(kinds)))
 
 
-def row_of_panels(data: pd.DataFrame, col: str, width: float, height: float,
-                  more: float = 0) -> tuple[Figure, list[tuple[object, Axes]]]:
+def row_of_panels(
+    data: pd.DataFrame, col: str, width: float, height: float, more: float = 0
+) -> tuple[Figure, list[tuple[object, Axes]]]:
     """A figure with one panel for each value of `col`, side by side, and (value, axes) of each.
 
     In inches: `width` of a panel, `height` of the figure, `more` width of the figure."""
@@ -89,8 +134,9 @@ def row_of_panels(data: pd.DataFrame, col: str, width: float, height: float,
     return figure, list(zip(panels, axes[0]))
 
 
-def grid_of_axes(count: int, columns: int, size: tuple[float, float],
-                 **shared: bool) -> tuple[Figure, NDArray[np.object_]]:
+def grid_of_axes(
+    count: int, columns: int, size: tuple[float, float], **shared: bool
+) -> tuple[Figure, NDArray[np.object_]]:
     """A figure with `count` axes in rows of `columns`, and all its axes; the last may stay empty.
 
     `size`: width and height of the figure."""
@@ -124,13 +170,20 @@ def dashed(ax: Axes, height: float | None, name: str | None = None, colour: str 
 
 def panel_name(ax: Axes, panel: object) -> None:
     """A panel's name, above its left corner."""
-    ax.annotate(str(panel), (0, 1), (2, 3), xycoords="axes fraction", textcoords="offset points",
-                va="bottom", weight="bold")
+    ax.annotate(
+        str(panel),
+        (0, 1),
+        (2, 3),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="bottom",
+        weight="bold",
+    )
 
 
 def legend_beside(ax: Axes, *handles_and_names: list) -> None:
     """A legend to the right of the axes."""
-    ax.legend(*handles_and_names, loc="center left", bbox_to_anchor=(1.01, .5))
+    ax.legend(*handles_and_names, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
@@ -139,12 +192,16 @@ def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
     Nothing is written, and the answer is False, if a name would not lead to its curve: if there are
     more than five, if one ends left of the last fifth of the axes, or if two end at one point. A
     horizontal line across the axes does not count."""
-    ax.get_xlim(), ax.get_ylim()                                # the limits from the data
+    ax.get_xlim(), ax.get_ylim()  # the limits from the data
     ends = [(line.get_xdata(orig=False)[-1], line.get_ydata(orig=False)[-1]) for line in curves]
-    places = np.array([ax.transAxes.inverted().transform(line.get_transform().transform(end))
-                       for line, end in zip(curves, ends)])
+    places = np.array(
+        [
+            ax.transAxes.inverted().transform(line.get_transform().transform(end))
+            for line, end in zip(curves, ends)
+        ]
+    )
     own = np.sort(places[places[:, 0] < 1, 1])
-    if len(own) > 5 or (places[:, 0] < .8).any() or (np.diff(own) < .012).any():
+    if len(own) > 5 or (places[:, 0] < 0.8).any() or (np.diff(own) < 0.012).any():
         return False
     size = FontProperties(size=plt.rcParams["legend.fontsize"]).get_size_in_points()
     gap = 1.3 * size / 72 * ax.figure.dpi / ax.bbox.height
@@ -152,9 +209,19 @@ def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
     heights = isotonic_regression(places[order, 1] - steps).x.clip(0, 1 - steps[-1]) + steps
     for i, height in zip(order, heights):
         colour = np.array(to_rgb(curves[i].get_color()))
-        line = {"arrowstyle": "-", "color": colour, "relpos": (0, .5), "shrinkA": 2, "shrinkB": 4}
-        ax.annotate(str(names[i]), ends[i], (1.07, height), curves[i].get_transform(), ax.transAxes,
-                    line, annotation_clip=False, va="center", size=size, color=.6 * colour)
+        line = {"arrowstyle": "-", "color": colour, "relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 4}
+        ax.annotate(
+            str(names[i]),
+            ends[i],
+            (1.07, height),
+            curves[i].get_transform(),
+            ax.transAxes,
+            line,
+            annotation_clip=False,
+            va="center",
+            size=size,
+            color=0.6 * colour,
+        )
     return True
 
 

@@ -1,4 +1,5 @@
 """A picture that moves: a state on its way through a cloud of states, and the verb that follows."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -21,8 +22,9 @@ STYLE = """
 """
 
 
-def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, str],
-                 forms: Sequence[str]) -> str:
+def moving_state(
+    cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, str], forms: Sequence[str]
+) -> str:
     """HTML in which a state goes along `path` through a cloud and back; its verb follows.
 
     - `cloud`: x, y, label, two kinds of label
@@ -39,8 +41,10 @@ def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, s
 
     labels = sorted(cloud.label.unique(), reverse=True)
     colours = dict(zip(labels, look.PALETTE))
-    dots = "".join(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="2.5" fill="{colours[label]}"/>'
-                   for (x, y), label in zip(map(place, cloud.x, cloud.y), cloud.label))
+    dots = "".join(
+        f'<circle cx="{x:.0f}" cy="{y:.0f}" r="2.5" fill="{colours[label]}"/>'
+        for (x, y), label in zip(map(place, cloud.x, cloud.y), cloud.label)
+    )
     track = " ".join(f"{x:.0f},{y:.0f}" for x, y in map(place, path.x, path.y))
     end = path.iloc[-1]
 
@@ -48,18 +52,28 @@ def moving_state(cloud: pd.DataFrame, path: pd.DataFrame, sentence: tuple[str, s
         x, y = place(stop.x, stop.y)
         return f"transform: translate({x:.1f}px, {y:.1f}px)"
 
-    frames = (_frames("state", path, shift, "linear")
-              + _frames("first", path, lambda stop: _shown(stop.singular > .5), "step-end")
-              + _frames("second", path, lambda stop: _shown(stop.singular <= .5), "step-end"))
+    frames = (
+        _frames("state", path, shift, "linear")
+        + _frames("first", path, lambda stop: _shown(stop.singular > 0.5), "step-end")
+        + _frames("second", path, lambda stop: _shown(stop.singular <= 0.5), "step-end")
+    )
     first, second = map(escape, forms)
     before, after = map(escape, sentence)
-    key = "".join(f'<span><span style="color: {colour}">●</span> {escape(label)}</span>'
-                  for label, colour in colours.items())
-    seen = (f"A cloud of states. One of them moves from those of {labels[1]}s to those of "
-            f"{labels[0]}s and back; its verb changes from {second} to {first}.")
-    verbs = "".join(f'<span class="ms-{name}" style="{_shown(likelier)}">{word}</span>'
-                    for name, likelier, word in (("first", end.singular > .5, first),
-                                                 ("second", end.singular <= .5, second)))
+    key = "".join(
+        f'<span><span style="color: {colour}">●</span> {escape(label)}</span>'
+        for label, colour in colours.items()
+    )
+    seen = (
+        f"A cloud of states. One of them moves from those of {labels[1]}s to those of "
+        f"{labels[0]}s and back; its verb changes from {second} to {first}."
+    )
+    verbs = "".join(
+        f'<span class="ms-{name}" style="{_shown(likelier)}">{word}</span>'
+        for name, likelier, word in (
+            ("first", end.singular > 0.5, first),
+            ("second", end.singular <= 0.5, second),
+        )
+    )
     return f"""<div class="moving-state" role="img" aria-label="{seen}">
 <style>{STYLE}{frames}</style>
 <p>{before} <span class="verb">{verbs}</span> {after}</p>
@@ -79,7 +93,10 @@ def _frames(name: str, path: pd.DataFrame, css: Callable[[pd.Series], str], pace
     """The animation of an element: a rest at either end of the path, the way there and back."""
     stops = [stop for _, stop in path.iterrows()]
     way = [*[stops[0]] * 3, *stops, *[stops[-1]] * 3, *reversed(stops)]
-    steps = " ".join(f"{100 * i / (len(way) - 1):.1f}% {{ {css(stop)}; }}"
-                     for i, stop in enumerate(way))
-    return (f"@keyframes ms-{name} {{ {steps} }}\n"
-            f".moving-state .ms-{name} {{ animation: ms-{name} {SECONDS}s {pace} infinite; }}\n")
+    steps = " ".join(
+        f"{100 * i / (len(way) - 1):.1f}% {{ {css(stop)}; }}" for i, stop in enumerate(way)
+    )
+    return (
+        f"@keyframes ms-{name} {{ {steps} }}\n"
+        f".moving-state .ms-{name} {{ animation: ms-{name} {SECONDS}s {pace} infinite; }}\n"
+    )

@@ -1,4 +1,5 @@
 """Sliders through pictures that work with and without a kernel."""
+
 from __future__ import annotations
 
 import io
@@ -11,8 +12,9 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
 
-def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str = "{}",
-           at: Any = None) -> VBox:
+def slider(
+    draw: Callable[[Any], Figure], values: Sequence, name: str, form: str = "{}", at: Any = None
+) -> VBox:
     """An ipywidgets slider through the pictures `draw(value)`. Show a static figure first.
 
     The pictures are drawn beforehand and linked in the browser, so the slider needs no kernel. With
@@ -36,9 +38,13 @@ def slider(draw: Callable[[Any], Figure], values: Sequence, name: str, form: str
     look = {"max_width": "100%", "object_fit": "contain"}
     images = [Image(value=png(value), format="png", layout=look) for value in values]
     stack = Stack(images, selected_index=first)
-    move = SelectionSlider(options=[form.format(value) for value in values], description=name,
-                           index=first, continuous_update=True,
-                           layout={"width": "min(30em, 95%)"})
+    move = SelectionSlider(
+        options=[form.format(value) for value in values],
+        description=name,
+        index=first,
+        continuous_update=True,
+        layout={"width": "min(30em, 95%)"},
+    )
     jslink((move, "index"), (stack, "selected_index"))
     move.observe(redraw, "index")
     return VBox([move, stack])

@@ -9,6 +9,7 @@ and a fit on `shuffled` labels are their negative controls.
 
     h_edited = AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=1 - z)
 """
+
 from probebook.interventions.affine_steering import AffineSteering
 from probebook.interventions.alterrep import AlterRep
 from probebook.interventions.autoattack import AutoAttack
@@ -25,6 +26,21 @@ from probebook.interventions.shuffled_labels import shuffled
 from probebook.interventions.sparse_autoencoder import SparseAutoencoder
 from probebook.interventions.sparse_features import SparseFeatures
 
-__all__ = ["INLP", "RLACE", "LEACE", "QLEACE", "AlterRep", "MeanShift", "AffineSteering",
-           "SparseAutoencoder", "SparseFeatures", "DAS", "FGSM", "PGD", "AutoAttack",
-           "MatchedDirection", "MatchedSubspace", "shuffled"]
+__all__ = [
+    "INLP",
+    "RLACE",
+    "LEACE",
+    "QLEACE",
+    "AlterRep",
+    "MeanShift",
+    "AffineSteering",
+    "SparseAutoencoder",
+    "SparseFeatures",
+    "DAS",
+    "FGSM",
+    "PGD",
+    "AutoAttack",
+    "MatchedDirection",
+    "MatchedSubspace",
+    "shuffled",
+]

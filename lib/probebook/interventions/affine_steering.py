@@ -1,4 +1,5 @@
 """Affine steering that matches mean and covariance (MiMiC; Singh et al. 2024)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -32,8 +33,10 @@ class AffineSteering:
         labels."""
         h = check_states(h).detach().double()
         z = check_labels(z, len(h), device=h.device)
-        maps = [transport(covariance(h[z != c]), covariance(h[z == c]), self.tol)
-                for c in range(int(z.max()) + 1)]
+        maps = [
+            transport(covariance(h[z != c]), covariance(h[z == c]), self.tol)
+            for c in range(int(z.max()) + 1)
+        ]
         shift = MeanShift().fit(h, z)
         return FittedAffineSteering(shift.means, shift.means - shift.shifts, torch.stack(maps))
 
@@ -53,8 +56,9 @@ class FittedAffineSteering:
         """The same map, of whose move each state makes the share s ≥ 0."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] do not have the mean of
         class `to` as their nearest."""
         h = check_states(h, self.means.shape[1])

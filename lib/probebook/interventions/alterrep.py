@@ -1,4 +1,5 @@
 """AlterRep (Ravfogel et al. 2021; Canby et al., § 4.1): INLP's directions with a wanted side."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -24,8 +25,7 @@ class AlterRep:
     - `weights`: "unit" as above. "raw" takes the classifiers' weights wⱼ = ‖wⱼ‖ bⱼ instead of bⱼ,
       so the length counts twice: α raw equals α ‖w‖² unit, and α = 1 no longer reflects."""
 
-    def __init__(self, max_rank: int = 8, C: float = 1.0,
-                 weights: Literal["unit", "raw"] = "unit"):
+    def __init__(self, max_rank: int = 8, C: float = 1.0, weights: Literal["unit", "raw"] = "unit"):
         if weights not in ("unit", "raw"):
             raise UserError(f"weights={weights!r}: choose 'unit' or 'raw'")
         self.inlp, self.weights = INLP(max_rank, C), weights
@@ -50,8 +50,9 @@ class FittedAlterRep:
         inlp = self.inlp if rank is None else self.inlp.at(rank)
         return replace(self, alpha=float(alpha), inlp=inlp)
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] are not in class `to`.
 
         The judge of that is INLP's first classifier, the one of the unedited states."""

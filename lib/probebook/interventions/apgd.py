@@ -1,4 +1,5 @@
 """Auto-PGD (Croce & Hein 2020, "Reliable evaluation of adversarial robustness", algorithm 1)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from probebook.base import UserError
 from probebook.interventions.attack import ChunkedAttack, margin, target_loss, value_and_gradient
 from probebook.interventions.norm_ball import NormBall, steepest
 
-MOMENTUM, RISES = .75, .75          # α and ρ of the paper
+MOMENTUM, RISES = 0.75, 0.75  # α and ρ of the paper
 
 
 def targeted_dlr(logits: Tensor, to: Tensor) -> Tensor:
@@ -29,7 +30,7 @@ def checkpoints(steps: int) -> list[int]:
     """Steps ⌈p_j · steps⌉ at which the step size is reconsidered.
 
     p₀ = 0, p₁ = .22, p_{j+1} = p_j + max(p_j − p_{j−1} − .03, .06)."""
-    p = [0, 22]                     # in hundredths
+    p = [0, 22]  # in hundredths
     while p[-1] < 100:
         p.append(p[-1] + max(p[-1] - p[-2] - 3, 6))
     return sorted({-(-q * steps // 100) for q in p[1:]})
@@ -52,8 +53,9 @@ class APGD(ChunkedAttack):
     def __post_init__(self):
         super().__post_init__()
         if self.steps < 1 or self.loss not in ("log-odds", "dlr"):
-            raise UserError(f"steps={self.steps}, loss={self.loss!r}: "
-                            "give steps ≥ 1 and 'log-odds' or 'dlr'")
+            raise UserError(
+                f"steps={self.steps}, loss={self.loss!r}: give steps ≥ 1 and 'log-odds' or 'dlr'"
+            )
 
     def _checked(self, h: ArrayLike, to: ArrayLike) -> tuple[Tensor, Tensor]:
         h, to = super()._checked(h, to)
@@ -76,7 +78,7 @@ class APGD(ChunkedAttack):
         when = checkpoints(self.steps)
         for i in range(1, self.steps + 1):
             z = ball.project(torch.addcmul(x, uphill, step, value=-1))
-            if i > 1:               # x + α(z − x) + (1 − α)(x − before)
+            if i > 1:  # x + α(z − x) + (1 − α)(x − before)
                 z.lerp_(before.neg_().add_(x, alpha=2), 1 - MOMENTUM)
                 ball.project(z)
             x, before, previous = z, x, value

@@ -1,6 +1,7 @@
 """What all attacks share: their losses, and the call that checks, cuts into chunks and judges.
 
 Every attack is targeted: within ‖ĥ − h‖ ≤ ε it moves a state h towards class `to`."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -44,8 +45,9 @@ def flipped(logits: Tensor, to: Tensor) -> Tensor:
     return logits.argmax(1) == to
 
 
-def value_and_gradient(probe: Callable[[Tensor], Tensor], x: Tensor, to: Tensor,
-                       loss: Callable = target_loss) -> tuple[Tensor, Tensor]:
+def value_and_gradient(
+    probe: Callable[[Tensor], Tensor], x: Tensor, to: Tensor, loss: Callable = target_loss
+) -> tuple[Tensor, Tensor]:
     """loss(probe(x), to) [n] and its gradient in x [n, d].
 
     Rows do not mix, so one backward pass of the sum gives all gradients."""
@@ -53,9 +55,10 @@ def value_and_gradient(probe: Callable[[Tensor], Tensor], x: Tensor, to: Tensor,
     with torch.enable_grad():
         value = loss(probe(x), to)
         if not value.requires_grad:
-            raise UserError("the probe is not differentiable in h: "
-                            "give one that keeps the graph, or use Square")
-        gradient, = torch.autograd.grad(value.sum(), x)
+            raise UserError(
+                "the probe is not differentiable in h: give one that keeps the graph, or use Square"
+            )
+        (gradient,) = torch.autograd.grad(value.sum(), x)
     return value.detach(), gradient
 
 
@@ -68,11 +71,13 @@ def count_logits(probe: Callable[[Tensor], Tensor], h: Tensor) -> int:
         logits = probe(h[:2])
     except RuntimeError as e:
         dtype, reason = str(h.dtype).removeprefix("torch."), str(e).splitlines()[0]
-        raise UserError(f"the probe cannot take {dtype} states of {h.shape[1]} dimensions: "
-                        f"{reason}") from None
+        raise UserError(
+            f"the probe cannot take {dtype} states of {h.shape[1]} dimensions: {reason}"
+        ) from None
     if logits.ndim != 2 or logits.shape[1] < 2:
-        raise UserError(f"the probe returns shape {tuple(logits.shape)}: "
-                        "it must give logits [n, k] with k ≥ 2")
+        raise UserError(
+            f"the probe returns shape {tuple(logits.shape)}: it must give logits [n, k] with k ≥ 2"
+        )
     return logits.shape[1]
 
 
@@ -93,7 +98,7 @@ class Attack(ABC):
     - `norm`: "linf" or "l2"."""
 
     probe: Callable[[Tensor], Tensor]
-    eps: float = .1
+    eps: float = 0.1
     norm: Norm = "linf"
 
     def __post_init__(self):
@@ -108,8 +113,9 @@ class Attack(ABC):
         return replace(self, eps=float(eps))
 
     @abstractmethod
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] are not in class `to`."""
 
     def _checked(self, h: ArrayLike, to: ArrayLike) -> tuple[Tensor, Tensor]:
@@ -125,8 +131,9 @@ class Attack(ABC):
 class ChunkedAttack(Attack):
     """An attack that treats some rows at a time, in `_move`."""
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         h, to = self._checked(h, to)
         x = torch.cat([self._move(*some).to(h.device) for some in chunks(h, to)])
         return (x, self._failed(x, to)) if return_failed else x

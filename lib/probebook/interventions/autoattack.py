@@ -1,4 +1,5 @@
 """AutoAttack (Croce & Hein 2020, "Reliable evaluation of adversarial robustness", § 6)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -35,19 +36,26 @@ class AutoAttack(Attack):
     def __post_init__(self):
         super().__post_init__()
         if self.unflipped not in ("move", "clean"):
-            raise UserError(f"unflipped={self.unflipped!r}: "
-                            "choose 'move' (intervention) or 'clean' (evaluation)")
-        self.attacks(2)             # they check steps and queries
+            raise UserError(
+                f"unflipped={self.unflipped!r}: "
+                "choose 'move' (intervention) or 'clean' (evaluation)"
+            )
+        self.attacks(2)  # they check steps and queries
 
     def attacks(self, k: int) -> list[Attack]:
         """The attacks for a probe with k classes, in the order in which they run."""
         probe, eps, norm = self.probe, self.eps, self.norm
         dlr = [APGD(probe, eps, norm, self.steps, "dlr")] if k >= 4 else []
-        return [APGD(probe, eps, norm, self.steps), *dlr, FAB(probe, eps, norm, self.steps),
-                Square(probe, eps, norm, self.queries, self.seed)]
+        return [
+            APGD(probe, eps, norm, self.steps),
+            *dlr,
+            FAB(probe, eps, norm, self.steps),
+            Square(probe, eps, norm, self.queries, self.seed),
+        ]
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         h, to = self._checked(h, to)
         x, left = h.clone(), torch.arange(len(h), device=h.device)
         with torch.no_grad():

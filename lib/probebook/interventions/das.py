@@ -1,4 +1,5 @@
 """Distributed alignment search (Geiger et al. 2024): a subspace learned by interchanges."""
+
 from __future__ import annotations
 
 import math
@@ -28,16 +29,26 @@ class DAS:
     - `lr`: its rate, which falls linearly to 0; R is what QR makes of a free matrix.
     - `seed`: of the start and of the batches."""
 
-    def __init__(self, rank: int = 1, steps: int = 300, lr: float = .03, batch: int = 64,
-                 seed: int = 0):
+    def __init__(
+        self, rank: int = 1, steps: int = 300, lr: float = 0.03, batch: int = 64, seed: int = 0
+    ):
         if min(rank, steps, batch) < 1 or not lr > 0:
-            raise UserError(f"rank={rank}, steps={steps}, batch={batch}, lr={lr}: the first three "
-                            "must be at least 1, and lr above 0")
+            raise UserError(
+                f"rank={rank}, steps={steps}, batch={batch}, lr={lr}: the first three "
+                "must be at least 1, and lr above 0"
+            )
         self.rank, self.steps, self.lr, self.batch, self.seed = rank, steps, lr, batch, seed
 
-    def fit(self, h: ArrayLike, source: ArrayLike, to: ArrayLike,
-            head: Callable[..., Tensor], choices: ArrayLike | None = None,
-            by_row: bool = False, judged: bool = True) -> FittedDAS:
+    def fit(
+        self,
+        h: ArrayLike,
+        source: ArrayLike,
+        to: ArrayLike,
+        head: Callable[..., Tensor],
+        choices: ArrayLike | None = None,
+        by_row: bool = False,
+        judged: bool = True,
+    ) -> FittedDAS:
         """Learn R from pairs of states: `source` [n, d] has the class `to` [n] that h [n, d] gets.
 
         - `head`: differentiable, from states [n, d] in the dtype of h to logits [n, v], such as
@@ -54,8 +65,10 @@ class DAS:
         h, source = check_pair(check_states(h), source)
         to = check_labels(to, len(h), device=h.device)
         if self.rank > h.shape[1]:
-            raise UserError(f"rank={self.rank}: the hidden states have {h.shape[1]} dimensions, "
-                            f"so choose 1 … {h.shape[1]}")
+            raise UserError(
+                f"rank={self.rank}: the hidden states have {h.shape[1]} dimensions, "
+                f"so choose 1 … {h.shape[1]}"
+            )
         of_rows = head if by_row else lambda states, rows: head(states)
         first = torch.arange(2, device=h.device)
         columns = _columns(choices, to, count_logits(lambda states: of_rows(states, first), h))
@@ -70,12 +83,12 @@ class DAS:
         optimizer = torch.optim.Adam([free], self.lr)
         schedule = LinearLR(optimizer, 1, 0, self.steps)
         for _ in range(self.steps):
-            rows = torch.randperm(len(h), generator=g)[:self.batch].to(h.device)
+            rows = torch.randperm(len(h), generator=g)[: self.batch].to(h.device)
             with torch.enable_grad():
                 loss = F.cross_entropy(logits(torch.linalg.qr(free).Q.to(h), rows), to[rows])
             if not loss.requires_grad:
                 raise UserError("the head is not differentiable: give one that keeps the graph")
-            free.grad, = torch.autograd.grad(loss, free)
+            (free.grad,) = torch.autograd.grad(loss, free)
             optimizer.step()
             schedule.step()
         basis = torch.linalg.qr(free.detach()).Q
@@ -103,11 +116,15 @@ def _columns(choices: ArrayLike | None, to: Tensor, width: int) -> Tensor:
     given = torch.arange(width) if choices is None else tensor(choices)
     columns = given.to(to).expand(len(to), -1) if given.ndim == 1 else given.to(to)
     if columns.ndim != 2 or len(columns) != len(to) or columns.shape[1] < k:
-        raise UserError(f"choices have shape {tuple(given.shape)}: give the columns of {k} classes "
-                        f"or more, for all rows or for each of {len(to)}")
+        raise UserError(
+            f"choices have shape {tuple(given.shape)}: give the columns of {k} classes "
+            f"or more, for all rows or for each of {len(to)}"
+        )
     if not 0 <= int(columns.min()) <= int(columns.max()) < width:
-        raise UserError(f"choices from {int(columns.min())} to {int(columns.max())}: the head has "
-                        f"{width} columns")
+        raise UserError(
+            f"choices from {int(columns.min())} to {int(columns.max())}: the head has "
+            f"{width} columns"
+        )
     return columns
 
 
@@ -130,9 +147,14 @@ class FittedDAS:
         """The same subspace, of whose move each state makes the share s ≥ 0."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(self, h: ArrayLike, to: ArrayLike | None = None, *,
-                 source: ArrayLike | None = None, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self,
+        h: ArrayLike,
+        to: ArrayLike | None = None,
+        *,
+        source: ArrayLike | None = None,
+        return_failed: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d] that have the part in the subspace of `source` [n, d], or, given
         classes `to` [n], of the mean source of the class.
 

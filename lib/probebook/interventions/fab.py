@@ -1,4 +1,5 @@
 """Fast adaptive boundary attack (Croce & Hein 2020, "Minimally distorted adversarial examples")."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from probebook.base import UserError
 from probebook.interventions.attack import ChunkedAttack, chunks, margin, value_and_gradient
 from probebook.interventions.norm_ball import NormBall, length
 
-ALPHA_MAX, ETA, BETA = .1, 1.05, .9     # the paper's values
-INWARD = .01                # share of the margin at h by which a step aims past the boundary
-SEARCH = 5                  # queries of the final search
-OVERSHOOT = 5e-5            # share of the way by which the search goes past the boundary
+ALPHA_MAX, ETA, BETA = 0.1, 1.05, 0.9  # the paper's values
+INWARD = 0.01  # share of the margin at h by which a step aims past the boundary
+SEARCH = 5  # queries of the final search
+OVERSHOOT = 5e-5  # share of the way by which the search goes past the boundary
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class FAB(ChunkedAttack):
         for _ in range(self.steps):
             m, gradient = value_and_gradient(self.probe, x, to, margin)
             dual = length(gradient, "l2") if self.norm == "l2" else gradient.abs().sum(1)
-            m_h = m + (gradient * (h - x)).sum(1)       # the linearised margin at h
-            a, b = m.abs(), m_h.abs()       # distances of x and h to the boundary, times dual
+            m_h = m + (gradient * (h - x)).sum(1)  # the linearised margin at h
+            a, b = m.abs(), m_h.abs()  # distances of x and h to the boundary, times dual
             alpha = torch.minimum(a / (a + b).clamp_min(1e-30), ALPHA_MAX / tries)
             reach = ETA * torch.lerp(m, m_h, alpha) + INWARD * start
             move = torch.where(dual > 0, reach / dual, 0)
@@ -74,8 +75,9 @@ class FAB(ChunkedAttack):
             x = torch.where(inside[:, None], torch.lerp(h, x, BETA), x)
         return self._search(h, to, found, start, distance)
 
-    def _search(self, h: Tensor, to: Tensor, found: Tensor, m_low: Tensor,
-                distance: Tensor) -> tuple[Tensor, Tensor]:
+    def _search(
+        self, h: Tensor, to: Tensor, found: Tensor, m_low: Tensor, distance: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Secant steps towards the boundary, from h (m_low ≥ 0) to `found` (m_high < 0)."""
         low, high = torch.zeros_like(distance), torch.ones_like(distance)
         m_high, segment = self._margin(found, to), found - h

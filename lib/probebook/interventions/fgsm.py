@@ -1,4 +1,5 @@
 """Fast gradient sign method (Goodfellow et al. 2015, § 4; Canby et al., § 4.1) on hidden states."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

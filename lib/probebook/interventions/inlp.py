@@ -1,4 +1,5 @@
 """Iterative nullspace projection (Ravfogel et al. 2020; Canby et al., § 4.1)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -34,8 +35,10 @@ class INLP:
         shares = torch.bincount(z).double() / len(z)
         entropy = -(shares * shares.log()).sum()
         most, k = min(self.max_rank, h.shape[1]), len(shares)
-        basis, sides, norms = (torch.zeros(*size, 0, dtype=torch.float64, device=h.device)
-                               for size in ((h.shape[1],), (k,), ()))
+        basis, sides, norms = (
+            torch.zeros(*size, 0, dtype=torch.float64, device=h.device)
+            for size in ((h.shape[1],), (k,), ())
+        )
         regression = Regression(h, z, self.C)
         probe = first = LinearProbe(self.C).fit_regression(regression)
         while basis.shape[1] < most:
@@ -56,14 +59,14 @@ class INLP:
 
 def _directions(weight: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """A classifier's orthonormal directions [d, ≤ k−1] outside `basis`, with sides and norms."""
-    w = weight - weight.mean(0)                 # softmax sees differences only
+    w = weight - weight.mean(0)  # softmax sees differences only
     u, s, vt = torch.linalg.svd(w, full_matrices=False)
     v = vt[s > s[0] * 1e-8][: len(w) - 1].T
-    for _ in range(2):                          # once is not enough in floating point
+    for _ in range(2):  # once is not enough in floating point
         v = v - basis @ (basis.T @ v)
         v, r = torch.linalg.qr(v)
     side = w @ v
-    if len(w) == 2:                             # orient towards class 1
+    if len(w) == 2:  # orient towards class 1
         v, side = v * side[1].sign(), side * side[1].sign()
     norms = side.max(0).values - side.min(0).values
     return v, side / side.abs().max(0).values.clamp_min(1e-300), norms
@@ -91,18 +94,19 @@ class FittedINLP:
     def at(self, rank: int) -> FittedINLP:
         """The same fit at another strength, 0 ≤ rank ≤ max_rank."""
         if not 0 <= rank <= self.max_rank:
-            raise UserError(f"rank {rank}: fitted with max_rank={self.max_rank}, "
-                            f"so choose 0 … {self.max_rank}")
+            raise UserError(
+                f"rank {rank}: fitted with max_rank={self.max_rank}, so choose 0 … {self.max_rank}"
+            )
         return replace(self, rank=rank)
 
-    def __call__(self, h: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along B."""
-        return project_out(h, self.basis[:, :self.rank], return_failed)
+        return project_out(h, self.basis[:, : self.rank], return_failed)
 
 
-def project_out(h: ArrayLike, basis: Tensor, return_failed: bool
-                ) -> Tensor | tuple[Tensor, Tensor]:
+def project_out(h: ArrayLike, basis: Tensor, return_failed: bool) -> Tensor | tuple[Tensor, Tensor]:
     """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r]; [n, d] in the dtype and on the device of h.
 
     Computed in float64. With `return_failed` also which rows [n] kept a part along B."""
@@ -116,4 +120,4 @@ def is_left(part: Tensor, h: Tensor) -> Tensor:
     """Rows [n] in which more of an erased part is left than rounding explains.
 
     That is ‖part‖ > ε^¾ ‖h‖, with ε the spacing of h's dtype."""
-    return ~(part.norm(dim=1) <= torch.finfo(h.dtype).eps ** .75 * h.double().norm(dim=1))
+    return ~(part.norm(dim=1) <= torch.finfo(h.dtype).eps ** 0.75 * h.double().norm(dim=1))

@@ -1,4 +1,5 @@
 """Least-squares concept erasure (Belrose et al. 2023)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -56,10 +57,10 @@ class LEACE:
         scale = scales(covariance, mean)
         correlations = covariance / scale / scale[:, None]
         inverse, t = _factor(correlations, self.tol * float(correlations.norm()))
-        whitened = _solve(t, inverse @ (cross / scale[:, None]))        # W Σ_hz [r, k]
+        whitened = _solve(t, inverse @ (cross / scale[:, None]))  # W Σ_hz [r, k]
         u, s, vt = torch.linalg.svd(whitened, full_matrices=False)
-        u, s, v = u[:, s > 1e-8], s[s > 1e-8], vt[s > 1e-8].T           # ≤ k−1 columns: Σ_hz 1 = 0
-        right = inverse.T @ _solve(t, u, transposed=True) / scale[:, None]      # Wᵀ u
+        u, s, v = u[:, s > 1e-8], s[s > 1e-8], vt[s > 1e-8].T  # ≤ k−1 columns: Σ_hz 1 = 0
+        right = inverse.T @ _solve(t, u, transposed=True) / scale[:, None]  # Wᵀ u
         # L = W⁺u = Σ_hz v / s: taken from Σ_hz itself, L Rᵀ Σ_hz = Σ_hz to the last digit.
         return FittedLEACE(cross @ v / s, right, mean)
 
@@ -92,8 +93,9 @@ class FittedLEACE:
     right: Tensor
     mean: Tensor
 
-    def __call__(self, h: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] are not erased.
 
         These kept more of what z is read from than rounding explains, as can happen in a coarse

@@ -1,4 +1,5 @@
 """Two negative controls of an edit: each state moves as far as the edit moves it, but elsewhere."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -32,8 +33,9 @@ class Matched(ABC):
         """The control of the edit at another strength."""
         return replace(self, edit=self.edit.at(strength))
 
-    def __call__(self, h: ArrayLike, to: ArrayLike | None = None, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike | None = None, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Moved states [n, d]; with `return_failed` also the rows [n] in which the edit itself
         failed, so that both can be scored without them."""
         h = check_states(h)
@@ -57,8 +59,14 @@ class MatchedDirection(Matched):
     def _elsewhere(self, moves: Tensor, to: Tensor | None = None) -> Tensor:
         to = torch.ones(len(moves), dtype=torch.int64) if to is None else to.cpu()
         pairs = range(int(to.max()) // 2 + 1)
-        u = torch.stack([torch.randn(moves.shape[1], dtype=torch.float64,
-                                     generator=generator(self.seed, pair)) for pair in pairs])
+        u = torch.stack(
+            [
+                torch.randn(
+                    moves.shape[1], dtype=torch.float64, generator=generator(self.seed, pair)
+                )
+                for pair in pairs
+            ]
+        )
         signed = (u / length(u, "l2")[:, None])[to // 2] * (2 * (to % 2) - 1)[:, None]
         return length(moves, "l2")[:, None] * signed.to(moves.device)
 
@@ -75,6 +83,6 @@ class MatchedSubspace(Matched):
         return moves @ _rotation(moves.shape[1], self.seed).T.to(moves.device)
 
 
-@lru_cache(maxsize=4)               # a control may be drawn a few times
+@lru_cache(maxsize=4)  # a control may be drawn a few times
 def _rotation(d: int, seed: int) -> Tensor:
     return torch.from_numpy(ortho_group.rvs(d, random_state=seed))

@@ -1,4 +1,5 @@
 """A difference of means as a steering vector (Turner et al. 2023; Marks & Tegmark 2024)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -54,8 +55,9 @@ class FittedMeanShift:
         """The same vectors at strength s ≥ 0."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] do not have the mean of
         class `to` as their nearest."""
         h = check_states(h, self.means.shape[1])

@@ -1,6 +1,7 @@
 """The ball ‖x − h‖ ≤ ε around each hidden state h, in the L∞ or the L2 norm.
 
 Hidden states are not images, so there is no [0, 1] box."""
+
 from __future__ import annotations
 
 from typing import Literal
@@ -37,7 +38,8 @@ class NormBall:
         if norm == "linf":
             self.low, self.high = (
                 torch.where((bound - h).abs() > eps, torch.nextafter(bound, h), bound)
-                for bound in (h - eps, h + eps))
+                for bound in (h - eps, h + eps)
+            )
         else:
             # ‖fl(x) − x‖ is at most this.
             rounding = torch.finfo(h.dtype).eps / 2 * (length(h, "l2") + eps)

@@ -1,4 +1,5 @@
 """Optimal transport between Gaussians, each given by its covariance."""
+
 from __future__ import annotations
 
 import torch
@@ -11,7 +12,7 @@ def covariance(h: Tensor) -> Tensor:
     return centred.T @ centred / len(h)
 
 
-def spectrum(matrix: Tensor, tol: float = 0.) -> tuple[Tensor, Tensor]:
+def spectrum(matrix: Tensor, tol: float = 0.0) -> tuple[Tensor, Tensor]:
     """Positive eigenvalues [r] and eigenvectors [d, r] of a symmetric matrix.
 
     Those with less than the share `tol` of the largest eigenvalue are left out."""
@@ -20,14 +21,14 @@ def spectrum(matrix: Tensor, tol: float = 0.) -> tuple[Tensor, Tensor]:
     return values[some], vectors[:, some]
 
 
-def roots(matrix: Tensor, tol: float = 0.) -> tuple[Tensor, Tensor]:
+def roots(matrix: Tensor, tol: float = 0.0) -> tuple[Tensor, Tensor]:
     """Σ^½ and Σ^−½ [d, d] of a symmetric Σ ≽ 0; both are 0 in the directions left out."""
     values, vectors = spectrum(matrix, tol)
-    scaled = vectors * values ** .5
+    scaled = vectors * values**0.5
     return scaled @ vectors.T, scaled / values @ vectors.T
 
 
-def transport(source: Tensor, target: Tensor, tol: float = 0.) -> Tensor:
+def transport(source: Tensor, target: Tensor, tol: float = 0.0) -> Tensor:
     """The matrix A ≽ 0 with A Σ A = Σ_to that moves the states of a Gaussian least.
 
     A = Σ^−½ (Σ^½ Σ_to Σ^½)^½ Σ^−½ (Knott & Smith 1984) for `source` Σ and `target` Σ_to, all

@@ -1,4 +1,5 @@
 """Projected gradient descent (Madry et al. 2018, § 2.1; Canby et al., § 4.1) on hidden states."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ class PGD(ChunkedAttack):
     def __post_init__(self):
         super().__post_init__()
         if self.steps < 1 or not self.step_share > 0:
-            raise UserError(f"steps={self.steps}, step_share={self.step_share}: "
-                            "give steps ≥ 1 and a share > 0")
+            raise UserError(
+                f"steps={self.steps}, step_share={self.step_share}: give steps ≥ 1 and a share > 0"
+            )
 
     def _move(self, h: Tensor, to: Tensor) -> Tensor:
         ball, x = NormBall(h, self.eps, self.norm), h.clone()

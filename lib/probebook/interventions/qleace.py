@@ -1,4 +1,5 @@
 """Quadratic concept erasure (QLEACE; Quirke & Belrose 2025)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -41,8 +42,8 @@ class QLEACE:
         shares, classes = counts.double() / len(z), [h[z == c] for c in range(len(counts))]
         means = torch.stack([states.mean(0) for states in classes])
         covariances = torch.stack([optimal_transport.covariance(states) for states in classes])
-        inside = self._shared(covariances)                                  # [d, r]
-        spreads = inside.T @ covariances @ inside                           # [k, r, r], ≻ 0
+        inside = self._shared(covariances)  # [d, r]
+        spreads = inside.T @ covariances @ inside  # [k, r, r], ≻ 0
         centre = optimal_transport.barycenter(spreads, shares)
         maps = torch.stack([optimal_transport.transport(spread, centre) for spread in spreads])
         return FittedQLEACE(means, shares @ means, inside @ maps @ inside.T)
@@ -56,8 +57,10 @@ class QLEACE:
         projections = torch.stack([b @ b.T for b in bases])
         common, inside = optimal_transport.spectrum(projections.mean(0), 1 - 1e-9)
         if not (common > 1 - 1e-9).any():
-            raise UserError("no direction has spread in every class: give more states per class "
-                            "than there are dimensions")
+            raise UserError(
+                "no direction has spread in every class: give more states per class "
+                "than there are dimensions"
+            )
         return inside
 
 
@@ -80,6 +83,7 @@ class FittedQLEACE:
         """Edited states [n, d] of states whose labels are z [n]."""
         h = check_states(h, len(self.mean))
         z = check_labels(z, len(h), len(self.means), h.device)
-        moved = optimal_transport.class_moves(h.double(), z, self.maps, self.means,
-                                              self.mean.expand_as(self.means))
+        moved = optimal_transport.class_moves(
+            h.double(), z, self.maps, self.means, self.mean.expand_as(self.means)
+        )
         return (h + self.strength * moved).to(h.dtype)

@@ -1,4 +1,5 @@
 """Relaxed linear adversarial concept erasure (Ravfogel et al. 2022)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ def mean_difference(h: ArrayLike, z: ArrayLike) -> Tensor:
     h = check_states(h).detach().double()
     z = check_labels(z, len(h), device=h.device)
     if int(z.max()) > 1:
-        raise UserError(f"{int(z.max()) + 1} classes: the closed form is for two, "
-                        "take RLACE or LEACE")
+        raise UserError(
+            f"{int(z.max()) + 1} classes: the closed form is for two, take RLACE or LEACE"
+        )
     return F.normalize(h[z == 1].mean(0) - h[z == 0].mean(0), dim=0)
 
 
@@ -50,14 +52,26 @@ class RLACE:
     - `C`: inverse penalty of the reported probe.
     - `seed`: of the order of the rows and of the start."""
 
-    def __init__(self, rank: int = 1, steps: int = 20_000, lr: float = .005,
-                 weight_decay: float = 1e-5, batch: int = 128, every: int = 200, width: int = 16,
-                 tol: float = 1e-3, C: float = 1e4, seed: int = 0):
+    def __init__(
+        self,
+        rank: int = 1,
+        steps: int = 20_000,
+        lr: float = 0.005,
+        weight_decay: float = 1e-5,
+        batch: int = 128,
+        every: int = 200,
+        width: int = 16,
+        tol: float = 1e-3,
+        C: float = 1e4,
+        seed: int = 0,
+    ):
         if rank < 0:
             raise UserError(f"rank={rank}: give a number of directions ≥ 0")
         if min(steps, batch, every, width) < 1:
-            raise UserError(f"steps={steps}, batch={batch}, every={every}, width={width}: "
-                            "each must be at least 1")
+            raise UserError(
+                f"steps={steps}, batch={batch}, every={every}, width={width}: "
+                "each must be at least 1"
+            )
         self.rank, self.steps, self.lr, self.weight_decay = rank, steps, lr, weight_decay
         self.batch, self.every, self.width = batch, every, width
         self.tol, self.C, self.seed = tol, C, seed
@@ -71,12 +85,13 @@ class RLACE:
         z = check_labels(z, len(h), device=h.device)
         n, d = h.shape
         if self.rank > d:
-            raise UserError(f"rank={self.rank}: the hidden states have {d} dimensions, "
-                            f"so choose 0 … {d}")
+            raise UserError(
+                f"rank={self.rank}: the hidden states have {d} dimensions, so choose 0 … {d}"
+            )
         rng = np.random.default_rng(self.seed)
-        order = rng.permutation(n)                          # once: then batches are slices
+        order = rng.permutation(n)  # once: then batches are slices
         x, y = to_numpy(h.cpu().double())[order], to_numpy(z)[order]
-        x -= x.mean(0)                                      # the predictor's bias absorbs the mean
+        x -= x.mean(0)  # the predictor's bias absorbs the mean
         x /= max(np.sqrt(np.mean(x * x)), 1e-300)
         score, entropy = _Discriminant(x, y), float(entropy_of(np.bincount(y)))
         start = np.linalg.qr(x.T @ rng.normal(size=(n, self.rank)))[0]
@@ -98,8 +113,9 @@ class RLACE:
         edited = project_out(h.double() - h.double().mean(0), basis, False)
         logits = LinearProbe(self.C, tol=1e-5).fit(edited, z)(edited)
         accuracy = float((logits.argmax(1) == z).double().mean())
-        return FittedRLACE(basis, self.rank, float(F.cross_entropy(logits, z)), accuracy, entropy,
-                           t)
+        return FittedRLACE(
+            basis, self.rank, float(F.cross_entropy(logits, z)), accuracy, entropy, t
+        )
 
 
 class _Discriminant:
@@ -115,7 +131,7 @@ class _Discriminant:
         positive = variance > 1e-12 * variance[-1]
         self.whiten = axes[:, positive] / np.sqrt(variance[positive])
         means = self.whiten.T @ (x.T @ (np.eye(len(shares))[y] / np.sqrt(shares))) / len(x)
-        self.means = means @ np.linalg.svd(means)[2][:-1].T         # one of k columns is 0
+        self.means = means @ np.linalg.svd(means)[2][:-1].T  # one of k columns is 0
 
     def __call__(self, basis: np.ndarray) -> float:
         hidden = np.linalg.qr(self.whiten.T @ basis)[0]
@@ -142,7 +158,8 @@ class FittedRLACE:
     entropy: float
     steps: int
 
-    def __call__(self, h: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along B."""
         return project_out(h, self.basis, return_failed)

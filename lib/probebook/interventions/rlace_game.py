@@ -3,6 +3,7 @@
 After each gradient step on a batch the matrix is projected onto the Fantope
 {0 ≼ A ≼ I, tr A = rank} by shifting and clipping its eigenvalues. It is held in few columns: a
 batch's gradient has rank 2(k−1), so a step needs eigenvectors of a small matrix only."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -45,7 +46,7 @@ class Game:
         self.w = self.w - lr * (self.erased(g) + weight_decay * self.w)
         self.b = self.b - lr * gb
         g, _ = self.gradient(x, y)
-        self.ascend(self.w, -lr / 2 * g)                # ∂/∂A = −(w gᵀ + g wᵀ)/2
+        self.ascend(self.w, -lr / 2 * g)  # ∂/∂A = −(w gᵀ + g wᵀ)/2
 
     def ascend(self, p: np.ndarray, q: np.ndarray) -> None:
         """A ← the Fantope's nearest point to A + p qᵀ + q pᵀ, for p, q [d, k−1].
@@ -56,39 +57,40 @@ class Game:
         new = new / scale
         along = u.T @ new
         rest = new - u @ along
-        again = u.T @ rest                              # once is not enough in floating point
+        again = u.T @ rest  # once is not enough in floating point
         f, length, turn = np.linalg.svd(rest - u @ again, full_matrices=False)
-        real = length > 1e-8                            # the others lie in span(U) already
+        real = length > 1e-8  # the others lie in span(U) already
         # p and q in the coordinates of [U, f].
         place = np.concatenate([along + again, length[real, None] * turn[real]]) * scale
-        cross = place[:, :p.shape[1]] @ place[:, p.shape[1]:].T
+        cross = place[:, : p.shape[1]] @ place[:, p.shape[1] :].T
         inside = cross + cross.T
         inside[np.arange(m), np.arange(m)] += self.s - self.c
         values, vectors = np.linalg.eigh(inside)
         s, c = project_to_fantope(values + self.c, self.c, len(u) - len(values), self.rank)
         distance = np.abs(s - c)
-        columns = distance > 1e-14                      # the others join the complement
+        columns = distance > 1e-14  # the others join the complement
         if columns.sum() > self.max_columns:
-            columns = np.argsort(-distance)[:self.max_columns]
+            columns = np.argsort(-distance)[: self.max_columns]
             c = (self.rank - s[columns].sum()) / (len(u) - self.max_columns)
         self.u = np.concatenate([u, f[:, real]], 1) @ vectors[:, columns]
         self.s, self.c = s[columns], c
 
     def top(self, start: np.ndarray) -> np.ndarray:
         """The `rank` leading eigenvectors of A [d, rank]; `start` fills up what c·I leaves open."""
-        above = np.argsort(-self.s)[:self.rank]
+        above = np.argsort(-self.s)[: self.rank]
         above = above[self.s[above] > self.c]
-        return np.linalg.qr(np.concatenate([self.u[:, above], start], 1))[0][:, :self.rank]
+        return np.linalg.qr(np.concatenate([self.u[:, above], start], 1))[0][:, : self.rank]
 
 
-def project_to_fantope(values: np.ndarray, c: float, times: int, rank: int
-                       ) -> tuple[np.ndarray, float]:
+def project_to_fantope(
+    values: np.ndarray, c: float, times: int, rank: int
+) -> tuple[np.ndarray, float]:
     """Nearest eigenvalues in [0, 1] that sum to `rank`: shift all by one number, then clip.
 
     The eigenvalues are `values` and `times`-fold c."""
     every: np.ndarray = np.append(values, c)
     count: np.ndarray = np.append(np.ones(len(values)), times)
-    shifts = np.sort(np.concatenate([every, every - 1]))        # between these the sum is linear
+    shifts = np.sort(np.concatenate([every, every - 1]))  # between these the sum is linear
     sums = np.clip(every - shifts[:, None], 0, 1) @ count
     clipped = np.clip(every - np.interp(-rank, -sums, shifts), 0, 1)
     return clipped[:-1], float(clipped[-1])

@@ -1,4 +1,5 @@
 """One safetensors file for anything fitted: an edit with all that it holds, or a probe."""
+
 from __future__ import annotations
 
 import json
@@ -28,10 +29,29 @@ from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
-KINDS = {kind.__name__: kind for kind in (
-    FittedINLP, FittedAlterRep, FittedLEACE, FittedRLACE, FittedQLEACE, FittedMeanShift,
-    FittedAffineSteering, FittedSparseAutoencoder, FittedSparseFeatures, FittedDAS,
-    MatchedDirection, MatchedSubspace, FGSM, PGD, AutoAttack, LinearProbe, MLPProbe, FittedMLP)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        FittedINLP,
+        FittedAlterRep,
+        FittedLEACE,
+        FittedRLACE,
+        FittedQLEACE,
+        FittedMeanShift,
+        FittedAffineSteering,
+        FittedSparseAutoencoder,
+        FittedSparseFeatures,
+        FittedDAS,
+        MatchedDirection,
+        MatchedSubspace,
+        FGSM,
+        PGD,
+        AutoAttack,
+        LinearProbe,
+        MLPProbe,
+        FittedMLP,
+    )
+}
 
 
 def save(fitted: Any, path: str | Path) -> None:
@@ -51,12 +71,13 @@ def load(path: str | Path) -> Any:
         with safe_open(path, "pt") as f:
             meta, tensors = f.metadata() or {}, {name: f.get_tensor(name) for name in f.keys()}
     except (SafetensorError, OSError) as e:
-        raise UserError(f"{path} cannot be read as a fitted edit ({e}): "
-                        "give a file that `save` wrote") from None
+        raise UserError(
+            f"{path} cannot be read as a fitted edit ({e}): give a file that `save` wrote"
+        ) from None
     if "probebook" not in meta:
         raise UserError(f"{path} holds no fitted edit: give a file that `save` wrote")
     try:
-        if meta.get("sha256", digest(tensors)) == digest(tensors):      # older files have none
+        if meta.get("sha256", digest(tensors)) == digest(tensors):  # older files have none
             return _unpack(json.loads(meta["probebook"]), tensors)
     except (ValueError, KeyError):
         pass
@@ -71,8 +92,10 @@ def _pack(value: Any, place: str, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, tuple):
         return {"tuple": [_pack(v, f"{place}.{i}", tensors) for i, v in enumerate(value)]}
     if type(value).__name__ in KINDS:
-        fields = {name: _pack(v, f"{place}.{name}".lstrip("."), tensors)
-                  for name, v in vars(value).items()}
+        fields = {
+            name: _pack(v, f"{place}.{name}".lstrip("."), tensors)
+            for name, v in vars(value).items()
+        }
         return {"kind": type(value).__name__, "fields": fields}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -88,5 +111,5 @@ def _unpack(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
         return tuple(_unpack(v, tensors) for v in value["tuple"])
     thing = object.__new__(KINDS[value["kind"]])
     for name, v in value["fields"].items():
-        object.__setattr__(thing, name, _unpack(v, tensors))            # fitted things are frozen
+        object.__setattr__(thing, name, _unpack(v, tensors))  # fitted things are frozen
     return thing

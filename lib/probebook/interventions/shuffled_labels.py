@@ -1,4 +1,5 @@
 """Labels in another order: what an edit fitted on them does comes from the fit, not the concept."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -17,11 +18,12 @@ def shuffled(z: ArrayLike, groups: ArrayLike | None = None, seed: int = 0) -> Te
     z = tensor(z).long()
     group = np.zeros(len(z)) if groups is None else np.asarray(groups)
     if z.ndim != 1 or group.shape != tuple(z.shape):
-        raise UserError(f"labels have shape {tuple(z.shape)} and groups {group.shape}: give one of "
-                        "each per row")
+        raise UserError(
+            f"labels have shape {tuple(z.shape)} and groups {group.shape}: give one of each per row"
+        )
     number = np.unique(group, return_inverse=True)[1]
-    rows = np.argsort(number, kind="stable")                # those of each group in their order,
-    drawn = np.lexsort((np.random.default_rng(seed).random(len(z)), number))    # and in a random
+    rows = np.argsort(number, kind="stable")  # those of each group in their order,
+    drawn = np.lexsort((np.random.default_rng(seed).random(len(z)), number))  # and in a random
     result = torch.empty_like(z)
     result[rows] = z[drawn]
     return result

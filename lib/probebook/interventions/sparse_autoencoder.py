@@ -1,4 +1,5 @@
 """A sparse autoencoder of hidden states (Cunningham et al. 2024; top-k: Gao et al. 2024)."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -31,8 +32,15 @@ class SparseAutoencoder:
       square; it falls linearly over the last fifth of the steps.
     - `seed`: of the start and the batches."""
 
-    def __init__(self, width: int = 512, active: int = 16, steps: int = 1000, batch: int = 256,
-                 lr: float = 5e-3, seed: int = 0):
+    def __init__(
+        self,
+        width: int = 512,
+        active: int = 16,
+        steps: int = 1000,
+        batch: int = 256,
+        lr: float = 5e-3,
+        seed: int = 0,
+    ):
         if not 1 <= active <= width:
             raise UserError(f"active={active}: choose 1 … {width}, the width")
         if min(steps, batch) < 1:
@@ -53,7 +61,8 @@ class SparseAutoencoder:
         bias, centre = (torch.zeros(m).to(x).requires_grad_() for m in (self.width, x.shape[1]))
         adam = torch.optim.Adam([encoder, decoder, bias, centre], self.lr)
         decay = torch.optim.lr_scheduler.LambdaLR(
-            adam, lambda step: min(1., 5 * (self.steps - step) / self.steps))
+            adam, lambda step: min(1.0, 5 * (self.steps - step) / self.steps)
+        )
         for _ in range(self.steps):
             rows = torch.randint(len(x), (self.batch,), generator=draws).to(x.device)
             values, places = _largest((x[rows] - centre) @ encoder.T + bias, self.active)
@@ -118,11 +127,15 @@ class FittedSparseAutoencoder:
         """What is lost of states h [n, d], and how many features are at work."""
         a, x = self.encode(h), check_states(h).double()
         lost = (x - self.decode(a)).square().sum() / (x - x.mean(0)).square().sum()
-        return Quality(float(lost), float((a > 0).sum(1).double().mean()),
-                       float((a == 0).all(0).double().mean()))
+        return Quality(
+            float(lost),
+            float((a > 0).sum(1).double().mean()),
+            float((a == 0).all(0).double().mean()),
+        )
 
-    def loss_recovered(self, h: ArrayLike, words: ArrayLike, head: Callable[[Tensor], Tensor]
-                       ) -> float:
+    def loss_recovered(
+        self, h: ArrayLike, words: ArrayLike, head: Callable[[Tensor], Tensor]
+    ) -> float:
         """Share of a model's loss that rebuilt states save, of what the states themselves save.
 
         (L_mean − L_rebuilt) / (L_mean − L) with the cross-entropy L of the true `words` [n] (int)
@@ -138,6 +151,8 @@ class FittedSparseAutoencoder:
         real, mean = loss(h), loss(h.mean(0).expand_as(h))
         rebuilt = loss(self.decode(self.encode(h)).to(h))
         if not mean > real:
-            raise UserError(f"the head's loss is {real:.3g} on the states and {mean:.3g} on their "
-                            "mean: there is no loss to recover, so check head and words")
+            raise UserError(
+                f"the head's loss is {real:.3g} on the states and {mean:.3g} on their "
+                "mean: there is no loss to recover, so check head and words"
+            )
         return (mean - rebuilt) / (mean - real)

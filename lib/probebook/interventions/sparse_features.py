@@ -1,5 +1,6 @@
 """Edits through features of a sparse autoencoder (after Bricken et al. 2023; Cunningham et al.
 2024)."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -29,8 +30,9 @@ class SparseFeatures:
     - `most`: number of features to set.
     - `autoencoder`: settings, with which `fit` trains one, or one that is fitted already."""
 
-    def __init__(self, most: int = 8,
-                 autoencoder: SparseAutoencoder | FittedSparseAutoencoder | None = None):
+    def __init__(
+        self, most: int = 8, autoencoder: SparseAutoencoder | FittedSparseAutoencoder | None = None
+    ):
         if most < 1:
             raise UserError(f"most={most}: give a number of features ≥ 1")
         self.most, self.autoencoder = most, autoencoder or SparseAutoencoder()
@@ -49,11 +51,11 @@ class SparseFeatures:
             raise UserError(f"most={self.most}: the autoencoder has {a.shape[1]} features")
         onehot = F.one_hot(z).to(a)
         shares = onehot.mean(0)
-        means = onehot.T @ a / len(a) / shares[:, None]                     # [k, m]
+        means = onehot.T @ a / len(a) / shares[:, None]  # [k, m]
         between = shares @ (means - shares @ means).square()
         within = (a - means[z]).square().mean(0)
         scores = (between / within.clamp_min(torch.finfo(a.dtype).tiny)).sqrt()
-        chosen = scores.argsort(descending=True, stable=True)[:self.most]
+        chosen = scores.argsort(descending=True, stable=True)[: self.most]
         return FittedSparseFeatures(autoencoder, chosen, scores[chosen], means[:, chosen])
 
 
@@ -74,8 +76,9 @@ class FittedSparseFeatures:
         """The same features, moved by the share s ≥ 0 of the way to the wanted activations."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-                 ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(
+        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Edited states [n, d]; with `return_failed` also in which rows [n] the autoencoder, asked
         again, finds activations that are nearer to another class's means."""
         h = check_states(h, len(self.autoencoder.centre))

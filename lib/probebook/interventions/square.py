@@ -1,4 +1,5 @@
 """Square attack (Andriushchenko et al. 2020, algorithms 1 and 2) on vectors: random search."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from probebook.base import UserError
 from probebook.interventions.attack import ChunkedAttack, flipped, target_loss
 from probebook.interventions.norm_ball import NormBall, steepest
 
-SHARE = .8                  # of the coordinates, in the first queries
+SHARE = 0.8  # of the coordinates, in the first queries
 # The paper's schedule: the queries, of 10,000, at which the share is halved.
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
@@ -46,7 +47,7 @@ class Square(ChunkedAttack):
             if not len(left):
                 break
             p = self._share(i)
-            subset = torch.randperm(d, generator=draws)[:max(1, round(p * d))]
+            subset = torch.randperm(d, generator=draws)[: max(1, round(p * d))]
             up = torch.randint(2, (len(subset),), generator=draws)
             new = self._propose(ball, x, subset.to(h.device), up.to(h.device), p)
             logits = self.probe(new)
@@ -73,5 +74,5 @@ class Square(ChunkedAttack):
             new[:, subset] = torch.where(up.bool(), ball.high[:, subset], ball.low[:, subset])
             return new
         delta = x - ball.h
-        delta[:, subset] += (2 * up - 1) * (self.eps * (p / len(subset)) ** .5)
+        delta[:, subset] += (2 * up - 1) * (self.eps * (p / len(subset)) ** 0.5)
         return ball.project(ball.h + steepest(delta, "l2").mul_(self.eps))

@@ -1,4 +1,5 @@
 """What edits towards a class share: their strength, and the class whose mean is nearest."""
+
 from __future__ import annotations
 
 import torch

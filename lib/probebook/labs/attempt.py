@@ -4,6 +4,7 @@ JOB is JSON: the cells in their order, and at each check the names that it asks 
 the student's functions that it makes. Nothing is checked here. OUT gets a line of plain data for
 each check, as soon as it is reached, so that it counts even if the submission is then ended;
 `grade` takes these values and nothing else from this process."""
+
 from __future__ import annotations
 
 import json
@@ -18,8 +19,8 @@ from typing import Any
 
 from probebook.labs.values import decode, encode
 
-LARGEST_FILE = 1 << 30              # bytes
-THEIRS = {"exercise", "added"}      # tags of cells that a student wrote
+LARGEST_FILE = 1 << 30  # bytes
+THEIRS = {"exercise", "added"}  # tags of cells that a student wrote
 
 
 def main(job: str, out: str) -> None:
@@ -52,10 +53,11 @@ def shell() -> tuple[Any, dict[str, Any]]:
 
     Where a cell is a student's, what it draws does not change what the page draws after it."""
     os.environ["MPLBACKEND"] = "agg"
-    if "matplotlib" in sys.modules:             # a fork has it already, and with it another choice
+    if "matplotlib" in sys.modules:  # a fork has it already, and with it another choice
         sys.modules["matplotlib"].use("agg")
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
+
     of_page = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
 
     def run(source: str, theirs: bool = False) -> BaseException | None:
@@ -72,9 +74,13 @@ def shell() -> tuple[Any, dict[str, Any]]:
 def _own_luck() -> Iterator[None]:
     """What is drawn meanwhile by Python, NumPy and torch changes nothing of what is drawn later."""
     import numpy as np
+
     torch = sys.modules.get("torch")
-    python, numpy, of_torch = (random.getstate(), np.random.get_state(),
-                               torch and torch.get_rng_state())
+    python, numpy, of_torch = (
+        random.getstate(),
+        np.random.get_state(),
+        torch and torch.get_rng_state(),
+    )
     yield
     random.setstate(python)
     np.random.set_state(numpy)
@@ -88,7 +94,7 @@ def _answers(check: dict, names: dict[str, Any], raised: str) -> dict:
     for name, given in check["calls"]:
         try:
             results.append({"gives": _plain(names[name](*decode(given, records=True)))})
-        except BaseException as e:      # SystemExit too is a function's answer
+        except BaseException as e:  # SystemExit too is a function's answer
             results.append({"raises": _said(e)})
     values = {name: _plain(names[name]) for name in check["asked"] if name in names}
     return {"check": check["check"], "raised": raised, "values": values, "results": results}
@@ -97,7 +103,7 @@ def _answers(check: dict, names: dict[str, Any], raised: str) -> dict:
 def _plain(value: Any) -> Any:
     try:
         return encode(value)
-    except Exception:                   # a list that holds itself, an object that will not be read
+    except Exception:  # a list that holds itself, an object that will not be read
         return {"is": "other", "of": type(value).__name__}
 
 

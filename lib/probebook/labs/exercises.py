@@ -5,6 +5,7 @@ An exercise is an admonition of class `exercise`, titled `N · title (difficulty
 code cell tagged `exercise` with the solution, then a code cell tagged `check`. The marks of
 Otter-Grader say what students do not see: a statement whose first line ends in `# SOLUTION` becomes
 `name = ...`, and the lines from `# BEGIN SOLUTION` to `# END SOLUTION` become `...`."""
+
 from __future__ import annotations
 
 import ast
@@ -19,10 +20,13 @@ from probebook.base import UserError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-TITLE = re.compile(r"\{admonition\} (\d+) · (.+) \((easy|medium|hard), (\d+) minutes\)\n"
-                   ":class: exercise")
-BLOCK = re.compile(r"^([ \t]*)# BEGIN SOLUTION\n.*?^[ \t]*# END SOLUTION$",
-                   re.MULTILINE | re.DOTALL)
+TITLE = re.compile(
+    r"\{admonition\} (\d+) · (.+) \((easy|medium|hard), (\d+) minutes\)\n"
+    ":class: exercise"
+)
+BLOCK = re.compile(
+    r"^([ \t]*)# BEGIN SOLUTION\n.*?^[ \t]*# END SOLUTION$", re.MULTILINE | re.DOTALL
+)
 MARK = re.compile(r"^[ \t]*# (?:BEGIN|END) SOLUTION\n?|[ \t]*# SOLUTION$", re.MULTILINE)
 KINDS = ("prediction", "interpretation")
 
@@ -30,11 +34,12 @@ KINDS = ("prediction", "interpretation")
 @dataclass(frozen=True)
 class Exercise:
     """An exercise of a page, and the index of its cell; the next cell is its check."""
+
     number: int
     title: str
     difficulty: str
     minutes: int
-    kind: str                   # "prediction", "interpretation" or "code"
+    kind: str  # "prediction", "interpretation" or "code"
     cell: int
 
 
@@ -50,18 +55,26 @@ def exercises(notebook: NotebookNode, name: str = "page") -> list[Exercise]:
         elif "exercise" in _tags(cell):
             found.append(_exercise(notebook.cells, i, len(found) + 1, titles, name))
     if len(titles) != len(found):
-        raise UserError(f"{name}: {len(titles)} exercises are announced, {len(found)} have a cell "
-                        "tagged exercise")
+        raise UserError(
+            f"{name}: {len(titles)} exercises are announced, {len(found)} have a cell "
+            "tagged exercise"
+        )
     return found
 
 
 def _exercise(
-    cells: list[NotebookNode], i: int, number: int, titles: list[tuple], page: str,
+    cells: list[NotebookNode],
+    i: int,
+    number: int,
+    titles: list[tuple],
+    page: str,
 ) -> Exercise:
     which = f"{page}, exercise {number}"
     if len(titles) != number or int(titles[-1][0]) != number:
-        raise UserError(f"{which}: its cell should follow an admonition of class exercise, titled: "
-                        f"{number} · title (easy|medium|hard, M minutes)")
+        raise UserError(
+            f"{which}: its cell should follow an admonition of class exercise, titled: "
+            f"{number} · title (easy|medium|hard, M minutes)"
+        )
     if i + 1 == len(cells) or "check" not in _tags(cells[i + 1]):
         raise UserError(f"{which}: a code cell tagged check should follow the solution")
     if stub(cells[i].source) == cells[i].source:
@@ -83,7 +96,7 @@ def stub(source: str) -> str:
         if lines[node.lineno - 1].endswith("# SOLUTION"):
             names = [f"{ast.unparse(target)} = " for target in getattr(node, "targets", [])]
             line = " " * node.col_offset + "".join(names) + "..."
-            lines[node.lineno - 1:node.end_lineno] = [line]
+            lines[node.lineno - 1 : node.end_lineno] = [line]
     return BLOCK.sub(r"\1...", "\n".join(lines))
 
 
@@ -97,13 +110,14 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
 
     What the check says of the solution is left out: above it stands a stub that nobody filled."""
     from nbformat.v4 import new_markdown_cell
+
     notebook = deepcopy(notebook)
     for exercise in reversed(exercises(notebook)):
-        solved, check = notebook.cells[exercise.cell:exercise.cell + 2]
+        solved, check = notebook.cells[exercise.cell : exercise.cell + 2]
         text = f"```python\n{stub(solved.source)}\n```"
         shown = new_markdown_cell(text, id=f"stub-{exercise.number}")
         check.metadata.tags = [*check.metadata.tags, "remove-output"]
-        notebook.cells[exercise.cell:exercise.cell + 2] = [shown, check]
+        notebook.cells[exercise.cell : exercise.cell + 2] = [shown, check]
     return notebook
 
 

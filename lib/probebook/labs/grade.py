@@ -2,6 +2,7 @@
 
 A submission runs in a process that returns values (`attempt`); another process, in which nothing of
 a submission runs, judges them (`judge`)."""
+
 from __future__ import annotations
 
 import json
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 MARK = re.compile(r"# exercise (\d+) of (\S+)\n")
-LARGEST = 64 << 20                  # bytes of what a submission's process may return
+LARGEST = 64 << 20  # bytes of what a submission's process may return
 COLUMNS = ["page", "exercise", "title", "outcome", "message", "answer", "minutes"]
 STYLE = """
 body {font: 1rem/1.5 sans-serif; margin: 2rem}
@@ -59,6 +60,7 @@ table:last-child td:nth-child(n+6) {min-width: 13rem}
 @dataclass(frozen=True)
 class Submission:
     """A file that was handed in: its place, whose it is, and what it answers, or why nothing."""
+
     name: str
     student: str
     notebook: NotebookNode
@@ -73,7 +75,12 @@ class Submission:
 
 
 def grade(
-    paths: list[Path], folder: Path, out: Path, profile: str, workers: int, limits: Limits,
+    paths: list[Path],
+    folder: Path,
+    out: Path,
+    profile: str,
+    workers: int,
+    limits: Limits,
     handed_out: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Run submissions of a folder and write the tables of `written(out)`.
@@ -84,26 +91,34 @@ def grade(
     is named after its student, and runs in the profile in which it was handed out."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
-        console.print(f"{why}: submissions run with your rights and network; see Grading in the "
-                      "book", markup=False)
+        console.print(
+            f"{why}: submissions run with your rights and network; see Grading in the book",
+            markup=False,
+        )
 
     book = {page.name: page for page in pages()}
     submissions = [_read(path, folder, profile, handed_out, book) for path in paths]
-    order = sorted(range(len(paths)), key=lambda i: submissions[i].of)      # page by page
+    order = sorted(range(len(paths)), key=lambda i: submissions[i].of)  # page by page
     done: list[str] = []
 
-    with kernel_environment(1, profile), _forks(submissions) as forks, \
-            _judges(submissions) as judge_of, ThreadPoolExecutor(workers) as pool:
+    with (
+        kernel_environment(1, profile),
+        _forks(submissions) as forks,
+        _judges(submissions) as judge_of,
+        ThreadPoolExecutor(workers) as pool,
+    ):
 
         def graded(one: Submission) -> pd.DataFrame:
             with judge_of(one) as judge:
-                table = pd.DataFrame(_rows(one, judge, folder, limits, forks, handed_out),
-                                     columns=COLUMNS)
+                table = pd.DataFrame(
+                    _rows(one, judge, folder, limits, forks, handed_out), columns=COLUMNS
+                )
             table.insert(0, "submission", one.name)
             accepted = table.outcome.isin(ACCEPTED.values()).sum()
             done.append(one.name)
-            console.print(f"{len(done)}/{len(paths)} {one.name}: {accepted} of {len(table)}",
-                          markup=False)
+            console.print(
+                f"{len(done)}/{len(paths)} {one.name}: {accepted} of {len(table)}", markup=False
+            )
             return table
 
         tables = dict(zip(order, pool.map(graded, [submissions[i] for i in order])))
@@ -122,8 +137,11 @@ def grade(
 def written(out: Path) -> tuple[Path, Path, Path]:
     """The files that `grade` writes: a row for each exercise of each submission, a row for each
     exercise, and a page with both."""
-    return (out.with_suffix(".csv"), out.with_name(f"{out.stem}_exercises.csv"),
-            out.with_suffix(".html"))
+    return (
+        out.with_suffix(".csv"),
+        out.with_name(f"{out.stem}_exercises.csv"),
+        out.with_suffix(".html"),
+    )
 
 
 def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
@@ -141,7 +159,7 @@ def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
     for cell in submitted.cells:
         if cell.cell_type != "code":
             continue
-        if "injected-parameters" in cell.metadata.get("tags", []):      # the grader's go before
+        if "injected-parameters" in cell.metadata.get("tags", []):  # the grader's go before
             continue
         found = MARK.match(cell.source)
         known = place.get(cell.get("id"), place.get(cell.source.strip()))
@@ -151,23 +169,25 @@ def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
             answered.add(number)
         elif known is not None:
             last = known
-        elif last is not None and not found:    # before the page's first cell: the installation
-            added.setdefault(last, []).append(new_code_cell(
-                cell.source, metadata={"tags": ["added"]}))
+        elif last is not None and not found:  # before the page's first cell: the installation
+            added.setdefault(last, []).append(
+                new_code_cell(cell.source, metadata={"tags": ["added"]})
+            )
     cells = []
     for i, cell in enumerate(own):
         cells += [cell, *added.get(i, [])]
     return new_notebook(cells=cells, metadata=page.notebook.metadata), answered
 
 
-def _read(path: Path, folder: Path, profile: str, handed_out: pd.DataFrame | None,
-          book: dict[str, Page]) -> Submission:
+def _read(
+    path: Path, folder: Path, profile: str, handed_out: pd.DataFrame | None, book: dict[str, Page]
+) -> Submission:
     place = path.relative_to(folder).with_suffix("")
     name, student, empty = place.as_posix(), place.parts[0], nbformat.v4.new_notebook()
     try:
         notebook = nbformat.read(path, as_version=4)
         named = _page_of(notebook)
-    except Exception as e:                              # a student's file may be anything
+    except Exception as e:  # a student's file may be anything
         problem = f"cannot be read as a notebook: {type(e).__name__}"
         return Submission(name, student, empty, problem=problem)
     if not (page := book.get(named)):
@@ -176,8 +196,10 @@ def _read(path: Path, folder: Path, profile: str, handed_out: pd.DataFrame | Non
     if handed_out is None:
         return Submission(name, student, notebook, page, plan(page, profile).changed)
     if not (own := variants.of_student(handed_out, page, student)):
-        problem = f"no variant of this page was handed out to {student!r}: each student's " \
-                  "notebooks should be in a folder of that student's name"
+        problem = (
+            f"no variant of this page was handed out to {student!r}: each student's "
+            "notebooks should be in a folder of that student's name"
+        )
         return Submission(name, student, empty, page, problem=problem)
     return Submission(name, student, notebook, page, own.changed)
 
@@ -189,7 +211,7 @@ def _forks(submissions: list[Submission]) -> AbstractContextManager[Server | Non
     if sandbox.missing() and (forks := server({name for page in used for name in modules(page)})):
         forks.environment = sandbox.environment(Path(tempfile.gettempdir()))
         if forks.if_worth(len(submissions)):
-            forks.start()                               # while the first judge runs its page
+            forks.start()  # while the first judge runs its page
             return forks
     return nullcontext()
 
@@ -222,8 +244,14 @@ def _judges(
             judge.end()
 
 
-def _rows(one: Submission, judge: Judge, folder: Path, limits: Limits, forks: Server | None,
-          handed_out: pd.DataFrame | None) -> list[tuple]:
+def _rows(
+    one: Submission,
+    judge: Judge,
+    folder: Path,
+    limits: Limits,
+    forks: Server | None,
+    handed_out: pd.DataFrame | None,
+) -> list[tuple]:
     """The values of `COLUMNS` for each exercise of one submission."""
     page, submitted = one.page, one.notebook
     if not page or one.problem:
@@ -241,12 +269,20 @@ def _rows(one: Submission, judge: Judge, folder: Path, limits: Limits, forks: Se
     for exercise, outcome in zip(asked, outcomes):
         if exercise.number not in answered:
             outcome = "missing", "its cell is not in the notebook", ""
-        rows.append((page.name, exercise.number, exercise.title,
-                     *(outcome or ("not reached", ended, "")), times.get(exercise.number)))
+        rows.append(
+            (
+                page.name,
+                exercise.number,
+                exercise.title,
+                *(outcome or ("not reached", ended, "")),
+                times.get(exercise.number),
+            )
+        )
     if handed_out is not None:
         own, answers = len(asked) + 1, handed_out[handed_out.page == page.name]
-        outcome = variants.judged(variants.answered(submitted, mark(own, page.name)), one.student,
-                                  answers)
+        outcome = variants.judged(
+            variants.answered(submitted, mark(own, page.name)), one.student, answers
+        )
         rows.append((page.name, own, variants.TITLE, *outcome, times.get(own)))
     return rows
 
@@ -257,9 +293,15 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
     for cell in notebook.cells:
         tags = set(cell.metadata.get("tags", []))
         if cell.cell_type == "code":
-            cells.append(next(left) if "check" in tags else
-                         {"source": cell.source, "theirs": bool(tags & THEIRS),
-                          "exercise": "exercise" in tags})
+            cells.append(
+                next(left)
+                if "check" in tags
+                else {
+                    "source": cell.source,
+                    "theirs": bool(tags & THEIRS),
+                    "exercise": "exercise" in tags,
+                }
+            )
     return json.dumps(cells)
 
 
@@ -271,7 +313,10 @@ def _page_of(submitted: NotebookNode) -> str:
 
 
 def _attempt(
-    job: str, folder: Path, limits: Limits, forks: Server | None,
+    job: str,
+    folder: Path,
+    limits: Limits,
+    forks: Server | None,
 ) -> tuple[dict[str, str], str]:
     """What a submission gave at each check that it reached, by its number, and why it did not reach
     the others."""
@@ -284,11 +329,17 @@ def _attempt(
         with ended_beyond(limits) as (processes, reason):
             started: Any = None
             if forks:
-                with suppress(RuntimeError):            # a submission may have ended the server
+                with suppress(RuntimeError):  # a submission may have ended the server
                     started = forks.fork(words, environment, str(work))
             started = started or subprocess.Popen(
-                words, cwd=work, env=environment, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                words,
+                cwd=work,
+                env=environment,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             with suppress(psutil.NoSuchProcess):
                 processes.append(psutil.Process(started.pid))
             started.wait()
@@ -301,7 +352,7 @@ def _given(path: Path) -> dict[str, str]:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             text = file.read(LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
-    except OSError:                                             # it wrote none, or a link
+    except OSError:  # it wrote none, or a link
         return {}
     given = {}
     for line in text.split(b"\n"):
@@ -333,7 +384,7 @@ def minutes(submitted: NotebookNode) -> dict[int, float]:
             done = max(ran[k] for k in own & set(ran))
             before = [when for k, when in ran.items() if k not in own and when < done]
             taken = (done - max(before)).total_seconds() / 60 if before else 0
-            if taken >= .1:
+            if taken >= 0.1:
                 found[int(marked[1])] = round(taken, 1)
     return found
 
@@ -363,14 +414,33 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
     for (page, number, title), part in graded.groupby(["page", "exercise", "title"]):
         there = part[part.outcome != "missing"]
         said = there[there.outcome.isin(["wrong", "error"])].message.value_counts().head(3)
-        rows.append({
-            "page": page, "exercise": number, "title": title, "handed in": len(there),
-            "right, %": round(100 * there.outcome.isin(ACCEPTED.values()).mean(), 1),
-            "wrong answers": "; ".join(f"{times} × {message}" for message, times in said.items()),
-            "minutes": part.minutes.astype(float).median(),
-            "rubric": marks[page].get(number, "")})
-    return pd.DataFrame(rows, columns=["page", "exercise", "title", "handed in", "right, %",
-                                       "wrong answers", "minutes", "rubric"])
+        rows.append(
+            {
+                "page": page,
+                "exercise": number,
+                "title": title,
+                "handed in": len(there),
+                "right, %": round(100 * there.outcome.isin(ACCEPTED.values()).mean(), 1),
+                "wrong answers": "; ".join(
+                    f"{times} × {message}" for message, times in said.items()
+                ),
+                "minutes": part.minutes.astype(float).median(),
+                "rubric": marks[page].get(number, ""),
+            }
+        )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "page",
+            "exercise",
+            "title",
+            "handed in",
+            "right, %",
+            "wrong answers",
+            "minutes",
+            "rubric",
+        ],
+    )
 
 
 def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:
@@ -378,8 +448,9 @@ def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:
     escaped."""
     counts = pd.crosstab(table.submission, table.outcome).rename_axis(columns=None).reset_index()
     submissions, of_exercises, answers = (
-        part.to_html(index=False, border=0, na_rep="").replace("\\n", "\n")    # it escapes those
-        for part in (counts, summary, table))
+        part.to_html(index=False, border=0, na_rep="").replace("\\n", "\n")  # it escapes those
+        for part in (counts, summary, table)
+    )
     return f"""<!doctype html><html lang=en><meta charset=utf-8>
 <meta name=viewport content='width=device-width'><title>Grades</title><style>{STYLE}</style>
 <h1>Grades</h1>

@@ -5,6 +5,7 @@ No code of a submission runs here. A check runs twice, both times with the page'
 with inputs drawn from a seed that the judge alone knows: first on the page's solution, which tells
 the calls it makes of the student's function; then with what a submission's process gave for these
 calls and for the other answers, as plain data."""
+
 from __future__ import annotations
 
 import ast
@@ -28,7 +29,7 @@ from probebook.labs.values import decode, encode
 from probebook.runs.pages import Page
 
 ACCEPTED = {"prediction": "predicted", "interpretation": "to read", "code": "passed"}
-LONGEST = 20_000                    # characters of a message or an answer
+LONGEST = 20_000  # characters of a message or an answer
 
 
 class Judge:
@@ -37,15 +38,15 @@ class Judge:
 
     def __init__(self, page: str, parameters: dict[str, Any]):
         self.words = [page, json.dumps(parameters)]
-        self.process: Any = None                            # its Popen
+        self.process: Any = None  # its Popen
         self.lock = threading.Lock()
 
     def end(self) -> None:
         """End the process, if there is one."""
         if self.process:
             try:
-                self.process.communicate(timeout=5)         # its input ends, and so does it
-            except subprocess.TimeoutExpired:               # it still runs the page
+                self.process.communicate(timeout=5)  # its input ends, and so does it
+            except subprocess.TimeoutExpired:  # it still runs the page
                 self.process.kill()
                 self.process.communicate()
             self.process = None
@@ -65,8 +66,12 @@ class Judge:
         with self.lock:
             if not self.process or self.process.poll() is not None:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, *self.words], stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                    [sys.executable, "-m", __name__, *self.words],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
             try:
                 self.process.stdin.write(json.dumps(question) + "\n")
                 self.process.stdin.flush()
@@ -91,8 +96,12 @@ def main(name: str, parameters: str) -> None:
             told = json.loads(line)
             try:
                 checks = checks or list(_checks(page, json.loads(parameters)))
-                answer = [check.outcome(told["seed"], told["given"].get(str(check.of.number)))
-                          if "given" in told else check.asks(told["seed"]) for check in checks]
+                answer = [
+                    check.outcome(told["seed"], told["given"].get(str(check.of.number)))
+                    if "given" in told
+                    else check.asks(told["seed"])
+                    for check in checks
+                ]
             except Exception as e:
                 answer = {"error": str(e) or type(e).__name__}
             print(json.dumps(answer), file=said, flush=True)
@@ -104,7 +113,8 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
 
     UserError: a cell of the page fails."""
     from probebook.runs.engine import parameterized
-    check_run, check_names = shell()            # first: the page's is the one that stays `__main__`
+
+    check_run, check_names = shell()  # first: the page's is the one that stays `__main__`
     run, names = shell()
     of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
     notebook = parameterized(page.notebook, parameters)
@@ -117,15 +127,20 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
             yield Check(of_cell[cell.id], cell.source, asked, dict(names), check_run, check_names)
         elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
             line = cell.source.partition("\n")[0]
-            raise UserError(f"the page itself does not run here: {type(error).__name__}: {error}, "
-                            f"in its cell {line!r}")
+            raise UserError(
+                f"the page itself does not run here: {type(error).__name__}: {error}, "
+                f"in its cell {line!r}"
+            )
         answer = cell.source
 
 
 def _bound(source: str) -> set[str]:
     """The names that a cell gives values or functions."""
-    return {name.get_name() for name in symtable.symtable(source, "cell", "exec").get_symbols()
-            if name.is_assigned() and not name.is_imported()}
+    return {
+        name.get_name()
+        for name in symtable.symtable(source, "cell", "exec").get_symbols()
+        if name.is_assigned() and not name.is_imported()
+    }
 
 
 def _read(source: str) -> set[str]:
@@ -138,8 +153,15 @@ class Check:
     - `asked`: names that the answer binds and the check reads
     - `run`, `place`: a shell of the checks' own (see `attempt.shell`), in which it runs"""
 
-    def __init__(self, of: Exercise, source: str, asked: list[str], names: dict[str, Any],
-                 run: Callable[[str], BaseException | None], place: dict[str, Any]):
+    def __init__(
+        self,
+        of: Exercise,
+        source: str,
+        asked: list[str],
+        names: dict[str, Any],
+        run: Callable[[str], BaseException | None],
+        place: dict[str, Any],
+    ):
         self.of, self.source, self.asked, self.names = of, source, asked, names
         self.run, self.place = run, place
 
@@ -158,11 +180,17 @@ class Check:
             def call(*given: Any) -> Any:
                 calls.append((name, [*map(encode, given)]))
                 return function(*given)
+
             return call
 
         answers = {name: self.names[name] for name in self.asked}
-        self._run(seed, {name: heard(name, answer) if callable(answer) else answer
-                         for name, answer in answers.items()})
+        self._run(
+            seed,
+            {
+                name: heard(name, answer) if callable(answer) else answer
+                for name, answer in answers.items()
+            },
+        )
         return {"check": self.of.number, "asked": self.asked, "calls": calls}
 
     def outcome(self, seed: int, line: str | None) -> tuple[str, str, str] | None:
@@ -180,7 +208,7 @@ class Check:
         except expect.NotRight as e:
             kind = "not done" if isinstance(e, expect.NotDone) else "wrong"
             return kind, str(e)[:LONGEST], ""
-        except Exception as e:          # whatever was given, the judge goes on
+        except Exception as e:  # whatever was given, the judge goes on
             problem = problem or f"{type(e).__name__}: {e}"
         if problem:
             return "error", problem[:300], ""
@@ -199,10 +227,14 @@ class Check:
                     name, _, message = result["raises"].partition(": ")
                     raise type(name, (Exception,), {})(message)
                 return decode(result["gives"])
+
             return call
 
-        return {name: replayed(self.names[name]) if callable(self.names[name])
-                else decode(values[name]) for name in self.asked if name in values}
+        return {
+            name: replayed(self.names[name]) if callable(self.names[name]) else decode(values[name])
+            for name in self.asked
+            if name in values
+        }
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Rubrics of the written answers, as `book/rubrics.yaml` holds them: what is worth how much.
 
-    rubrics(find("1_causal_probing/01"))        # {4: "2 points: Names both …\n1 point: …"}
+rubrics(find("1_causal_probing/01"))        # {4: "2 points: Names both …\n1 point: …"}
 """
+
 from __future__ import annotations
 
 from probebook.base import UserError, read_yaml
@@ -22,5 +23,8 @@ def rubrics(page: Page) -> dict[int, str]:
     if set(given) != set(POINTS):
         raise UserError(f"{path.name}: {page.name} should have {', '.join(POINTS)}")
     lines = "\n".join(f"{points}: {given[kind]}" for kind, points in POINTS.items())
-    return {exercise.number: lines for exercise in exercises(page.notebook, page.name)
-            if exercise.kind == "interpretation"}
+    return {
+        exercise.number: lines
+        for exercise in exercises(page.notebook, page.name)
+        if exercise.kind == "interpretation"
+    }

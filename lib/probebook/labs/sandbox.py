@@ -3,6 +3,7 @@
 In the sandbox the machine is read-only. There are no other submissions, home folders or temporary
 files, no network, and no processes but its own. Without bubblewrap a submission has a process, a
 folder and limits of its own, and all the rights of the person who grades."""
+
 from __future__ import annotations
 
 import os
@@ -15,21 +16,35 @@ from pathlib import Path
 from probebook.base import ROOT, UserError, cache_path
 
 PASSED_ON = (
-    "PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "PYTHONHASHSEED",
-    "PROBEBOOK_HOME", "PROBEBOOK_DATA", "PROBEBOOK_PROFILE",
-    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
-    "HF_HUB_OFFLINE", "TQDM_DISABLE", "TRANSFORMERS_VERBOSITY")
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "PYTHONPATH",
+    "PYTHONHASHSEED",
+    "PROBEBOOK_HOME",
+    "PROBEBOOK_DATA",
+    "PROBEBOOK_PROFILE",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "HF_HUB_OFFLINE",
+    "TQDM_DISABLE",
+    "TRANSFORMERS_VERBOSITY",
+)
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/dev/shm")
 BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
 
 
 def submissions(folder: Path) -> list[Path]:
     """The notebooks of a folder, at any depth. UserError: there are none."""
-    paths = sorted(path for path in folder.rglob("*.ipynb")
-                   if ".ipynb_checkpoints" not in path.parts)
+    paths = sorted(
+        path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+    )
     if not paths:
-        raise UserError(f"{folder}: no notebooks (*.ipynb) in it: give the folder that holds the "
-                        "submissions")
+        raise UserError(
+            f"{folder}: no notebooks (*.ipynb) in it: give the folder that holds the submissions"
+        )
     return paths
 
 
@@ -43,14 +58,29 @@ def command(words: list[str], work: Path, hidden: Path) -> list[str]:
     for path in HIDDEN:
         if Path(path).exists():
             line += ["--tmpfs", path]
-    needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), cache_path(),
-              os.environ.get("PROBEBOOK_DATA"), os.environ.get("PROBEBOOK_HOME"),
-              *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    needed = [
+        ROOT,
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        cache_path(),
+        os.environ.get("PROBEBOOK_DATA"),
+        os.environ.get("PROBEBOOK_HOME"),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
     for path in [str(Path(path).resolve()) for path in needed if path and Path(path).exists()]:
         if path != "/usr":
             line += ["--ro-bind", path, path]
-    return [*line, "--tmpfs", str(hidden), "--bind", str(work), str(work), "--chdir", str(work),
-            *words]
+    return [
+        *line,
+        "--tmpfs",
+        str(hidden),
+        "--bind",
+        str(work),
+        str(work),
+        "--chdir",
+        str(work),
+        *words,
+    ]
 
 
 def environment(work: Path) -> dict[str, str]:

@@ -1,4 +1,5 @@
 """Students' notebooks: pages with stubs, their text in Markdown that JupyterLab and Colab show."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -30,11 +31,14 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
     from probebook.runs.engine import parameterized
+
     cells = [page.install, *student_cells(page.notebook, page.name)]
     if question:
         number = len(exercises(page.notebook)) + 1
-        cells += [new_markdown_cell(question),
-                  new_code_cell(f"{mark(number, page.name)}own_figure = ...")]
+        cells += [
+            new_markdown_cell(question),
+            new_code_cell(f"{mark(number, page.name)}own_figure = ..."),
+        ]
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = markdown(cell.source, stored_numbers(page.name))

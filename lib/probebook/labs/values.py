@@ -3,6 +3,7 @@ tables and records, in JSON.
 
 What a submission's process says is read as these and nothing else: no object of its own making, no
 subclass, no code. Anything else becomes an `Other`, which no check accepts."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 DTYPES = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "U": "str"}
-KEPT = {"float16", "float32", "int32", "uint8"}     # other dtypes of a kind become the one above
+KEPT = {"float16", "float32", "int32", "uint8"}  # other dtypes of a kind become the one above
 
 
 class Other:
@@ -40,8 +41,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, list | range):
         return [*map(encode, value)]
     if (names := _fields(value)) is not None:
-        return {"is": "record", "of": [encode(getattr(value, name)) for name in names],
-                "fields": names, "class": [type(value).__module__, type(value).__name__]}
+        return {
+            "is": "record",
+            "of": [encode(getattr(value, name)) for name in names],
+            "fields": names,
+            "class": [type(value).__module__, type(value).__name__],
+        }
     if isinstance(value, tuple):
         return {"is": "tuple", "of": [*map(encode, value)]}
     if isinstance(value, Mapping):
@@ -69,8 +74,12 @@ def _array(value: np.ndarray) -> dict:
     own, dtype = value.dtype.name, DTYPES.get(value.dtype.kind, "object")
     dtype = own if own in KEPT else dtype
     of = value.ravel().tolist()
-    return {"is": "array", "dtype": dtype, "shape": value.shape,
-            "of": [*map(encode, of)] if dtype == "object" else of}
+    return {
+        "is": "array",
+        "dtype": dtype,
+        "shape": value.shape,
+        "of": [*map(encode, of)] if dtype == "object" else of,
+    }
 
 
 def decode(data: Any, records: bool = False) -> Any:
@@ -106,6 +115,7 @@ def decode(data: Any, records: bool = False) -> Any:
         if kind == "array":
             return array
         import torch
+
         return torch.as_tensor(array)
     if kind == "other" and isinstance(of, str):
         return type(of[:60], (Other,), {})()
@@ -116,4 +126,4 @@ def _class(module: str, name: str, names: list[str]) -> Any:
     """The library's class of this name; of any other a named tuple stands for it."""
     if module.startswith("probebook."):
         return getattr(import_module(module), name)
-    return namedtuple(name, names, rename=True)     # type: ignore[misc]
+    return namedtuple(name, names, rename=True)  # type: ignore[misc]

@@ -6,6 +6,7 @@
 layer or a corpus, is in `notebooks/variants.yaml`. Each page runs once for each student, and the
 figure that differs most between the students becomes its last exercise. `labs/variants.csv` holds
 the answers and stays with the teacher."""
+
 from __future__ import annotations
 
 import ast
@@ -24,8 +25,8 @@ from probebook.runs.execute import run_all
 from probebook.runs.pages import Page, home
 from probebook.runs.store import Run, plan
 
-FIRST_SEED = 1001                   # of the first student of a list without seeds
-TOLERANCE = .02                     # of an answer, relative: machines do not train alike
+FIRST_SEED = 1001  # of the first student of a list without seeds
+TOLERANCE = 0.02  # of an answer, relative: machines do not train alike
 COLUMNS = ["student", "page", "profile", "parameters", "table", "row", "metric", "value"]
 TITLE = "Your own run"
 TEXT = """```{{admonition}} {number} · {title} (easy, 5 minutes)
@@ -48,8 +49,12 @@ def students(file: Path) -> dict[str, int]:
     if names.isna().any() or names.eq("").any() or names.map(plain_name).duplicated().any():
         raise UserError(f"{file}: each row should name another student")
     seeds = table.get("seed", pd.Series(range(FIRST_SEED, FIRST_SEED + len(table))))
-    if (not pd.api.types.is_integer_dtype(seeds) or seeds.duplicated().any()
-            or (seeds < 0).any() or seeds.empty):
+    if (
+        not pd.api.types.is_integer_dtype(seeds)
+        or seeds.duplicated().any()
+        or (seeds < 0).any()
+        or seeds.empty
+    ):
         raise UserError(f"{file}: each student should have a seed of their own, 0, 1, 2, …")
     return {plain_name(name): int(seed) for name, seed in zip(names, seeds)}
 
@@ -59,13 +64,15 @@ def varied(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
     `notebooks/variants.yaml` lists for the page."""
     path = home() / "notebooks" / "variants.yaml"
     lists = read_yaml(path).get(page.name, {}) if path.exists() else {}
-    return {student: {"seed": seed} | {name: values[i % len(values)]
-                                       for name, values in lists.items()}
-            for i, (student, seed) in enumerate(seeds.items())}
+    return {
+        student: {"seed": seed} | {name: values[i % len(values)] for name, values in lists.items()}
+        for i, (student, seed) in enumerate(seeds.items())
+    }
 
 
-def write(out: Path, pages: Sequence[Page], file: Path, profile: str,
-          jobs: int | None = None) -> list[Path]:
+def write(
+    out: Path, pages: Sequence[Page], file: Path, profile: str, jobs: int | None = None
+) -> list[Path]:
     """Write `OUT/STUDENT/PAGE.ipynb` for every student, and `OUT/variants.csv` with the answers.
 
     `jobs` runs go on at a time. UserError: a page without a seed, one that failed, or one whose
@@ -91,10 +98,12 @@ def question(row: Any) -> str:
     """The exercise of a row of `variants.csv`, as the text of a cell."""
     number = len(exercises(Page(row.page).notebook)) + 1
     where = f", in the row with {row.row}" if row.row else ""
-    own = " and ".join(f"`{name} = {json.dumps(value)}`"
-                       for name, value in json.loads(row.parameters).items())
-    return TEXT.format(number=number, title=TITLE, parameters=own, table=row.table,
-                       metric=row.metric, row=where)
+    own = " and ".join(
+        f"`{name} = {json.dumps(value)}`" for name, value in json.loads(row.parameters).items()
+    )
+    return TEXT.format(
+        number=number, title=TITLE, parameters=own, table=row.table, metric=row.metric, row=where
+    )
 
 
 def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) -> list[tuple]:
@@ -108,8 +117,19 @@ def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) 
     if told_apart.empty or not told_apart.max() and len(seeds) > 1:
         raise UserError(f"{page.name}: no figure of its tables depends on the students' data")
     table, row, metric = told_apart.idxmax()
-    return [(student, page.name, profile, json.dumps(own), table, row, metric,
-             figures.loc[(table, row, metric), student]) for student, own in values.items()]
+    return [
+        (
+            student,
+            page.name,
+            profile,
+            json.dumps(own),
+            table,
+            row,
+            metric,
+            figures.loc[(table, row, metric), student],
+        )
+        for student, own in values.items()
+    ]
 
 
 def _told_apart(figure: pd.Series) -> int:
@@ -123,17 +143,25 @@ def _figures(run: Run) -> pd.Series:
     columns, rows = run.metrics()
     long = pd.DataFrame(rows, columns=columns)
     ids = [name for name in long if name not in ("table", "metric", "value")]
-    long["row"] = [", ".join(f"{name} = {value}" for name, value in zip(ids, values)
-                             if not pd.isna(value) and value != "")
-                   for values in long[ids].itertuples(index=False)]
+    long["row"] = [
+        ", ".join(
+            f"{name} = {value}"
+            for name, value in zip(ids, values)
+            if not pd.isna(value) and value != ""
+        )
+        for values in long[ids].itertuples(index=False)
+    ]
     figures = long.set_index(["table", "row", "metric"]).value
     return figures[~figures.index.duplicated(keep=False) & (figures != 0)]
 
 
 def answered(submitted: NotebookNode, mark: str) -> str:
     """The source of the answer to the exercise that `mark` opens; "" if it is not there."""
-    found = [cell.source.removeprefix(mark) for cell in submitted.cells
-             if cell.cell_type == "code" and cell.source.startswith(mark)]
+    found = [
+        cell.source.removeprefix(mark)
+        for cell in submitted.cells
+        if cell.cell_type == "code" and cell.source.startswith(mark)
+    ]
     return found[-1] if found else ""
 
 
@@ -145,8 +173,11 @@ def judged(source: str, student: str, answers: pd.DataFrame) -> tuple[str, str, 
     if not source:
         return "missing", "its cell is not in the notebook", ""
     try:
-        value = next(ast.literal_eval(node.value) for node in ast.parse(source).body
-                     if isinstance(node, ast.Assign))
+        value = next(
+            ast.literal_eval(node.value)
+            for node in ast.parse(source).body
+            if isinstance(node, ast.Assign)
+        )
     except (SyntaxError, ValueError, StopIteration):
         return "wrong", "own_figure should be the number that the run shows, not code", ""
     if value is ...:
@@ -174,8 +205,10 @@ def read(file: Path) -> pd.DataFrame:
             return table.assign(parameters=table.parameters.map(json.loads))
     except (OSError, ValueError) as e:
         raise UserError(f"{file}: {e}") from None
-    raise UserError(f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
-                    f"should be {', '.join(COLUMNS)}")
+    raise UserError(
+        f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
+        f"should be {', '.join(COLUMNS)}"
+    )
 
 
 def of_student(table: pd.DataFrame, page: Page, student: str) -> Run | None:

@@ -5,4 +5,5 @@ A module holds the measures of one paper or of one question; `intervals` holds e
     completeness(p_hat, to=wanted).mean()
     rate(right, groups=story)              # share, low, high, n
 """
-MEASURES = ["completeness", "selectivity", "reliability"]       # of chapter 1, in its tables' order
+
+MEASURES = ["completeness", "selectivity", "reliability"]  # of chapter 1, in its tables' order

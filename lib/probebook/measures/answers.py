@@ -4,6 +4,7 @@ Chaturvedi et al., § 5 and § 6. An intervention on the text is carried out, an
 again. Pearl's (1999) probabilities of causation are therefore plain shares; no assumption is needed
 to identify them. `story` [n] names the text that a question belongs to, since questions about one
 text are not independent."""
+
 from __future__ import annotations
 
 import re
@@ -31,8 +32,11 @@ def normalise(text: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_DROP)).split())
 
 
-def exact_match(predicted: Sequence[str], gold: Sequence[str] | Sequence[Sequence[str]],
-                leave_one_out: bool = False) -> np.ndarray:
+def exact_match(
+    predicted: Sequence[str],
+    gold: Sequence[str] | Sequence[Sequence[str]],
+    leave_one_out: bool = False,
+) -> np.ndarray:
     """1 where the normalised answers are the same, else 0; float64 [n].
 
     - `gold`: the right answer of each item, or a list of several, of which the best counts.
@@ -41,8 +45,11 @@ def exact_match(predicted: Sequence[str], gold: Sequence[str] | Sequence[Sequenc
     return _best(predicted, gold, leave_one_out, lambda a, b: float(a == b))
 
 
-def f1(predicted: Sequence[str], gold: Sequence[str] | Sequence[Sequence[str]],
-       leave_one_out: bool = False) -> np.ndarray:
+def f1(
+    predicted: Sequence[str],
+    gold: Sequence[str] | Sequence[Sequence[str]],
+    leave_one_out: bool = False,
+) -> np.ndarray:
     """Harmonic mean of precision and recall over the bags of normalised words; float64 [n].
 
     The arguments are those of `exact_match`. If one answer has no words, the score is 1 if the
@@ -57,19 +64,25 @@ def _overlap(a: str, b: str) -> float:
     return 2 * (Counter(of_a) & Counter(of_b)).total() / (len(of_a) + len(of_b))
 
 
-def _best(predicted: Sequence[str], gold: Sequence, leave_one_out: bool,
-          score: Callable[[str, str], float]) -> np.ndarray:
+def _best(
+    predicted: Sequence[str],
+    gold: Sequence,
+    leave_one_out: bool,
+    score: Callable[[str, str], float],
+) -> np.ndarray:
     golds = [[one] if isinstance(one, str) else list(one) for one in gold]
     texts = isinstance(predicted, str) or isinstance(gold, str)
     if texts or len(predicted) != len(golds) or not all(golds):
-        raise UserError(f"{len(predicted)} answers, {sum(map(bool, golds))} items with a right "
-                        "one: give two lists, with one right answer (or a list of them) for "
-                        "each item")
+        raise UserError(
+            f"{len(predicted)} answers, {sum(map(bool, golds))} items with a right "
+            "one: give two lists, with one right answer (or a list of them) for "
+            "each item"
+        )
     found = []
     for answer, several in zip(predicted, golds):
         scores = sorted(score(normalise(answer), normalise(one)) for one in several)
         n = len(scores)
-        if leave_one_out and n > 1:          # without the best, the second best counts
+        if leave_one_out and n > 1:  # without the best, the second best counts
             found.append(((n - 1) * scores[-1] + scores[-2]) / n)
         else:
             found.append(scores[-1])
@@ -92,12 +105,13 @@ def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = Non
     - drop: original − modified, with the interval of a paired difference (`clustered_mean`)"""
     (a, story), b = same_items(original, story), same_items(modified, story)[0]
     table = _rates({"original": a, "modified": b, "both": a * b, "just one": np.abs(a - b)}, story)
-    table.loc["drop"] = [*clustered_mean(a - b, story, errors=norm.ppf(.975)), len(a)]
+    table.loc["drop"] = [*clustered_mean(a - b, story, errors=norm.ppf(0.975)), len(a)]
     return table.astype({"n": int})
 
 
-def necessity(whole: ArrayLike, without: ArrayLike,
-              entailed: ArrayLike | None = None) -> np.ndarray:
+def necessity(
+    whole: ArrayLike, without: ArrayLike, entailed: ArrayLike | None = None
+) -> np.ndarray:
     """1 where the right answer disappears with the rationale, 0 where it stays; float64 [n].
 
     `whole`, `without` [n] bool: the story's right answer is given for the whole story, and for the
@@ -108,8 +122,9 @@ def necessity(whole: ArrayLike, without: ArrayLike,
     return np.where((whole == 1) & (entailed == 0), 1 - without, np.nan)
 
 
-def sufficiency(with_it: ArrayLike, without: ArrayLike,
-                entailed: ArrayLike | None = None) -> np.ndarray:
+def sufficiency(
+    with_it: ArrayLike, without: ArrayLike, entailed: ArrayLike | None = None
+) -> np.ndarray:
     """1 where the right answer appears with the rationale, 0 where it does not; float64 [n].
 
     `with_it`, `without` [n] bool: the right answer is given with and without the rationale, in the
@@ -121,8 +136,13 @@ def sufficiency(with_it: ArrayLike, without: ArrayLike,
     return np.where((without == 0) & (entailed == 0), with_it, np.nan)
 
 
-def causes(whole: ArrayLike, without: ArrayLike, alone: ArrayLike,
-           entailed: ArrayLike | None = None, story: ArrayLike | None = None) -> pd.DataFrame:
+def causes(
+    whole: ArrayLike,
+    without: ArrayLike,
+    alone: ArrayLike,
+    entailed: ArrayLike | None = None,
+    story: ArrayLike | None = None,
+) -> pd.DataFrame:
     """Four rates of a rationale as a cause of the right answer; columns share, low, high, n.
 
     - necessity, and sufficiency in the rest of the story
@@ -130,10 +150,15 @@ def causes(whole: ArrayLike, without: ArrayLike, alone: ArrayLike,
     - alone: right on the rationale alone; only this row counts items whose deleted story entails
       the answer"""
     whole, without, left = _same(whole, without, entailed)
-    return _rates({"necessity": necessity(whole, without, left),
-                   "sufficiency": sufficiency(whole, without, left),
-                   "both": np.where(left == 0, whole * (1 - without), np.nan),
-                   "alone": alone}, story)
+    return _rates(
+        {
+            "necessity": necessity(whole, without, left),
+            "sufficiency": sufficiency(whole, without, left),
+            "both": np.where(left == 0, whole * (1 - without), np.nan),
+            "alone": alone,
+        },
+        story,
+    )
 
 
 def _rates(rows: Mapping[str, ArrayLike], story: ArrayLike | None) -> pd.DataFrame:

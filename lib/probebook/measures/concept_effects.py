@@ -3,6 +3,7 @@
 Abraham et al., § 3 and appendix A. `pairs` is a table of `corpora.cebab.edit_pairs` or
 `icace_pairs` with the columns concept, source, target (labels c and c′). Effects are [n, k]: one
 row per pair, one column per class (or [n])."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -31,15 +32,16 @@ def icace_error(true: ArrayLike, estimated: ArrayLike, distance: str = "cosine")
         raise UserError(f"distance {distance!r}: one of {', '.join(DISTANCES)}")
     a, b = tensor(true).double(), tensor(estimated).double()
     if a.ndim != 2 or a.shape != b.shape:
-        raise UserError(f"true effects {tuple(a.shape)}, estimated {tuple(b.shape)}: "
-                        "[pairs, classes] both")
+        raise UserError(
+            f"true effects {tuple(a.shape)}, estimated {tuple(b.shape)}: [pairs, classes] both"
+        )
     if not torch.isfinite(a).all() or not torch.isfinite(b).all():
         raise UserError("an effect is not finite: give differences of probabilities")
     if distance == "l2":
         return (a - b).norm(dim=1)
     if distance == "normdiff":
         return (a.norm(dim=1) - b.norm(dim=1)).abs()
-    return 1 - F.cosine_similarity(a, b, eps=1e-12)     # 0 for a zero effect or its rounding error
+    return 1 - F.cosine_similarity(a, b, eps=1e-12)  # 0 for a zero effect or its rounding error
 
 
 def ate(pairs: pd.DataFrame, task: str = "5-way") -> pd.DataFrame:
@@ -49,13 +51,15 @@ def ate(pairs: pd.DataFrame, task: str = "5-way") -> pd.DataFrame:
     "ternary" it is in classes (`corpora.cebab.classes`). `n` pairs have a class on both sides."""
     missing = [name for name in (*CHANGE, "source_stars", "target_stars") if name not in pairs]
     if missing:
-        raise UserError(f"the pairs have no column {', '.join(missing)}: take a table of "
-                        "cebab.edit_pairs")
+        raise UserError(
+            f"the pairs have no column {', '.join(missing)}: take a table of cebab.edit_pairs"
+        )
     change = classes(pairs.target_stars, task) - classes(pairs.source_stars, task)
     known = ~np.isnan(change)
     if not known.any():
-        raise UserError(f"no pair whose reviews both have a class in the {task} task: "
-                        "give pairs with stars")
+        raise UserError(
+            f"no pair whose reviews both have a class in the {task} task: give pairs with stars"
+        )
     grouped = _by_change(pairs[known], change[known])[0]
     return _in_order(grouped.agg(effect="mean", n="size")).reset_index()
 
@@ -73,16 +77,18 @@ def acace(pairs: pd.DataFrame, effects: ArrayLike) -> pd.DataFrame:
     return cace(pairs, effects).abs().groupby("concept", sort=False).mean()
 
 
-def cace_error(pairs: pd.DataFrame, true: ArrayLike, estimated: ArrayLike,
-               distance: str = "l2") -> pd.Series:
+def cace_error(
+    pairs: pd.DataFrame, true: ArrayLike, estimated: ArrayLike, distance: str = "l2"
+) -> pd.Series:
     """Distance of an explainer's mean estimate from CaCE (equation 19).
 
     Index concept, source, target."""
     return _distances(cace(pairs, true), cace(pairs, estimated), distance)
 
 
-def acace_error(pairs: pd.DataFrame, true: ArrayLike, estimated: ArrayLike,
-                distance: str = "l2") -> pd.Series:
+def acace_error(
+    pairs: pd.DataFrame, true: ArrayLike, estimated: ArrayLike, distance: str = "l2"
+) -> pd.Series:
     """Distance of an explainer's mean *absolute* estimate from ACaCE (equation 20); index concept.
 
     ACaCE takes the absolute value after the mean over pairs, the estimate before it. Even the true
@@ -94,11 +100,14 @@ def _by_change(pairs: pd.DataFrame, effects: ArrayLike) -> DataFrameGroupBy:
     """The effects, grouped by concept, source and target of their pairs."""
     effects = to_numpy(tensor(effects).double())
     if missing := [name for name in CHANGE if name not in pairs]:
-        raise UserError(f"the pairs have no column {', '.join(missing)}: take a table of "
-                        "cebab.icace_pairs")
+        raise UserError(
+            f"the pairs have no column {', '.join(missing)}: take a table of cebab.icace_pairs"
+        )
     if len(effects) != len(pairs) or not len(pairs) or not np.isfinite(effects).all():
-        raise UserError(f"{len(effects)} effects of {len(pairs)} pairs: one row of finite numbers "
-                        "for each pair, and one pair at least")
+        raise UserError(
+            f"{len(effects)} effects of {len(pairs)} pairs: one row of finite numbers "
+            "for each pair, and one pair at least"
+        )
     return pd.DataFrame(effects).groupby([pairs[name].to_numpy() for name in CHANGE])
 
 

@@ -2,6 +2,7 @@
 
 These measures are not in the papers. They need text in which the flipped sentence exists (generated
 sentences, crossed templates)."""
+
 from __future__ import annotations
 
 import torch
@@ -17,8 +18,10 @@ def relative_distance(h_hat: ArrayLike, h: ArrayLike, h_true: ArrayLike) -> torc
     h′."""
     h_hat, h, h_true = (tensor(x).double() for x in (h_hat, h, h_true))
     if not h_hat.shape == h.shape == h_true.shape:
-        raise UserError(f"shapes {tuple(h_hat.shape)}, {tuple(h.shape)}, {tuple(h_true.shape)}: "
-                        "give the same rows of edited, original and true counterfactual states")
+        raise UserError(
+            f"shapes {tuple(h_hat.shape)}, {tuple(h.shape)}, {tuple(h_true.shape)}: "
+            "give the same rows of edited, original and true counterfactual states"
+        )
     return (h_hat - h_true).norm(dim=1) / (h - h_true).norm(dim=1)
 
 
@@ -40,8 +43,9 @@ def behavioural_completeness(logits: ArrayLike, logits_true: ArrayLike) -> torch
     return (tensor(logits).argmax(1) == tensor(logits_true).argmax(1)).double()
 
 
-def behavioural_selectivity(logits: ArrayLike, logits_true: ArrayLike,
-                            groups: ArrayLike) -> torch.Tensor:
+def behavioural_selectivity(
+    logits: ArrayLike, logits_true: ArrayLike, groups: ArrayLike
+) -> torch.Tensor:
     """1 − δ between the head's distributions over `groups` of words, after the edit and on the
     flipped sentence; float64 [n].
 
@@ -53,8 +57,10 @@ def behavioural_selectivity(logits: ArrayLike, logits_true: ArrayLike,
     groups = tensor(groups, logits.device).long()
     kept = groups >= 0
     if not kept.any():
-        raise UserError("every word is left out (group −1): give words that differ only in the "
-                        "property the same number")
+        raise UserError(
+            "every word is left out (group −1): give words that differ only in the "
+            "property the same number"
+        )
     onto = torch.nn.functional.one_hot(groups[kept]).double()
     p, q = (x[:, kept].double().softmax(1) @ onto for x in (logits, logits_true))
     return 1 - (p - q).abs().sum(1) / 2

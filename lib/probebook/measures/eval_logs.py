@@ -5,6 +5,7 @@
 - Inspect, `.eval` (a zip of JSON files: header.json, summaries.json, samples/ID_epoch_N.json; of a
   run that was killed only _journal/summaries/N.json) or one `.json`: samples with id, epoch, input,
   target, and scores, one for each scorer"""
+
 from __future__ import annotations
 
 import json
@@ -22,15 +23,34 @@ import pyarrow
 
 from probebook.base import LARGEST_READ, UserError, bounded
 
-LARGEST_LOG = 1 << 31           # bytes of a log that is read piece by piece
-ZSTD = 93                       # of a zip's ways to compress; Python's own reads it from 3.14 on
+LARGEST_LOG = 1 << 31  # bytes of a log that is read piece by piece
+ZSTD = 93  # of a zip's ways to compress; Python's own reads it from 3.14 on
 HARNESS, INSPECT = "lm-evaluation-harness", "Inspect"
 KINDS = {".jsonl": HARNESS, ".eval": INSPECT, ".json": INSPECT}
-OWN = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
-       "doc_hash", "prompt_hash", "target_hash"}        # of the harness's fields, no metric
-CUT = 900                       # characters; Inspect's summaries cut texts, its samples do not
-WORDS = {"C": 1., "I": 0., "P": .5, "N": 0.,            # Inspect: correct, incorrect, partial, none
-         "yes": 1., "true": 1., "no": 0., "false": 0.}
+OWN = {
+    "doc_id",
+    "doc",
+    "target",
+    "arguments",
+    "resps",
+    "filtered_resps",
+    "filter",
+    "metrics",
+    "doc_hash",
+    "prompt_hash",
+    "target_hash",
+}  # of the harness's fields, no metric
+CUT = 900  # characters; Inspect's summaries cut texts, its samples do not
+WORDS = {
+    "C": 1.0,
+    "I": 0.0,
+    "P": 0.5,
+    "N": 0.0,  # Inspect: correct, incorrect, partial, none
+    "yes": 1.0,
+    "true": 1.0,
+    "no": 0.0,
+    "false": 0.0,
+}
 
 
 class Joined(NamedTuple):
@@ -52,9 +72,10 @@ class Joined(NamedTuple):
 
     def lines(self) -> dict[str, str]:
         """What was compared, as names and texts, one line each."""
-        found = {"metric": f"{self.metric}; the higher, the better",
-                 "items in both, in A, in B": f"{len(self.a):,}, {self.items_a:,}, "
-                                              f"{self.items_b:,}"}
+        found = {
+            "metric": f"{self.metric}; the higher, the better",
+            "items in both, in A, in B": f"{len(self.a):,}, {self.items_a:,}, {self.items_b:,}",
+        }
         if self.epochs > 1:
             found["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
         if self.unscored:
@@ -69,8 +90,13 @@ def is_log(path: str | Path) -> bool:
     return Path(path).suffix.lower() in KINDS
 
 
-def read(path_a: str | Path, path_b: str | Path, metric: str | None = None,
-         filter: str | None = None, unscored: float | None = None) -> Joined:
+def read(
+    path_a: str | Path,
+    path_b: str | Path,
+    metric: str | None = None,
+    filter: str | None = None,
+    unscored: float | None = None,
+) -> Joined:
     """Two logs of one tool, joined by item: the harness's by the document's hash (or its number,
     where a log has no hashes), Inspect's by the sample's id.
 
@@ -79,30 +105,46 @@ def read(path_a: str | Path, path_b: str | Path, metric: str | None = None,
     format, no common item, items that differ although they are called the same."""
     paths = [Path(path_a), Path(path_b)]
     if len({KINDS.get(path.suffix.lower()) for path in paths}) > 1 or not is_log(path_a):
-        raise UserError(f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
-                        f"{HARNESS}, or .eval or .json of {INSPECT}")
+        raise UserError(
+            f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
+            f"{HARNESS}, or .eval or .json of {INSPECT}"
+        )
     tables = [_table(path, filter) for path in paths]
-    unfinished = [f"{one} ({table.attrs['status']})" for one, table in zip("AB", tables)
-                  if table.attrs["status"] != "success"]
+    unfinished = [
+        f"{one} ({table.attrs['status']})"
+        for one, table in zip("AB", tables)
+        if table.attrs["status"] != "success"
+    ]
     name = _metric(tables, paths, metric)
     if all("hash" in table for table in tables):
         keyed = []
-        for table in tables:                    # texts that stand twice in a data set
+        for table in tables:  # texts that stand twice in a data set
             again = table.sort_values("item").groupby("hash").cumcount().astype(str)
             keyed.append(table.assign(item=table["hash"] + "#" + again))
         tables = keyed
-    scored, missing = zip(*(_scored(table, path, name, unscored)
-                            for table, path in zip(tables, paths)))
+    scored, missing = zip(
+        *(_scored(table, path, name, unscored) for table, path in zip(tables, paths))
+    )
     a, b = scored
     common = a.index.intersection(b.index, sort=False)
     if common.empty:
         raise UserError(f"{path_a}, {path_b}: no item is in both; give two logs of the same task")
     other = int((a.about[common] != b.about[common]).sum())
     if other:
-        raise UserError(f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
-                        "another text or target; give two logs of the same task and version")
-    return Joined(a.score[common].to_numpy(), b.score[common].to_numpy(), name, len(a), len(b),
-                  int(max(a.n.max(), b.n.max())), sum(missing), ", ".join(unfinished))
+        raise UserError(
+            f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
+            "another text or target; give two logs of the same task and version"
+        )
+    return Joined(
+        a.score[common].to_numpy(),
+        b.score[common].to_numpy(),
+        name,
+        len(a),
+        len(b),
+        int(max(a.n.max(), b.n.max())),
+        sum(missing),
+        ", ".join(unfinished),
+    )
 
 
 def _table(path: Path, filter: str | None) -> pd.DataFrame:
@@ -117,8 +159,19 @@ def _table(path: Path, filter: str | None) -> pd.DataFrame:
         else:
             status, rows = _inspect(path)
         table = pd.DataFrame(rows)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError,
-            AttributeError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError) as e:
+    except (
+        OSError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+        RecursionError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as e:
         if isinstance(e, UserError):
             raise
         tool = KINDS[path.suffix.lower()]
@@ -137,13 +190,20 @@ def _harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
     rows = []
     for sample in _lines(path):
         scores = {key: sample[key] for key in sample.get("metrics", sample.keys() - OWN)}
-        row = {"item": str(sample["doc_id"]), "epoch": 1, "about": _fingerprint(sample["target"]),
-               "filter": sample.get("filter", "none"), "scores": scores}
+        row = {
+            "item": str(sample["doc_id"]),
+            "epoch": 1,
+            "about": _fingerprint(sample["target"]),
+            "filter": sample.get("filter", "none"),
+            "scores": scores,
+        }
         rows.append(row | ({"hash": str(sample["doc_hash"])} if "doc_hash" in sample else {}))
     filters = list(dict.fromkeys(row["filter"] for row in rows))
     if filter is None and len(filters) > 1 or filter is not None and filter not in filters:
-        raise UserError(f"{path} has the filter{'s' * (len(filters) > 1)} {', '.join(filters)}: "
-                        "give one by --filter")
+        raise UserError(
+            f"{path} has the filter{'s' * (len(filters) > 1)} {', '.join(filters)}: "
+            "give one by --filter"
+        )
     return [row for row in rows if filter is None or row["filter"] == filter]
 
 
@@ -158,18 +218,26 @@ def _inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
     if path.suffix.lower() == ".json":
         log = json.loads(bounded(path).read_bytes())
         if "samples" not in log:
-            raise UserError(f"{path}: no samples in it; give a log of {INSPECT} that was written "
-                            f"with them, or the samples_*.jsonl of {HARNESS}")
+            raise UserError(
+                f"{path}: no samples in it; give a log of {INSPECT} that was written "
+                f"with them, or the samples_*.jsonl of {HARNESS}"
+            )
         status = log.get("status", "success")
         samples: Iterable[dict[str, Any]] = log["samples"] or []
     else:
         with zipfile.ZipFile(bounded(path, LARGEST_LOG)) as archive:
-            header = "header.json" in archive.namelist()        # written when a run ends
+            header = "header.json" in archive.namelist()  # written when a run ends
             status = json.loads(_unpacked(archive, "header.json"))["status"] if header else "killed"
             samples = list(_archived(archive))
-    return status, [{"item": str(sample["id"]), "epoch": sample["epoch"], "about": _fingerprint(
-        [_cut(sample["target"]), _cut(sample["input"])]),
-        "scores": dict(_by_scorer(sample.get("scores") or {}))} for sample in samples]
+    return status, [
+        {
+            "item": str(sample["id"]),
+            "epoch": sample["epoch"],
+            "about": _fingerprint([_cut(sample["target"]), _cut(sample["input"])]),
+            "scores": dict(_by_scorer(sample.get("scores") or {})),
+        }
+        for sample in samples
+    ]
 
 
 def _cut(text: Any) -> Any:
@@ -197,15 +265,19 @@ def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
     """A file of the zip, also one packed by Zstandard, as Inspect writes them now."""
     packed = archive.getinfo(name)
     if packed.file_size > LARGEST_READ:
-        raise UserError(f"{archive.filename}: {name} in it has {packed.file_size / 1e6:,.0f} MB: "
-                        f"at most {LARGEST_READ / 1e6:,.0f} are read")
+        raise UserError(
+            f"{archive.filename}: {name} in it has {packed.file_size / 1e6:,.0f} MB: "
+            f"at most {LARGEST_READ / 1e6:,.0f} are read"
+        )
     if packed.compress_type != ZSTD:
         return archive.read(name)
     as_it_stands = copy(packed)
     as_it_stands.compress_type, as_it_stands.file_size = zipfile.ZIP_STORED, packed.compress_size
-    del as_it_stands.CRC                                # it is that of what comes out
-    with (archive.open(as_it_stands) as file,
-          pyarrow.input_stream(file, compression="zstd") as unpacked):
+    del as_it_stands.CRC  # it is that of what comes out
+    with (
+        archive.open(as_it_stands) as file,
+        pyarrow.input_stream(file, compression="zstd") as unpacked,
+    ):
         content = unpacked.read(packed.file_size)
     if zlib.crc32(content) != packed.CRC:
         raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
@@ -228,8 +300,7 @@ def _fingerprint(value: Any) -> int:
 
 def _metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -> str:
     """The one metric of both logs, or the one asked for."""
-    names = [list(Counter(name for scores in table.scores for name in scores))
-             for table in tables]
+    names = [list(Counter(name for scores in table.scores for name in scores)) for table in tables]
     for path, own in zip(paths, names):
         if not own:
             raise UserError(f"{path}: none of its samples has a score")
@@ -237,22 +308,28 @@ def _metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -
             raise UserError(f"{path} has no metric {wanted!r} but {', '.join(own)}")
     common = [name for name in names[0] if name in names[1]]
     if wanted is None and len(common) != 1:
-        raise UserError(f"{paths[0]} has the metrics {', '.join(names[0])}, {paths[1]} "
-                        f"{', '.join(names[1])}: give one that both have by --metric")
+        raise UserError(
+            f"{paths[0]} has the metrics {', '.join(names[0])}, {paths[1]} "
+            f"{', '.join(names[1])}: give one that both have by --metric"
+        )
     return wanted or common[0]
 
 
-def _scored(table: pd.DataFrame, path: Path, metric: str,
-            unscored: float | None) -> tuple[pd.DataFrame, int]:
+def _scored(
+    table: pd.DataFrame, path: Path, metric: str, unscored: float | None
+) -> tuple[pd.DataFrame, int]:
     """Score, n and about by item, and how many answers had no score."""
-    score = pd.Series([_number(scores.get(metric), path, metric) for scores in table.scores],
-                      table.index)
+    score = pd.Series(
+        [_number(scores.get(metric), path, metric) for scores in table.scores], table.index
+    )
     missing = int(score.isna().sum())
     if missing and unscored is None:
         have, them = ("has", "it") if missing == 1 else ("have", "them")
-        raise UserError(f"{path}: {missing:,} of {len(score):,} answers {have} no {metric}; "
-                        f"--unscored 0 counts {them} as wrong")
-    filled = table.assign(score=score.fillna(0. if unscored is None else unscored))
+        raise UserError(
+            f"{path}: {missing:,} of {len(score):,} answers {have} no {metric}; "
+            f"--unscored 0 counts {them} as wrong"
+        )
+    filled = table.assign(score=score.fillna(0.0 if unscored is None else unscored))
     items = filled.groupby("item", sort=False)
     means = items.agg(score=("score", "mean"), n=("score", "size"), about=("about", "first"))
     return means, missing
@@ -268,5 +345,6 @@ def _number(value: Any, path: Path, metric: str) -> float:
             return WORDS[word] if word in WORDS else float(value)
         except ValueError:
             pass
-    raise UserError(f"{path}: {metric} is {str(value)[:40]!r} for an item: one number for each "
-                    "item is needed")
+    raise UserError(
+        f"{path}: {metric} is {str(value)[:40]!r} for an item: one number for each item is needed"
+    )

@@ -3,6 +3,7 @@
 Zhu et al. (2022), § 3.6. Folds share training items, so their differences are not independent, and
 the variance of their mean has no unbiased estimate (Bengio & Grandvalet 2004). Nadeau & Bengio
 (2003) replace 1/k by 1/k + n_test/n_train."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from scipy.special import bdtr, stdtr
 from probebook.base import UserError
 from probebook.measures.sample_size import COLLAPSE, TRAIN_TO_TEST
 
-FOLDS = 6                         # 4:1:1
+FOLDS = 6  # 4:1:1
 
 
 def assign_folds(z: ArrayLike, k: int = FOLDS, seed: int = 0) -> np.ndarray:
@@ -24,8 +25,9 @@ def assign_folds(z: ArrayLike, k: int = FOLDS, seed: int = 0) -> np.ndarray:
     z [n]: classes. UserError for fewer than 3 folds, or a class with fewer items than folds."""
     z, rng = np.asarray(z), np.random.default_rng(seed)
     if k < 3 or not z.size or np.unique(z, return_counts=True)[1].min() < k:
-        raise UserError(f"k = {k} folds of {z.size} items: at least 3 folds, and k items of "
-                        "each class")
+        raise UserError(
+            f"k = {k} folds of {z.size} items: at least 3 folds, and k items of each class"
+        )
     fold: np.ndarray = np.empty(len(z), int)
     for c in np.unique(z):
         fold[z == c] = rng.permutation(np.arange((z == c).sum()) % k)
@@ -60,8 +62,9 @@ class FoldTest(NamedTuple):
     p_sign: float
 
 
-def fold_test(differences: ArrayLike, test_to_train: float = 1 / TRAIN_TO_TEST,
-              margin: float = COLLAPSE) -> FoldTest:
+def fold_test(
+    differences: ArrayLike, test_to_train: float = 1 / TRAIN_TO_TEST, margin: float = COLLAPSE
+) -> FoldTest:
     """Test the mean of k folds' differences of accuracy [k].
 
     `test_to_train`: n_test / n_train of a fold, for Nadeau & Bengio's corrected resampled t-test,
@@ -69,11 +72,14 @@ def fold_test(differences: ArrayLike, test_to_train: float = 1 / TRAIN_TO_TEST,
     impossible values."""
     d = np.asarray(differences, float)
     if d.ndim != 1 or len(d) < 2 or not np.isfinite(d).all():
-        raise UserError(f"differences of shape {d.shape}: one finite number for each of at least "
-                        "2 folds")
+        raise UserError(
+            f"differences of shape {d.shape}: one finite number for each of at least 2 folds"
+        )
     if not test_to_train >= 0 or not margin > 0:
-        raise UserError(f"test_to_train={test_to_train}, margin={margin}: the first at least 0, "
-                        "the second above 0")
+        raise UserError(
+            f"test_to_train={test_to_train}, margin={margin}: the first at least 0, "
+            "the second above 0"
+        )
     k, delta = len(d), float(d.mean())
     se = float(np.sqrt((1 / k + test_to_train) * d.var(ddof=1)))
     if se:
@@ -82,5 +88,5 @@ def fold_test(differences: ArrayLike, test_to_train: float = 1 / TRAIN_TO_TEST,
     else:
         p, p_equal = float(delta == 0), float(abs(delta) >= margin)
     wins, losses = int((d > 0).sum()), int((d < 0).sum())
-    p_sign = min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, .5)))
+    p_sign = min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
     return FoldTest(delta, se, float(p), float(p_equal), p_sign)

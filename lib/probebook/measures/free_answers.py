@@ -2,6 +2,7 @@
 
 Chaturvedi et al. score InstructGPT by exact match and F1 (tables 6, 11, § 7), but give no rule for
 its wording. These rules are ours."""
+
 from __future__ import annotations
 
 import re
@@ -12,14 +13,18 @@ import numpy as np
 from probebook.base import UserError
 from probebook.measures.answers import normalise
 
-UNKNOWN_SAID = (              # patterns that mean "unknown" anywhere in an answer (rule "meaning")
-    r"\bunknown\b", r"\bunclear\b", r"\bnot (?:sure|known|clear|certain)\b",
+UNKNOWN_SAID = (  # patterns that mean "unknown" anywhere in an answer (rule "meaning")
+    r"\bunknown\b",
+    r"\bunclear\b",
+    r"\bnot (?:sure|known|clear|certain)\b",
     r"\bno (?:information|mention|indication)\b",
     r"(?:\bnot|n't|\bnever) (?:\w+ )?"
     r"(?:mention|state|specif|sa(?:y|id)|tell|told|give|provide|indicate|answer)\w*",
-    r"\b(?:do|does|did)(?: not|n't) know\b", r"\bnot enough (?:information|context)\b",
+    r"\b(?:do|does|did)(?: not|n't) know\b",
+    r"\bnot enough (?:information|context)\b",
     r"\b(?:can ?not|can't|could not|couldn't|impossible to|not possible to) (?:be )?"
-    r"(?:determin|tell|told|answer|know|say|said|infer)\w*")
+    r"(?:determin|tell|told|answer|know|say|said|infer)\w*",
+)
 RULES = ("as written", "opening", "meaning")
 _UNKNOWN = re.compile("|".join(UNKNOWN_SAID), re.IGNORECASE)
 
@@ -50,6 +55,7 @@ def contains_gold(answers: Sequence[str], gold: Sequence[str]) -> np.ndarray:
     [n]."""
     if len(answers) != len(gold):
         raise UserError(f"{len(answers)} answers, {len(gold)} right ones: as many of each")
-    pairs = [(f" {normalise(answer)} ", f" {normalise(right)} ")
-             for answer, right in zip(answers, gold)]
+    pairs = [
+        (f" {normalise(answer)} ", f" {normalise(right)} ") for answer, right in zip(answers, gold)
+    ]
     return np.array([right in answer for answer, right in pairs], float)

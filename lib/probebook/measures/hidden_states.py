@@ -4,6 +4,7 @@ Chaturvedi et al., § 5.2. The paper does not say which tokens of two versions a
 are a longest common subsequence of the token ids. After a deletion, that is everything that is
 left. An inserted token (an answer at the end, say) is common as well if the other version has an
 unmatched token like it; leave its row out if you do not want that."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,8 +21,10 @@ def cosine(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Cosine similarity of the rows: [n, d], [n, d] → float64 [n]; 0 where a row is zero."""
     a, b = tensor(a).detach().double(), tensor(b).detach().double()
     if a.ndim != 2 or a.shape != b.shape:
-        raise UserError(f"states {tuple(a.shape)} and {tuple(b.shape)}: [n, d] both, the same "
-                        "items in the same order")
+        raise UserError(
+            f"states {tuple(a.shape)} and {tuple(b.shape)}: [n, d] both, the same "
+            "items in the same order"
+        )
     if not torch.isfinite(a).all() or not torch.isfinite(b).all():
         raise UserError("a hidden state is not finite: run the model in float32")
     return to_numpy(torch.nn.functional.cosine_similarity(a, b, eps=1e-12))
@@ -55,27 +58,38 @@ def common_tokens(ids_a: ArrayLike, ids_b: ArrayLike) -> tuple[np.ndarray, np.nd
     return i, j
 
 
-def token_cosines(states_a: Sequence[ArrayLike], states_b: Sequence[ArrayLike],
-                  ids_a: Sequence[ArrayLike], ids_b: Sequence[ArrayLike]) -> list[np.ndarray]:
+def token_cosines(
+    states_a: Sequence[ArrayLike],
+    states_b: Sequence[ArrayLike],
+    ids_a: Sequence[ArrayLike],
+    ids_b: Sequence[ArrayLike],
+) -> list[np.ndarray]:
     """Cosines of the common tokens of each pair of versions: n arrays [m].
 
     Each version of each item has states [t, d] and ids [t]."""
     sizes = {len(states_a), len(states_b), len(ids_a), len(ids_b)}
     if len(sizes) > 1:
-        raise UserError(f"{sorted(sizes)} items: give states and ids of both versions of the "
-                        "same items")
+        raise UserError(
+            f"{sorted(sizes)} items: give states and ids of both versions of the same items"
+        )
     found = []
     for a, b, of_a, of_b in zip(states_a, states_b, ids_a, ids_b):
         if (len(a), len(b)) != (len(of_a), len(of_b)):
-            raise UserError(f"{len(a)} and {len(b)} states, {len(of_a)} and {len(of_b)} ids: one "
-                            "state for each token")
+            raise UserError(
+                f"{len(a)} and {len(b)} states, {len(of_a)} and {len(of_b)} ids: one "
+                "state for each token"
+            )
         i, j = common_tokens(of_a, of_b)
         found.append(cosine(tensor(a)[i], tensor(b)[j]))
     return found
 
 
-def mean_token_cosine(states_a: Sequence[ArrayLike], states_b: Sequence[ArrayLike],
-                      ids_a: Sequence[ArrayLike], ids_b: Sequence[ArrayLike]) -> np.ndarray:
+def mean_token_cosine(
+    states_a: Sequence[ArrayLike],
+    states_b: Sequence[ArrayLike],
+    ids_a: Sequence[ArrayLike],
+    ids_b: Sequence[ArrayLike],
+) -> np.ndarray:
     """Mean cosine of the common tokens of each pair of versions, [n]; NaN where none is common."""
     found = token_cosines(states_a, states_b, ids_a, ids_b)
     return np.array([c.mean() if len(c) else np.nan for c in found])

@@ -11,6 +11,7 @@ is in `resample_seeds`, where the items of several trained models are at hand, a
 `mean_over_seeds`, where only one value of each is. Many verdicts on one page are a family: see
 `contrasts`. How often these intervals hold the truth is measured by `benchmarks/coverage.py`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +43,7 @@ class Mean(NamedTuple):
     high: float
 
 
-def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = .95) -> Rate:
+def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95) -> Rate:
     """Share of 1s among values 0 and 1 [n], with Wilson's interval, which has a width at 0 and 1
     too.
 
@@ -54,8 +55,10 @@ def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = .95)
     values, number = values[keep], np.unique(groups[keep], return_inverse=True)[1]
     n = len(values)
     if not np.isin(values, (0, 1)).all():
-        raise UserError("a share needs values 0 and 1 (or NaN for an item that does not count): "
-                        "compare scores with a threshold first")
+        raise UserError(
+            "a share needs values 0 and 1 (or NaN for an item that does not count): "
+            "compare scores with a threshold first"
+        )
     if not n:
         return Rate(np.nan, np.nan, np.nan, 0)
     p = values.mean()
@@ -67,8 +70,9 @@ def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = .95)
     return Rate(float(p), float(max(0, middle - half)), float(min(1, middle + half)), n)
 
 
-def clustered_mean(values: ArrayLike, groups: ArrayLike | None = None,
-                   errors: float = 1.96) -> Mean:
+def clustered_mean(
+    values: ArrayLike, groups: ArrayLike | None = None, errors: float = 1.96
+) -> Mean:
     """Mean of values [n] ± `errors` standard errors; the error is that of sums over groups."""
     values, groups = same_items(values, groups)
     mean, number = values.mean(), np.unique(groups, return_inverse=True)[1]
@@ -76,8 +80,9 @@ def clustered_mean(values: ArrayLike, groups: ArrayLike | None = None,
     return Mean(mean, mean - half, mean + half)
 
 
-def mean_over_seeds(values: ArrayLike, own_errors: ArrayLike | None = None,
-                    level: float = .95) -> Mean:
+def mean_over_seeds(
+    values: ArrayLike, own_errors: ArrayLike | None = None, level: float = 0.95
+) -> Mean:
     """Mean of one value for each seed, with an interval for the mean over all seeds.
 
     `values` [seeds]: Student's interval, which is wide for few seeds (3: 4.3 standard errors).
@@ -90,8 +95,9 @@ def mean_over_seeds(values: ArrayLike, own_errors: ArrayLike | None = None,
     interval is always too wide. UserError for fewer than two seeds."""
     values = np.asarray(values, float)
     if values.ndim != 1 or len(values) < 2 or np.isnan(values).any():
-        raise UserError(f"values of the shape {values.shape}: give one number for each of two or "
-                        "more seeds")
+        raise UserError(
+            f"values of the shape {values.shape}: give one number for each of two or more seeds"
+        )
     half = stats.t.ppf((1 + level) / 2, len(values) - 1) * stats.sem(values)
     if own_errors is not None:
         own = np.sqrt(np.mean(np.square(np.broadcast_to(own_errors, values.shape))))
@@ -100,8 +106,9 @@ def mean_over_seeds(values: ArrayLike, own_errors: ArrayLike | None = None,
     return Mean(float(mean), float(mean - half), float(mean + half))
 
 
-def figures_over_seeds(runs: pd.DataFrame, ids: Sequence[str], figure: str,
-                       shared: bool) -> pd.DataFrame:
+def figures_over_seeds(
+    runs: pd.DataFrame, ids: Sequence[str], figure: str, shared: bool
+) -> pd.DataFrame:
     """`mean_over_seeds` of a figure for each row of a page's table, from runs that differ in their
     seed.
 
@@ -117,27 +124,47 @@ def figures_over_seeds(runs: pd.DataFrame, ids: Sequence[str], figure: str,
     found = []
     for _, row in rows:
         errors = (row.high - row.low) / 3.92 if shared else None
-        wider = mean_over_seeds(row[figure], errors, 1 - .05 / len(rows))
-        found.append((len(row), *mean_over_seeds(row[figure], errors),
-                      int(wider.low > 0) - int(wider.high < 0)))
-    return pd.DataFrame(found, columns=["runs", *Mean._fields, "verdict"],
-                        index=rows.size().index)
+        wider = mean_over_seeds(row[figure], errors, 1 - 0.05 / len(rows))
+        found.append(
+            (
+                len(row),
+                *mean_over_seeds(row[figure], errors),
+                int(wider.low > 0) - int(wider.high < 0),
+            )
+        )
+    return pd.DataFrame(found, columns=["runs", *Mean._fields, "verdict"], index=rows.size().index)
 
 
-def bootstrap(statistic: Callable[..., np.ndarray], *data: np.ndarray, n: int = 1000,
-              level: float = .95, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def bootstrap(
+    statistic: Callable[..., np.ndarray],
+    *data: np.ndarray,
+    n: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap (`scipy.stats.bootstrap`): low and high ends of a statistic's interval.
 
     A draw takes the same positions of the last axis from every array of `data`. `statistic` takes
     the arrays and an `axis` along which it reduces them; it may return several values at once."""
     rng = np.random.default_rng(seed)
-    found = stats.bootstrap(data, statistic, paired=True, axis=-1, vectorized=True, n_resamples=n,
-                            batch=50, confidence_level=level, method="percentile", rng=rng)
+    found = stats.bootstrap(
+        data,
+        statistic,
+        paired=True,
+        axis=-1,
+        vectorized=True,
+        n_resamples=n,
+        batch=50,
+        confidence_level=level,
+        method="percentile",
+        rng=rng,
+    )
     return found.confidence_interval.low, found.confidence_interval.high
 
 
-def bootstrap_mean(values: ArrayLike, groups: ArrayLike, n: int = 1000, level: float = .95,
-                   seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def bootstrap_mean(
+    values: ArrayLike, groups: ArrayLike, n: int = 1000, level: float = 0.95, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Percentile bootstrap of a mean over items, drawing whole groups: low and high.
 
     `values` [n], or [n, m] for m means on the same drawn groups; `groups` [n]. UserError for fewer
@@ -145,17 +172,25 @@ def bootstrap_mean(values: ArrayLike, groups: ArrayLike, n: int = 1000, level: f
     values = np.asarray(values, float)
     number, labels = pd.factorize(np.asarray(groups))
     if len(number) != len(values) or len(labels) < 2:
-        raise UserError(f"{len(values)} values, the groups of {len(number)}, {len(labels)} groups "
-                        "in all: one group for each value, two groups at least")
+        raise UserError(
+            f"{len(values)} values, the groups of {len(number)}, {len(labels)} groups "
+            "in all: one group for each value, two groups at least"
+        )
     total = pd.DataFrame(values).groupby(number).sum().to_numpy().T
     size = np.bincount(number)[None].repeat(len(total), 0)
-    low, high = bootstrap(lambda total, size, axis: total.sum(axis) / size.sum(axis), total, size,
-                          n=n, level=level, seed=seed)
+    low, high = bootstrap(
+        lambda total, size, axis: total.sum(axis) / size.sum(axis),
+        total,
+        size,
+        n=n,
+        level=level,
+        seed=seed,
+    )
     shape = values.shape[1:]
     return low.reshape(shape), high.reshape(shape)
 
 
-def least_over_seeds(leads: ArrayLike, level: float = .95) -> dict[str, float]:
+def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
     """The least of k differences, each measured by several trainings: here, low, high, and p.
 
     `leads` [seeds, k], as in `contrasts`: "A beats each of k others" is the least of its leads.
@@ -166,13 +201,17 @@ def least_over_seeds(leads: ArrayLike, level: float = .95) -> dict[str, float]:
     leads = np.asarray(leads, float).reshape(len(leads), -1)
     seeds, k = leads.shape
     if seeds < 2 or np.isnan(leads).any():
-        raise UserError(f"differences of the shape {leads.shape}: one number for each of two or "
-                        "more seeds")
+        raise UserError(
+            f"differences of the shape {leads.shape}: one number for each of two or more seeds"
+        )
     mean, error, df = leads.mean(0), stats.sem(leads), seeds - 1
     tail = (1 - level) / 2
-    found = {"here": mean.min(), "low": (mean + stats.t.ppf(tail, df) * error).min(),
-             "high": (mean - stats.t.ppf(tail / k, df) * error).min()}
-    above = 2 * stats.t.sf(mean / error, df)                    # two-sided p, where the mean is > 0
+    found = {
+        "here": mean.min(),
+        "low": (mean + stats.t.ppf(tail, df) * error).min(),
+        "high": (mean - stats.t.ppf(tail / k, df) * error).min(),
+    }
+    above = 2 * stats.t.sf(mean / error, df)  # two-sided p, where the mean is > 0
     below = 2 * stats.t.cdf(mean / error, df)
     p = above.max() if mean.min() > 0 else k * below.min()
     return {name: float(value) for name, value in found.items()} | {"p": float(min(1, p))}
@@ -183,8 +222,9 @@ def draw_counts(groups: int, n: int = 1000, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), n)
 
 
-def resample_means(values: pd.DataFrame, groups: pd.Series, n: int = 1000,
-                   seed: int = 0) -> pd.DataFrame:
+def resample_means(
+    values: pd.DataFrame, groups: pd.Series, n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
     """Means of the columns over all items (row 0) and over n draws of whole groups (the other
     rows).
 
@@ -198,8 +238,9 @@ def resample_means(values: pd.DataFrame, groups: pd.Series, n: int = 1000,
     return pd.DataFrame(means, columns=values.columns)
 
 
-def resample_seeds(values: Sequence[pd.DataFrame] | np.ndarray, groups: pd.Series, n: int = 1000,
-                   seed: int = 0) -> pd.DataFrame:
+def resample_seeds(
+    values: Sequence[pd.DataFrame] | np.ndarray, groups: pd.Series, n: int = 1000, seed: int = 0
+) -> pd.DataFrame:
     """`resample_means` of the mean over several trainings: both their seeds and the groups could
     have been others.
 
@@ -248,7 +289,7 @@ def holm(p: ArrayLike) -> np.ndarray:
     return multipletests(p, method="holm")[1]
 
 
-def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = .05) -> pd.DataFrame:
+def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     """A family of comparisons with 0: one row each, verdicts by Holm's correction within the
     family.
 
@@ -271,8 +312,9 @@ def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = .05)
     needed = 2 * len(family) / level - 1
     if any(len(one) - 1 < needed for one in family.values()):
         raise UserError(f"{len(family)} comparisons at {level} need {needed:.0f} draws each")
-    found = pd.DataFrame([_least(one, level) for one in family.values()],
-                         index=pd.Index(list(family)))
+    found = pd.DataFrame(
+        [_least(one, level) for one in family.values()], index=pd.Index(list(family))
+    )
     found["p_holm"] = holm(found.p)
     found["verdict"] = found.pop("sign") * (found.p_holm <= level)
     return found
@@ -283,13 +325,17 @@ def _least(draws: np.ndarray, level: float) -> dict[str, float]:
     if np.isnan(draws).any():
         raise UserError("draws with NaN cannot be compared with 0")
     here, drawn = draws[0], draws[1:].reshape(len(draws) - 1, -1)
-    n, highest = len(drawn), stats.rankdata(drawn, "max", axis=0).max(1)    # rank in any column
+    n, highest = len(drawn), stats.rankdata(drawn, "max", axis=0).max(1)  # rank in any column
     upper = (np.quantile(highest, 1 - level / 2) - 1) / (n - 1)
     above, below = (drawn <= 0).sum(0).max(), (highest > (drawn < 0).sum(0).max()).sum()
-    rest, sign = min((above, 1), (below, -1))                # draws that speak against the sign
-    return {"here": here.min(), "low": np.quantile(drawn, level / 2, axis=0).min(),
-            "high": np.quantile(drawn, upper, axis=0).min(),
-            "p": min(1, 2 * (1 + rest) / (n + 1)), "sign": sign}
+    rest, sign = min((above, 1), (below, -1))  # draws that speak against the sign
+    return {
+        "here": here.min(),
+        "low": np.quantile(drawn, level / 2, axis=0).min(),
+        "high": np.quantile(drawn, upper, axis=0).min(),
+        "p": min(1, 2 * (1 + rest) / (n + 1)),
+        "sign": sign,
+    }
 
 
 def same_items(values: ArrayLike, groups: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
@@ -298,6 +344,8 @@ def same_items(values: ArrayLike, groups: ArrayLike | None) -> tuple[np.ndarray,
     values = np.asarray(values, float)
     groups = np.arange(values.size) if groups is None else np.asarray(groups)
     if values.ndim != 1 or groups.shape != values.shape:
-        raise UserError(f"values {values.shape} beside {groups.shape}: give the same items in the "
-                        "same order, one value each")
+        raise UserError(
+            f"values {values.shape} beside {groups.shape}: give the same items in the "
+            "same order, one value each"
+        )
     return values, groups

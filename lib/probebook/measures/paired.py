@@ -1,6 +1,7 @@
 """Two systems on the same items: what their difference is, and how many items would show it.
 
 The items are shared, so every figure here is one of the differences, item by item."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from probebook.measures.sample_size import (
     mcnemar_power,
 )
 
-POWER, ALPHA = .8, .05
+POWER, ALPHA = 0.8, 0.05
 MCNEMAR = "exact McNemar test"
 STUDENT = "paired t-test"
 GROUPED = "paired t-test over groups"
@@ -62,25 +63,31 @@ class Paired:
             return f"no difference above {CARE} is left to find"
         if np.isinf(self.needed):
             return "open: no difference in these items"
-        return (f"open: if the difference is as large as here, about {self.needed:,.0f} items "
-                "would show it")
+        return (
+            f"open: if the difference is as large as here, about {self.needed:,.0f} items "
+            "would show it"
+        )
 
     def lines(self) -> dict[str, str]:
         """The verdict as names and texts, one line each."""
-        only = {} if self.only_a is None else {
-            "only A right, only B right": f"{self.only_a:,}, {self.only_b:,} items"}
+        only = (
+            {}
+            if self.only_a is None
+            else {"only A right, only B right": f"{self.only_a:,}, {self.only_b:,} items"}
+        )
         groups = f" in {self.groups:,} groups" if self.groups < self.items else ""
         needed = "none (no difference)" if np.isinf(self.needed) else f"{self.needed:,.0f}"
-        return {"verdict": self.sentence,
-                "items": f"{self.items:,}{groups}",
-                "score of A, of B": f"{self.mean_a:.4f}, {self.mean_b:.4f}",
-                "A less B (95 % interval)":
-                    f"{self.delta:+.4f} [{self.low:+.4f}, {self.high:+.4f}]",
-                **only,
-                self.test: f"p = {self.p:.2g}",
-                "power if the difference is as here": f"{self.power:.3f}",
-                f"items for power {POWER}, likewise": needed,
-                "least difference that so many items show": f"{self.least:.4f}"}
+        return {
+            "verdict": self.sentence,
+            "items": f"{self.items:,}{groups}",
+            "score of A, of B": f"{self.mean_a:.4f}, {self.mean_b:.4f}",
+            "A less B (95 % interval)": f"{self.delta:+.4f} [{self.low:+.4f}, {self.high:+.4f}]",
+            **only,
+            self.test: f"p = {self.p:.2g}",
+            "power if the difference is as here": f"{self.power:.3f}",
+            f"items for power {POWER}, likewise": needed,
+            "least difference that so many items show": f"{self.least:.4f}",
+        }
 
 
 def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Paired:
@@ -94,8 +101,10 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Pair
     numbers, or for fewer than two items or groups."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     if a.ndim != 1 or a.shape != b.shape or not np.isfinite([a, b]).all():
-        raise UserError(f"scores of shapes {a.shape} and {b.shape}: one number for each item, the "
-                        "same items, none of them NaN")
+        raise UserError(
+            f"scores of shapes {a.shape} and {b.shape}: one number for each item, the "
+            "same items, none of them NaN"
+        )
     n, number = len(a), np.arange(len(a))
     if groups is not None:
         number = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -103,8 +112,13 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Pair
     if count < 2:
         raise UserError(f"{n} items in {count} groups: two groups at least")
     d = a - b
-    found = {"items": n, "groups": count, "mean_a": float(a.mean()), "mean_b": float(b.mean()),
-             "delta": float(d.mean())}
+    found = {
+        "items": n,
+        "groups": count,
+        "mean_a": float(a.mean()),
+        "mean_b": float(b.mean()),
+        "delta": float(d.mean()),
+    }
     if count == n and np.isin([a, b], (0, 1)).all():
         return _binary(found, int((d > 0).sum()), int((d < 0).sum()))
     return _graded(found, d, number, STUDENT if count == n else GROUPED)
@@ -117,13 +131,20 @@ def _binary(found: dict, only_a: int, only_b: int) -> Paired:
     shares = only_a / n, only_b / n
     reach = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
     needed = float(np.ceil(items_needed(*shares, POWER, ALPHA)))
-    if needed < 100_000:                            # beyond, the normal approximation is exact too
+    if needed < 100_000:  # beyond, the normal approximation is exact too
         needed = items_needed_exactly(*shares, POWER, ALPHA)
-    return Paired(MCNEMAR, **found, low=max(-1., x - y - half), high=min(1., x - y + half),
-                  p=float(stats.binomtest(only_a, differ).pvalue) if differ else 1.,
-                  power=mcnemar_power(*shares, n) if differ else 0.,
-                  needed=needed,
-                  least=float(reach * np.sqrt(x + y) / np.sqrt(n)), only_a=only_a, only_b=only_b)
+    return Paired(
+        MCNEMAR,
+        **found,
+        low=max(-1.0, x - y - half),
+        high=min(1.0, x - y + half),
+        p=float(stats.binomtest(only_a, differ).pvalue) if differ else 1.0,
+        power=mcnemar_power(*shares, n) if differ else 0.0,
+        needed=needed,
+        least=float(reach * np.sqrt(x + y) / np.sqrt(n)),
+        only_a=only_a,
+        only_b=only_b,
+    )
 
 
 def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired:
@@ -133,14 +154,29 @@ def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired
     df = count - 1
     edge = stats.t.ppf(1 - ALPHA / 2, df)
     reach = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
-    if error <= 1e-12 * np.abs(d).max():            # all differences are equal
-        p = 2 * .5 ** count if delta else 1.
+    if error <= 1e-12 * np.abs(d).max():  # all differences are equal
+        p = 2 * 0.5**count if delta else 1.0
         fewest = np.ceil(np.log2(2 / ALPHA))
-        return Paired(SIGNS, **found, low=delta, high=delta, p=p, power=float(p <= ALPHA),
-                      needed=float(np.ceil(n * fewest / count)) if delta else np.inf, least=0.)
+        return Paired(
+            SIGNS,
+            **found,
+            low=delta,
+            high=delta,
+            p=p,
+            power=float(p <= ALPHA),
+            needed=float(np.ceil(n * fewest / count)) if delta else np.inf,
+            least=0.0,
+        )
     t = delta / error
     power = stats.nct.sf(edge, df, abs(t))
     needed = np.ceil(n * (reach / t) ** 2) if delta else np.inf
-    return Paired(test, **found, low=delta - edge * error, high=delta + edge * error,
-                  p=float(2 * stats.t.sf(abs(t), df)), power=float(power), needed=float(needed),
-                  least=float(reach * error))
+    return Paired(
+        test,
+        **found,
+        low=delta - edge * error,
+        high=delta + edge * error,
+        p=float(2 * stats.t.sf(abs(t), df)),
+        power=float(power),
+        needed=float(needed),
+        least=float(reach * error),
+    )

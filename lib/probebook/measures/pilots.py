@@ -1,4 +1,5 @@
 """Pilots of two probing configurations, read from files: which items each got right."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,15 +24,18 @@ def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray
             raise UserError(f"{path_a}, {path_b}: each id once in both files, and the same ones")
         tables = [tables[0], tables[1].loc[tables[0].index]]
     if len(tables[0]) != len(tables[1]):
-        raise UserError(f"{path_a} has {len(tables[0])} items, {path_b} {len(tables[1])}: "
-                        "both need the same items")
+        raise UserError(
+            f"{path_a} has {len(tables[0])} items, {path_b} {len(tables[1])}: "
+            "both need the same items"
+        )
     return _correct(tables[0], path_a), _correct(tables[1], path_b)
 
 
 def _read(path: str | Path) -> pd.DataFrame:
     try:
-        return pd.read_csv(bounded(path), keep_default_na=False,
-                           na_values=[""])          # "None", "NA": labels
+        return pd.read_csv(
+            bounded(path), keep_default_na=False, na_values=[""]
+        )  # "None", "NA": labels
     except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         message = str(e).splitlines()[0]
         raise UserError(f"{path}: {message}: give a CSV file with a header") from None
@@ -42,6 +46,7 @@ def _correct(table: pd.DataFrame, path: str | Path) -> np.ndarray:
         return (table.prediction == table.label).to_numpy(float)[None]
     seeds = table.drop(columns="id", errors="ignore")
     if not seeds.shape[1] or not seeds.isin([0, 1]).all(axis=None):
-        raise UserError(f"{path}: columns prediction and label, or 0 and 1 (right) in one column "
-                        "for each seed")
+        raise UserError(
+            f"{path}: columns prediction and label, or 0 and 1 (right) in one column for each seed"
+        )
     return seeds.to_numpy(float).T

@@ -2,6 +2,7 @@
 
 `p` is an oracle probe's distribution over a property given the state before the edit, `p_hat` after
 it: probabilities [n, k], rows summing to 1, any k ≥ 2. Results are float64 [n] in [0, 1]."""
+
 from __future__ import annotations
 
 import torch
@@ -14,11 +15,14 @@ from probebook.base import UserError, tensor
 def _probs(p: ArrayLike, name: str) -> Tensor:
     p = tensor(p).double()
     if p.ndim != 2 or p.shape[1] < 2:
-        raise UserError(f"{name} has shape {tuple(p.shape)}: give probabilities [n, k] with k ≥ 2 "
-                        "classes")
+        raise UserError(
+            f"{name} has shape {tuple(p.shape)}: give probabilities [n, k] with k ≥ 2 classes"
+        )
     if not torch.isfinite(p).all() or (p < -1e-6).any() or ((p.sum(1) - 1).abs() > 1e-4).any():
-        raise UserError(f"{name} must hold probabilities, each row summing to 1: apply softmax to "
-                        "the probe's logits")
+        raise UserError(
+            f"{name} must hold probabilities, each row summing to 1: apply softmax to "
+            "the probe's logits"
+        )
     return p
 
 
@@ -50,8 +54,10 @@ def selectivity(p_hat: ArrayLike, p: ArrayLike) -> Tensor:
     S = 0 can be reached."""
     p_hat, p = _probs(p_hat, "p_hat"), _probs(p, "p")
     if p_hat.shape != p.shape:
-        raise UserError(f"p_hat has shape {tuple(p_hat.shape)}, p {tuple(p.shape)}: give the same "
-                        "rows, before, after")
+        raise UserError(
+            f"p_hat has shape {tuple(p_hat.shape)}, p {tuple(p.shape)}: give the same "
+            "rows, before, after"
+        )
     m = torch.maximum(1 - p.min(1).values, p.max(1).values)
     return 1 - total_variation(p_hat, p) / m
 

@@ -3,6 +3,7 @@
 Zhu, Wang, Li & Rudzicz (2022), § 3 and § 4; power is that of McNemar's test. Accuracies and their
 differences are shares, not percent. `p_only_a` is the probability that configuration A is right and
 B wrong on an item, `p_only_b` the reverse."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from scipy.stats import binom
 from probebook.base import UserError
 from probebook.measures.intervals import percentiles
 
-FAIL = 1e-8            # δ: the probability with which the bound may fail (paper, § 3)
-BITS = 32              # of one weight of a linear probe, as in the paper's count of probes
-COLLAPSE = .02         # differences below it "may never" be separated (paper, § 4)
-CARE = .02             # the least difference of interest, unless another is given
-TRAIN_TO_TEST = 4      # 4:1:1
+FAIL = 1e-8  # δ: the probability with which the bound may fail (paper, § 3)
+BITS = 32  # of one weight of a linear probe, as in the paper's count of probes
+COLLAPSE = 0.02  # differences below it "may never" be separated (paper, § 4)
+CARE = 0.02  # the least difference of interest, unless another is given
+TRAIN_TO_TEST = 4  # 4:1:1
 TESTS = ("exact", "chi2")
-BLOCK = 1024           # sizes whose critical numbers are found at once and kept
+BLOCK = 1024  # sizes whose critical numbers are found at once and kept
 
 
 def log_functions(dim: int, rule: str = "paper") -> float:
@@ -51,7 +52,7 @@ def answers_behind(recommended: ArrayLike, answers: ArrayLike, dim: ArrayLike) -
     paper.
 
     Arrays work."""
-    ratio = np.vectorize(constant)(dim) / (np.asarray(recommended) + .5)
+    ratio = np.vectorize(constant)(dim) / (np.asarray(recommended) + 0.5)
     return np.round(answers * np.sqrt(ratio)).astype(int)
 
 
@@ -75,14 +76,22 @@ def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -
 
     Dev and test items come on top, half as many in all (4:1:1)."""
     if not 0 < abs(delta) <= 1:
-        raise UserError(f"delta={delta}: a difference of two accuracies as a share, not 0 and "
-                        "at most 1")
-    return int(constant(dim, rule, fail) / delta ** 2)
+        raise UserError(
+            f"delta={delta}: a difference of two accuracies as a share, not 0 and at most 1"
+        )
+    return int(constant(dim, rule, fail) / delta**2)
 
 
-def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05,
-                  method: str = "exact", test: str = "exact", draws: int = 5000,
-                  seed: int = 0) -> float:
+def mcnemar_power(
+    p_only_a: float,
+    p_only_b: float,
+    n: int,
+    alpha: float = 0.05,
+    method: str = "exact",
+    test: str = "exact",
+    draws: int = 5000,
+    seed: int = 0,
+) -> float:
     """Probability that McNemar's test on n items gives p ≤ alpha and the true difference's sign.
 
     Card et al. (2020). Equal probabilities: either sign counts.
@@ -95,7 +104,7 @@ def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05,
     _check(p_only_a, p_only_b, alpha, test)
     if n < 1 or method not in ("exact", "simulate"):
         raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
-    signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]            # which side may win
+    signs = [p_only_a >= p_only_b, p_only_b >= p_only_a]  # which side may win
     differ = min(1.0, p_only_a + p_only_b)
     if method == "simulate":
         rates = [p_only_a, p_only_b, 1 - differ]
@@ -104,14 +113,15 @@ def mcnemar_power(p_only_a: float, p_only_b: float, n: int, alpha: float = .05,
         return float(((wins >= critical(m, alpha, test)[:, None]) & signs).any(1).mean())
     if differ == 0:
         return 0.0
-    m = np.arange(*_likely(n, differ))                              # items on which they differ
+    m = np.arange(*_likely(n, differ))  # items on which they differ
     least = critical(m, alpha, test)
-    wins = sum(_tails(m, least, p / differ)
-               for p, counts in zip((p_only_a, p_only_b), signs) if counts)
+    wins = sum(
+        _tails(m, least, p / differ) for p, counts in zip((p_only_a, p_only_b), signs) if counts
+    )
     return min(1.0, float(binom.pmf(m, n, differ) @ wins))
 
 
-def critical(differ: ArrayLike, alpha: float = .05, test: str = "exact") -> np.ndarray:
+def critical(differ: ArrayLike, alpha: float = 0.05, test: str = "exact") -> np.ndarray:
     """Of m items on which A and B differ, how many one of them must win for p ≤ alpha.
 
     m + 1 where m items are too few."""
@@ -130,13 +140,13 @@ def _least(block: int, alpha: float) -> np.ndarray:
     """`critical` of the exact test for BLOCK sizes: least c with 2 P(X ≥ c) ≤ alpha, X ~ Bin(m,
     ½)."""
     sizes = np.arange(block * BLOCK, (block + 1) * BLOCK)
-    least = _normal(sizes, alpha, .5)
-    tail, tie = _tails(sizes, least, .5), 1e-6 * alpha
-    before = tail + _pmf(least - 1, sizes, .5)
+    least = _normal(sizes, alpha, 0.5)
+    tail, tie = _tails(sizes, least, 0.5), 1e-6 * alpha
+    before = tail + _pmf(least - 1, sizes, 0.5)
     unsure = np.flatnonzero((tail > alpha / 2 - tie) | (before < alpha / 2 + tie))
-    while len(unsure):                  # the normal approximation is seldom off by more than 1
+    while len(unsure):  # the normal approximation is seldom off by more than 1
         n, c = sizes[unsure], least[unsure]
-        step = (binom.sf(c - 1, n, .5) > alpha / 2) * 1 - (binom.sf(c - 2, n, .5) <= alpha / 2)
+        step = (binom.sf(c - 1, n, 0.5) > alpha / 2) * 1 - (binom.sf(c - 2, n, 0.5) <= alpha / 2)
         least[unsure] += step
         unsure = unsure[step != 0]
     return least.astype(int)
@@ -147,20 +157,21 @@ def _normal(m: np.ndarray, alpha: float, more: float) -> np.ndarray:
     return np.clip(np.ceil((m - ndtri(alpha / 2) * np.sqrt(m)) / 2 + more), 1, m + 1)
 
 
-def items_needed(p_only_a: ArrayLike, p_only_b: ArrayLike, power: float = .8,
-                 alpha: float = .05) -> np.ndarray:
+def items_needed(
+    p_only_a: ArrayLike, p_only_b: ArrayLike, power: float = 0.8, alpha: float = 0.05
+) -> np.ndarray:
     """Test items at which McNemar's test reaches the power, by the normal approximation.
 
     Connor (1987): (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b and
     Δ = p_only_a − p_only_b; inf where Δ = 0. Arrays work."""
     p, delta = np.add(p_only_a, p_only_b), np.subtract(p_only_a, p_only_b)
     reach = -ndtri(alpha / 2) * np.sqrt(p)
-    reach = reach + ndtri(power) * np.sqrt(np.clip(p - delta ** 2, 0, None))
+    reach = reach + ndtri(power) * np.sqrt(np.clip(p - delta**2, 0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(delta == 0, np.inf, (reach / delta) ** 2)
 
 
-def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = .9) -> np.ndarray:
+def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = 0.9) -> np.ndarray:
     """Training items needed to detect with `power` that one probe is better by `least`.
 
     `differ`: the share of items on which the two probes differ. This is the number to plan if a
@@ -169,8 +180,9 @@ def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = 
     return TRAIN_TO_TEST * items_needed((p + least) / 2, (p - least) / 2, power)
 
 
-def items_needed_exactly(p_only_a: float, p_only_b: float, power: float = .8, alpha: float = .05,
-                         test: str = "exact") -> int:
+def items_needed_exactly(
+    p_only_a: float, p_only_b: float, power: float = 0.8, alpha: float = 0.05, test: str = "exact"
+) -> int:
     """Test items at which the exact power crosses `power`, found by bisection.
 
     The exact power is a rising saw: a smaller n may reach `power` too, and a slightly larger one
@@ -220,17 +232,19 @@ class Verdict:
         """The verdict as names and texts, one line each."""
         interval = f"[{self.low:+.4f}, {self.high:+.4f}]"
         by_power = f"{self.by_power:,.0f} [{self.power_low:,.0f} to {self.power_high:,.0f}]"
-        return {"verdict": self.word,
-                "items in the pilot": f"{self.items:,}",
-                "accuracy of A less that of B": f"{self.delta:+.4f} {interval}",
-                "only A right, only B right": f"{self.only_a:.4f}, {self.only_b:.4f}",
-                "power of McNemar's test on the pilot": f"{self.power:.3f}",
-                **_training_items(self.paper, self.correct),
-                "training items for power .8 (95 % interval)": by_power.replace("inf", "∞"),
-                f"training items to see a difference of {CARE} (power .9)": f"{self.cared:,.0f}"}
+        return {
+            "verdict": self.word,
+            "items in the pilot": f"{self.items:,}",
+            "accuracy of A less that of B": f"{self.delta:+.4f} {interval}",
+            "only A right, only B right": f"{self.only_a:.4f}, {self.only_b:.4f}",
+            "power of McNemar's test on the pilot": f"{self.power:.3f}",
+            **_training_items(self.paper, self.correct),
+            "training items for power .8 (95 % interval)": by_power.replace("inf", "∞"),
+            f"training items to see a difference of {CARE} (power .9)": f"{self.cared:,.0f}",
+        }
 
 
-def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> dict[str, str]:
+def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = 0.8) -> dict[str, str]:
     """What two accuracies (shares) alone can tell, as names and texts, one line each.
 
     How often A and B err on the same items is unknown. The power route therefore gives two ends:
@@ -241,23 +255,39 @@ def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = .8) -> 
     delta, (least, most) = acc_a - acc_b, sorted((acc_a, acc_b))
     bound = [recommend(delta, dim, rule) for rule in ("paper", "correct")]
     nested, independent = (abs(delta), 0), (most * (1 - least), least * (1 - most))
-    low, high = (np.ceil(TRAIN_TO_TEST * items_needed(only_a, only_b, power))
-                 for only_a, only_b in (nested, independent))
-    return {"accuracy of A less that of B": f"{delta:+.4f}",
-            **_training_items(*bound),
-            "training items for power .8":
-                f"{low:,.0f} (nested errors) to {high:,.0f} (independent errors)"}
+    low, high = (
+        np.ceil(TRAIN_TO_TEST * items_needed(only_a, only_b, power))
+        for only_a, only_b in (nested, independent)
+    )
+    return {
+        "accuracy of A less that of B": f"{delta:+.4f}",
+        **_training_items(*bound),
+        "training items for power .8": (
+            f"{low:,.0f} (nested errors) to {high:,.0f} (independent errors)"
+        ),
+    }
 
 
 def _training_items(paper: int | None, correct: int | None) -> dict[str, str]:
-    found = {"training items, the paper's bound": paper,
-             "training items, probes counted rightly": correct}
-    return {name: "none (no difference)" if items is None else f"{items:,}"
-            for name, items in found.items()}
+    found = {
+        "training items, the paper's bound": paper,
+        "training items, probes counted rightly": correct,
+    }
+    return {
+        name: "none (no difference)" if items is None else f"{items:,}"
+        for name, items in found.items()
+    }
 
 
-def verdict(pilot_a: ArrayLike, pilot_b: ArrayLike, dim: int | None = None, power: float = .8,
-            alpha: float = .05, draws: int = 10_000, seed: int = 0) -> Verdict:
+def verdict(
+    pilot_a: ArrayLike,
+    pilot_b: ArrayLike,
+    dim: int | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Verdict:
     """Judge a comparison from a pilot: both configurations' right (1) and wrong (0) answers.
 
     Pilots are [items] or [seeds, items]; UserError for arrays that do not belong together. Words:
@@ -272,12 +302,14 @@ def verdict(pilot_a: ArrayLike, pilot_b: ArrayLike, dim: int | None = None, powe
     a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
     binary = (a * a == a).all() and (b * b == b).all()
     if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not binary:
-        raise UserError(f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or "
-                        "[seeds, items], of 0 and 1")
+        raise UserError(
+            f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or "
+            "[seeds, items], of 0 and 1"
+        )
     n = a.shape[-1]
     only_a, only_b = float((a > b).mean()), float((b > a).mean())
     counts = n * np.array([only_a, only_b, 1 - only_a - only_b])
-    x, y, _ = np.random.default_rng(seed).dirichlet(counts + .5, draws).T
+    x, y, _ = np.random.default_rng(seed).dirichlet(counts + 0.5, draws).T
     low, high = percentiles(x - y)
     delta = only_a - only_b
     reached = mcnemar_power(only_a, only_b, n, alpha)
@@ -287,20 +319,37 @@ def verdict(pilot_a: ArrayLike, pilot_b: ArrayLike, dim: int | None = None, powe
     test_items = items_needed(only_a, only_b, power, alpha), *ends
     collapsed = max(-low, high) < COLLAPSE
     word = "enough" if reached >= power else "collapsed" if collapsed else "need N"
-    paper, correct = (recommend(delta, dim, rule) if dim and delta else None
-                      for rule in ("paper", "correct"))
-    by_power, power_low, power_high = (float(np.ceil(TRAIN_TO_TEST * items))
-                                       for items in test_items)
-    return Verdict(word, n, delta, float(low), float(high), only_a, only_b, reached, paper, correct,
-                   by_power, power_low, power_high,
-                   float(np.ceil(items_for_difference(only_a + only_b))))
+    paper, correct = (
+        recommend(delta, dim, rule) if dim and delta else None for rule in ("paper", "correct")
+    )
+    by_power, power_low, power_high = (
+        float(np.ceil(TRAIN_TO_TEST * items)) for items in test_items
+    )
+    return Verdict(
+        word,
+        n,
+        delta,
+        float(low),
+        float(high),
+        only_a,
+        only_b,
+        reached,
+        paper,
+        correct,
+        by_power,
+        power_low,
+        power_high,
+        float(np.ceil(items_for_difference(only_a + only_b))),
+    )
 
 
 def _check(p_only_a: float, p_only_b: float, alpha: float, test: str) -> None:
     shares = min(p_only_a, p_only_b) >= 0 and p_only_a + p_only_b <= 1 + 1e-12
     if not (shares and 0 < alpha < 1):
-        raise UserError(f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, "
-                        "the first two of which add up to at most 1")
+        raise UserError(
+            f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, "
+            "the first two of which add up to at most 1"
+        )
     if test not in TESTS:
         raise UserError(f"test {test!r}: one of {', '.join(TESTS)}")
 

@@ -2,6 +2,7 @@
 
 McMilin, § 4 and § 5. Masses and shares are in percent, as in the paper. "female", "male" and
 "neutral" are three lists of pronouns and two more words; no other words for persons are counted."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,8 +16,11 @@ from scipy import stats
 from probebook.base import UserError
 from probebook.measures.intervals import draw_counts, percentiles
 
-LISTS = {"female": ["she", "her", "female"], "male": ["he", "him", "his", "male"],
-         "neutral": ["they"]}
+LISTS = {
+    "female": ["she", "her", "female"],
+    "male": ["he", "him", "his", "male"],
+    "neutral": ["they"],
+}
 _PLACE = {word: place for place, words in enumerate(LISTS.values()) for word in words}
 
 
@@ -39,7 +43,7 @@ def outside(filled: Sequence) -> np.ndarray:
 
 def _outside(one: Any) -> float:
     inside = [sum(one.top[i].values()) for i in _places(one)]
-    return 100 * max(0., 1 - float(np.mean(inside))) if inside else 0.
+    return 100 * max(0.0, 1 - float(np.mean(inside))) if inside else 0.0
 
 
 def _places(one: Any) -> Sequence[int]:
@@ -75,10 +79,10 @@ def slopes(mass: ArrayLike, index: ArrayLike) -> pd.DataFrame:
     if len(table) < 3:
         raise UserError(f"{len(table)} different w: a line and its interval need at least 3")
     table["delta"] = table.female - table.male
-    errors, rows = stats.t.ppf(.975, len(table) - 2), []
+    errors, rows = stats.t.ppf(0.975, len(table) - 2), []
     for name, means in table.items():
         fit = stats.linregress(table.index, means)
-        away, r2 = np.nan_to_num([errors * fit.stderr, fit.rvalue ** 2])     # constant means: 0
+        away, r2 = np.nan_to_num([errors * fit.stderr, fit.rvalue**2])  # constant means: 0
         rows.append((name, fit.slope, fit.slope - away, fit.slope + away, r2))
     return pd.DataFrame(rows, columns=["gender", "slope", "low", "high", "r2"])
 
@@ -102,7 +106,7 @@ class Scores(NamedTuple):
     balanced: float
 
 
-def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = .5) -> Scores:
+def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = 0.5) -> Scores:
     """Scores of "metric > threshold means unspecified" (Table 3).
 
     UserError unless there are texts of both kinds."""
@@ -112,8 +116,13 @@ def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = .5) -> 
     return Scores(tpr, tnr, (tpr + tnr) / 2)
 
 
-def area(metric: ArrayLike, unspecified: ArrayLike, groups: ArrayLike | None = None,
-         draws: int = 1000, seed: int = 0) -> tuple[float, float, float]:
+def area(
+    metric: ArrayLike,
+    unspecified: ArrayLike,
+    groups: ArrayLike | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float, float]:
     """Area under the ROC curve, and the ends of its 95 % bootstrap interval.
 
     The area is P(metric of an unspecified text > of a well-specified one). The bootstrap draws
@@ -121,8 +130,8 @@ def area(metric: ArrayLike, unspecified: ArrayLike, groups: ArrayLike | None = N
     metric, unspecified = _checked(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
     a, b = metric[unspecified], metric[~unspecified]
-    wins = (a[:, None] > b) + .5 * (a[:, None] == b)
-    times = draw_counts(groups.max() + 1, draws, seed)[:, groups]    # how often each text is drawn
+    wins = (a[:, None] > b) + 0.5 * (a[:, None] == b)
+    times = draw_counts(groups.max() + 1, draws, seed)[:, groups]  # how often each text is drawn
     of_a, of_b = times[:, unspecified], times[:, ~unspecified]
     pairs = of_a.sum(1) * of_b.sum(1)
     found = ((of_a @ wins) * of_b).sum(1)[pairs > 0] / pairs[pairs > 0]
@@ -133,6 +142,8 @@ def _checked(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.
     metric = np.nan_to_num(np.asarray(metric, float))
     unspecified = np.asarray(unspecified, bool)
     if metric.shape != unspecified.shape or not 0 < unspecified.sum() < len(unspecified):
-        raise UserError(f"{metric.shape} metrics, {unspecified.sum()} of {unspecified.size} texts "
-                        "unspecified: one metric per text, and texts of both kinds")
+        raise UserError(
+            f"{metric.shape} metrics, {unspecified.sum()} of {unspecified.size} texts "
+            "unspecified: one metric per text, and texts of both kinds"
+        )
     return metric, unspecified

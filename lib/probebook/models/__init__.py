@@ -5,11 +5,27 @@ and corrupted copies, and `cache` stores whatever was fitted or computed.
 
     h = embed(texts, load("pocket-english"), layer=-1, at="[MASK]")
 """
+
 from probebook.models.embedding import embed, embed_layers, head_logits, word_logits
 from probebook.models.fill import PROMPTS, Filled, Prompt, fill, pieces
 from probebook.models.loading import Model, depth, load
 from probebook.models.patching import carry, patch
 from probebook.models.server import Server
 
-__all__ = ["PROMPTS", "Filled", "Model", "Prompt", "Server", "carry", "depth", "embed",
-           "embed_layers", "fill", "head_logits", "load", "patch", "pieces", "word_logits"]
+__all__ = [
+    "PROMPTS",
+    "Filled",
+    "Model",
+    "Prompt",
+    "Server",
+    "carry",
+    "depth",
+    "embed",
+    "embed_layers",
+    "fill",
+    "head_logits",
+    "load",
+    "patch",
+    "pieces",
+    "word_logits",
+]

@@ -1,5 +1,6 @@
 """What differs between architectures, found by transformers' own interfaces: a model's blocks,
 what writes into the residual stream in them, and what stands behind them."""
+
 from __future__ import annotations
 
 import copy
@@ -19,9 +20,13 @@ def auto_class(kind: str, family: str) -> Any:
     import transformers as hf
 
     if family == "xlnet" and kind == "masked":
-        return hf.AutoModelForCausalLM                            # where transformers lists it
-    return {"masked": hf.AutoModelForMaskedLM, "causal": hf.AutoModelForCausalLM,
-            "seq2seq": hf.AutoModelForSeq2SeqLM, "encoder": hf.AutoModel}[kind]
+        return hf.AutoModelForCausalLM  # where transformers lists it
+    return {
+        "masked": hf.AutoModelForMaskedLM,
+        "causal": hf.AutoModelForCausalLM,
+        "seq2seq": hf.AutoModelForSeq2SeqLM,
+        "encoder": hf.AutoModel,
+    }[kind]
 
 
 def body(net: PreTrainedModel, kind: str) -> PreTrainedModel:
@@ -32,8 +37,9 @@ def body(net: PreTrainedModel, kind: str) -> PreTrainedModel:
 def block_list(base: nn.Module) -> nn.ModuleList:
     """The transformer blocks: the longest list of modules that lies in no other list."""
     lists = {name: m for name, m in base.named_modules() if isinstance(m, nn.ModuleList)}
-    outer = [m for name, m in lists.items()
-             if not any(name.startswith(f"{other}.") for other in lists)]
+    outer = [
+        m for name, m in lists.items() if not any(name.startswith(f"{other}.") for other in lists)
+    ]
     return max(outer, key=len)
 
 
@@ -41,8 +47,9 @@ def in_order(base: nn.Module) -> Sequence[nn.Module]:
     """The blocks as a pass calls them; ALBERT calls the few that it has several times."""
     found = block_list(base)
     config = getattr(base, "config", None)
-    calls = getattr(config, "num_hidden_layers", None) if hasattr(
-        config, "num_hidden_groups") else None
+    calls = (
+        getattr(config, "num_hidden_layers", None) if hasattr(config, "num_hidden_groups") else None
+    )
     if not calls:
         return [*found]
     return [found[i * len(found) // calls] for i in range(calls)]
@@ -97,7 +104,7 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
     short = _replaced(net, path.split("."), _Given())
 
     def logits(h: Tensor) -> Tensor:
-        if net.config.is_encoder_decoder:                         # what it encoded is not read
+        if net.config.is_encoder_decoder:  # what it encoded is not read
             return short(encoder_outputs=(h[None],), decoder_inputs_embeds=h[None]).logits[0]
         return short(inputs_embeds=h[None]).logits[0]
 
@@ -118,6 +125,7 @@ class _Read(Exception):
 
 def input_of(module: nn.Module, run: Callable[[], object]) -> Tensor:
     """What `module` is given when `run` is called, which then ends there."""
+
     def stop(_: nn.Module, args: tuple) -> None:
         raise _Read(args[0])
 

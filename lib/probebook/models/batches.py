@@ -1,6 +1,7 @@
 """Texts to padded batches: tokenize, find the wanted position, group texts of similar length.
 
 Batches are made by NumPy, which does not compete for torch's threads while a GPU is given work."""
+
 from __future__ import annotations
 
 import re
@@ -18,7 +19,7 @@ from probebook.models.loading import BLANK, Model
 
 At = str | tuple[str, Sequence[str]]
 WORD_RULES = ("first", "last", "mean")
-AHEAD = 4_096          # texts that are tokenized while a GPU works on as many
+AHEAD = 4_096  # texts that are tokenized while a GPU works on as many
 
 
 class Batch:
@@ -30,9 +31,14 @@ class Batch:
     Made of all texts' `ids`, and of each text's places under each rule; those of the rule "[MASK]"
     lie in `decoder_ids`, if there are any."""
 
-    def __init__(self, rows: list[int], ids: Sequence[list[int]], pad: int,
-                 places: Sequence[tuple[At, Sequence[list[int]]]],
-                 decoder_ids: Sequence[list[int]] | None = None):
+    def __init__(
+        self,
+        rows: list[int],
+        ids: Sequence[list[int]],
+        pad: int,
+        places: Sequence[tuple[At, Sequence[list[int]]]],
+        decoder_ids: Sequence[list[int]] | None = None,
+    ):
         self.rows = rows
         self.ids = _padded([ids[r] for r in rows], pad)
         lengths = torch.tensor([[len(ids[r])] for r in rows])
@@ -43,14 +49,15 @@ class Batch:
             of_blank = self.decoder_ids = _padded([decoder_ids[r] for r in rows], pad)
         self.weights, *self.others = (
             _equal_weights([of_text[r] for r in rows], of_blank if at == BLANK else self.ids)
-            for at, of_text in places)
+            for at, of_text in places
+        )
 
 
 def _equal_weights(places: list[list[int]], ids: Tensor) -> Tensor:
     """Weights [b, t] that sum to 1 over each row's places among ids [b, t]."""
     counts = np.array([len(row) for row in places])
     rows, columns = np.arange(len(places)).repeat(counts), list(chain.from_iterable(places))
-    weights = np.zeros(ids.shape, np.float32)
+    weights: np.ndarray = np.zeros(ids.shape, np.float32)
     weights[rows, columns] = (np.float32(1) / counts.astype(np.float32)).repeat(counts)
     return torch.from_numpy(weights)
 
@@ -63,26 +70,35 @@ def _padded(rows: list[list[int]], value: int) -> Tensor:
 
 def longest(model: Model) -> int:
     """The largest number of tokens that the model reads."""
-    limits = (getattr(model.net.config, "max_position_embeddings", None),    # XLNet's is −1
-              model.tokenizer.model_max_length)
+    limits = (
+        getattr(model.net.config, "max_position_embeddings", None),  # XLNet's is −1
+        model.tokenizer.model_max_length,
+    )
     return min((limit for limit in limits if limit and limit > 0), default=10**9)
 
 
-def tokenize(texts: Sequence[str], model: Model, room: int = 0, offsets: bool = True
-             ) -> tuple[Sequence[str], dict]:
+def tokenize(
+    texts: Sequence[str], model: Model, room: int = 0, offsets: bool = True
+) -> tuple[Sequence[str], dict]:
     """Texts as the model reads them (`Model.as_read`), and their encoding, if wanted with the
     characters of each token (`offsets`).
 
     Raises UserError if a text and `room` more tokens are too many for the model."""
     texts = [model.as_read(text) for text in texts]
-    encoding = model.tokenizer(texts, return_offsets_mapping=offsets, return_attention_mask=False,
-                               return_token_type_ids=False)
+    encoding = model.tokenizer(
+        texts,
+        return_offsets_mapping=offsets,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+    )
     limit = longest(model) - room
     for text, ids in zip(texts, encoding["input_ids"]):
         if len(ids) > limit:
             follow = f" when {room} are to follow" if room else ""
-            raise UserError(f"{len(ids)} tokens, {model.name} reads at most {limit}{follow}: "
-                            f"shorten {text[:60]!r}…")
+            raise UserError(
+                f"{len(ids)} tokens, {model.name} reads at most {limit}{follow}: "
+                f"shorten {text[:60]!r}…"
+            )
     return texts, encoding
 
 
@@ -93,13 +109,16 @@ def positions(texts: Sequence[str], model: Model, at: At) -> list[list[int]]:
     return _places(texts, *tokenize(texts, model), model, at)
 
 
-def _places(given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
-            ) -> list[list[int]]:
+def _places(
+    given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
+) -> list[list[int]]:
     """`given` are the caller's texts, `texts` those that the model reads."""
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
-        raise UserError(f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
-                        "give ('first'|'last'|'mean', one word per text)")
-    special = model.special                       # looked up once: it is slow
+        raise UserError(
+            f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
+            "give ('first'|'last'|'mean', one word per text)"
+        )
+    special = model.special  # looked up once: it is slow
     out = []
     for i, ids in enumerate(encoding["input_ids"]):
         if at == "[MASK]":
@@ -114,8 +133,10 @@ def _places(given: Sequence[str], texts: Sequence[str], encoding: dict, model: M
             places = _word_places(texts[i], at[1][i], encoding["offset_mapping"][i])
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
         else:
-            raise UserError(f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max', "
-                            "or ('last', words), in an audit 'last word' with --spot COLUMN")
+            raise UserError(
+                f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max', "
+                "or ('last', words), in an audit 'last word' with --spot COLUMN"
+            )
         if not places:
             wanted = at if isinstance(at, str) else repr(at[1][i])
             raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")
@@ -131,8 +152,9 @@ def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[i
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
-def encoded(texts: Sequence[str], model: Model, *rules: At
-            ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
+def encoded(
+    texts: Sequence[str], model: Model, *rules: At
+) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
     """The token ids of texts, and a function from some of their rows to the batch of these, with
     the weights of each position rule."""
     read, encoding = tokenize(texts, model, offsets=any(isinstance(at, tuple) for at in rules))
@@ -147,11 +169,11 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> Iterator[Batch]:
     """Batches of texts of similar length, with the weights of each position rule.
 
     For a GPU some texts are tokenized while it works on those before them."""
-    if model.device.type == "cpu":                  # there padding costs more than a small batch
+    if model.device.type == "cpu":  # there padding costs more than a small batch
         yield from _grouped(*encoded(texts, model, *rules), 2_048, 256)
         return
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    parts = [order[i:i + AHEAD] for i in range(0, len(order), AHEAD)]
+    parts = [order[i : i + AHEAD] for i in range(0, len(order), AHEAD)]
     most = _tokens_at_once(model)
 
     def read(part: list[int]) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
@@ -168,12 +190,13 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> Iterator[Batch]:
                 yield found
 
 
-def _grouped(ids: list[list[int]], batch: Callable[[list[int]], Batch], most: int, enough: int
-             ) -> Iterator[Batch]:
+def _grouped(
+    ids: list[list[int]], batch: Callable[[list[int]], Batch], most: int, enough: int
+) -> Iterator[Batch]:
     """Batches of at most `most` tokens (at least one text), or of texts of one length, if these
     have more than `enough`."""
     rows: list[int] = []
-    for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):       # the last row is the longest
+    for r in sorted(range(len(ids)), key=lambda i: len(ids[i])):  # the last row is the longest
         size, longer = len(ids[r]) * (len(rows) + 1), rows and len(ids[r]) > len(ids[rows[-1]])
         if rows and (size > most or longer and size > enough):
             yield batch(rows)

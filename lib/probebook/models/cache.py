@@ -1,4 +1,5 @@
 """A cache of tensors: files named by a hash of everything from which they were computed."""
+
 from __future__ import annotations
 
 import hashlib
@@ -27,7 +28,7 @@ def cached(room: str, key: list, make: Callable[[], dict[str, Tensor]]) -> dict[
     a warning. If the disk is full the result is returned but not stored, with a warning. A cache
     folder that cannot be written is still read. Raises UserError if the file is not there
     either."""
-    asked = precision()                 # networks are trained in it, too, and read other numbers
+    asked = precision()  # networks are trained in it, too, and read other numbers
     key = key if asked == "float32" else [*key, asked]
     path = cache_path() / room / f"{key_name(key)}.safetensors"
 
@@ -39,8 +40,12 @@ def cached(room: str, key: list, make: Callable[[], dict[str, Tensor]]) -> dict[
     return read_or_make(path, _read, compute, _write)
 
 
-def read_or_make(path: Path, read: Callable[[Path], T | None], make: Callable[[], T],
-                 write: Callable[[T, Path], None]) -> T:
+def read_or_make(
+    path: Path,
+    read: Callable[[Path], T | None],
+    make: Callable[[], T],
+    write: Callable[[T, Path], None],
+) -> T:
     """What `read` finds at a path of the cache folder or, if it finds None, what `make` returns.
 
     One of several processes makes it, and `write` stores it. A result that cannot be stored is
@@ -55,8 +60,11 @@ def read_or_make(path: Path, read: Callable[[Path], T | None], make: Callable[[]
         try:
             write(made, path)
         except (SafetensorError, OSError) as e:
-            warnings.warn(f"{path.parent.name} cannot be kept in the cache, so the next run "
-                          f"computes them again: {e}", stacklevel=4)
+            warnings.warn(
+                f"{path.parent.name} cannot be kept in the cache, so the next run "
+                f"computes them again: {e}",
+                stacklevel=4,
+            )
     return made
 
 

@@ -4,6 +4,7 @@
 dense – tanh – dropout – linear. Fits are cached under a hash of the encoder's weights, the settings
 and the examples, so the same fit is never done twice.
 """
+
 from __future__ import annotations
 
 import copy
@@ -64,7 +65,7 @@ class Classifier:
     lr: float = 2e-5
     batch: int = 128
     max_length: int = 128
-    dropout: float = .1
+    dropout: float = 0.1
     trained_layers: int | None = None
     at: Literal["token", "mean"] = "token"
     seed: int = 42
@@ -75,9 +76,11 @@ class Classifier:
         if self.at not in ("token", "mean"):
             raise UserError(f"at = {self.at!r}: token or mean")
         if min(self.epochs, self.batch) < 1 or not self.lr > 0 or not 0 <= self.dropout < 1:
-            raise UserError(f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, "
-                            f"dropout={self.dropout}: epochs and batch must be ≥ 1, lr > 0, "
-                            "dropout in [0, 1)")
+            raise UserError(
+                f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, "
+                f"dropout={self.dropout}: epochs and batch must be ≥ 1, lr > 0, "
+                "dropout in [0, 1)"
+            )
         if self.trained_layers is not None and self.trained_layers < 1:
             raise UserError(f"trained_layers={self.trained_layers}: at least 1, or None for all")
 
@@ -95,8 +98,9 @@ class Classifier:
         texts, z = self.examples(table, body)
         absent = np.setdiff1d(np.arange(self.k), to_numpy(z))
         if len(absent):
-            raise UserError(f"task {self.task}: class {absent[0]} has no example among {len(z)}: "
-                            "add rows of it")
+            raise UserError(
+                f"task {self.task}: class {absent[0]} has no example among {len(z)}: add rows of it"
+            )
         key = [body.fingerprint, asdict(self), texts, z.tolist()]
         tensors = cached("classifiers", key, lambda: self._train(body, texts, z))
         head = {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}
@@ -110,8 +114,16 @@ class Classifier:
         else:
             net = head.net(self.dropout).to(body.device)
             parameters = [*upper_parameters(body, body.base).values(), *net.parameters()]
-            trainer = Trainer(body, texts, self.position(body), parameters, self.epochs, self.batch,
-                              self.lr, self.seed)
+            trainer = Trainer(
+                body,
+                texts,
+                self.position(body),
+                parameters,
+                self.epochs,
+                self.batch,
+                self.lr,
+                self.seed,
+            )
             trainer.fit(lambda rows, h, _: F.cross_entropy(net(h), z[rows].to(h.device)))
             head, weights = Head.from_module(net), trained_weights(body)
         return {f"head.{name}": tensor for name, tensor in head.tensors().items()} | weights
@@ -130,7 +142,7 @@ class Classifier:
 
     def position(self, body: Model) -> str:
         """Where φ(x) is read."""
-        first = body.kind != "causal" and body.tokenizer.cls_token        # T5's encoder has none
+        first = body.kind != "causal" and body.tokenizer.cls_token  # T5's encoder has none
         token = "[CLS]" if first else "last"
         return token if self.at == "token" else self.at
 
@@ -199,8 +211,9 @@ class FittedClassifier:
 
         Raises UserError for any task but "aspect"."""
         if self.task != "aspect":
-            raise UserError(f"a classifier of the task {self.task} knows no aspects: fit "
-                            "Classifier('aspect')")
+            raise UserError(
+                f"a classifier of the task {self.task} knows no aspects: fit Classifier('aspect')"
+            )
         p = self(self.recipe.aspect_texts(texts, self.body))
         return to_numpy(p.argmax(1)).reshape(len(ASPECTS), -1).T
 
@@ -214,8 +227,9 @@ def labels(table: pd.DataFrame) -> np.ndarray:
     for values in columns:
         unknown = [value for value in values.unique() if value not in places]
         if unknown:
-            raise UserError(f"{values.name} {unknown[0]!r}: one of {', '.join(VALUES)}, "
-                            'no majority, or ""')
+            raise UserError(
+                f'{values.name} {unknown[0]!r}: one of {", ".join(VALUES)}, no majority, or ""'
+            )
     return np.stack([values.map(places).to_numpy(np.int64) for values in columns], 1)
 
 
@@ -229,5 +243,7 @@ def column(table: pd.DataFrame, name: str) -> pd.Series:
 def shorten(texts: list[str], body: Model, room: int) -> list[str]:
     """The texts, cut to at most `room` tokens, including those that the tokenizer adds."""
     encoding = body.tokenizer(texts, truncation=True, max_length=room, return_offsets_mapping=True)
-    return [text[:max(end for _, end in offsets)] if len(offsets) >= room else text
-            for text, offsets in zip(texts, encoding["offset_mapping"])]
+    return [
+        text[: max(end for _, end in offsets)] if len(offsets) >= room else text
+        for text, offsets in zip(texts, encoding["offset_mapping"])
+    ]

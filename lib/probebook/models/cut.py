@@ -1,4 +1,5 @@
 """A network cut in two: lower blocks, which read each text once, and upper blocks to be trained."""
+
 from __future__ import annotations
 
 import copy
@@ -71,7 +72,7 @@ class Below:
         new = [i for i, key in enumerate(keys) if key not in self.known]
         if new:
             for i, h in zip(new, self._read(ids[new], None if mask is None else mask[new])):
-                self.known[keys[i]] = h[:sizes[i]].clone()
+                self.known[keys[i]] = h[: sizes[i]].clone()
         return nn.utils.rnn.pad_sequence([self.known[key] for key in keys], batch_first=True)
 
     @torch.inference_mode(False)

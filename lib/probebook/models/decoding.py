@@ -1,4 +1,5 @@
 """Greedy decoding that keeps the most probable tokens at each position."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -10,8 +11,8 @@ import torch
 from probebook.models.batches import tokenize
 from probebook.models.loading import Model
 
-NEXT_SENTINEL = "<extra_id_1>"                    # ends what T5 and UL2 write into the blank
-Positions = list[tuple[list[int], list[float]]]   # at each position: the k best ids, probabilities
+NEXT_SENTINEL = "<extra_id_1>"  # ends what T5 and UL2 write into the blank
+Positions = list[tuple[list[int], list[float]]]  # at each position: the k best ids, probabilities
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ def strip_space_mark(token: str) -> str:
     return token.strip(" Ġ▁")
 
 
-def generate(texts: Sequence[str], model: Model, prompted: bool, k: int, steps: int
-             ) -> list[Positions]:
+def generate(
+    texts: Sequence[str], model: Model, prompted: bool, k: int, steps: int
+) -> list[Positions]:
     """What a causal model or an encoder–decoder adds to each text, at most `steps` tokens.
 
     If the texts are not `prompted`, an encoder–decoder fills their blank instead. Rows of equal
@@ -56,19 +58,21 @@ def generate(texts: Sequence[str], model: Model, prompted: bool, k: int, steps: 
     out: list[Positions] = [[] for _ in texts]
     for r in range(len(texts)):
         groups[len(ids[r]), len(prefixes[r])].append(r)
-    most = 2_048 if model.device.type == "cpu" else 16_384              # tokens of a batch
+    most = 2_048 if model.device.type == "cpu" else 16_384  # tokens of a batch
     for lengths, rows in groups.items():
         size = max(1, most // (sum(lengths) + steps))
-        for part in (rows[i:i + size] for i in range(0, len(rows), size)):
-            found = _decode(model, [ids[r] for r in part], [prefixes[r] for r in part], stop, k,
-                            steps)
+        for part in (rows[i : i + size] for i in range(0, len(rows), size)):
+            found = _decode(
+                model, [ids[r] for r in part], [prefixes[r] for r in part], stop, k, steps
+            )
             for r, positions in zip(part, found):
                 out[r] = positions
     return out
 
 
-def _starts(texts: Sequence[str], model: Model, prompted: bool, steps: int
-            ) -> tuple[list[list[int]], list[list[int]], set[int | None], int]:
+def _starts(
+    texts: Sequence[str], model: Model, prompted: bool, steps: int
+) -> tuple[list[list[int]], list[list[int]], set[int | None], int]:
     """The input ids, the start of the decoder's output, the end tokens, and the new tokens."""
     tokenizer, settings = model.tokenizer, model.net.generation_config
     ends = settings.eos_token_id
@@ -96,8 +100,14 @@ def without_end(ids: list[list[int]], model: Model) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def _decode(model: Model, ids: list[list[int]], prefixes: list[list[int]], stop: set[int | None],
-            k: int, steps: int) -> list[Positions]:
+def _decode(
+    model: Model,
+    ids: list[list[int]],
+    prefixes: list[list[int]],
+    stop: set[int | None],
+    k: int,
+    steps: int,
+) -> list[Positions]:
     """The positions of each row, decoded greedily with cached keys and values."""
     name, fixed, x = "input_ids", {}, torch.tensor(ids, device=model.device)
     if model.kind == "seq2seq":

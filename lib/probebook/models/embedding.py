@@ -4,6 +4,7 @@ A hook stops the forward pass at the wanted layer, and the wanted position is se
 device, so nothing else is computed or stored. A batch holds a number of tokens, in texts of
 (nearly) one length.
 """
+
 from __future__ import annotations
 
 import threading
@@ -35,12 +36,18 @@ from probebook.models.passes import (
 if TYPE_CHECKING:
     from dask.distributed import Client
 
-SHARD = 4_096       # the largest number of texts that a worker of a cluster embeds at once
+SHARD = 4_096  # the largest number of texts that a worker of a cluster embeds at once
 
 
-def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[MASK]",
-          cache: bool = True, client: Client | None = None, component: Component = "residual"
-          ) -> Tensor:
+def embed(
+    texts: Sequence[str],
+    model: str | Model,
+    layer: int = -1,
+    at: At = "[MASK]",
+    cache: bool = True,
+    client: Client | None = None,
+    component: Component = "residual",
+) -> Tensor:
     """Hidden states `h` of texts at one layer and position: float32 [n, d] on the CPU.
 
     `layer`: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
@@ -62,8 +69,9 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     lacks, a component that is not found in the block, a `client` without a cache or without a name
     by which workers can load the model, or a worker that has another model of that name."""
     if client is not None and (isinstance(model, Model) or not cache):
-        raise UserError("client: give the model by its name or folder, which workers load, and "
-                        "keep cache=True")
+        raise UserError(
+            "client: give the model by its name or folder, which workers load, and keep cache=True"
+        )
     name = "" if isinstance(model, Model) else model
     model, texts = part_read(as_model(model), at), _words(texts)
     layer = model.layer(layer)
@@ -72,12 +80,12 @@ def embed(texts: Sequence[str], model: str | Model, layer: int = -1, at: At = "[
     if not cache:
         return _embed(texts, model, layer, at, component)
     key = _key(texts, model, layer, at, component)
-    return cached("embeddings", key,
-                  lambda: {"h": _embed(texts, model, layer, at, component)})["h"]
+    return cached("embeddings", key, lambda: {"h": _embed(texts, model, layer, at, component)})["h"]
 
 
-def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int],
-                 at: At = "[MASK]") -> dict[int, Tensor]:
+def embed_layers(
+    texts: Sequence[str], model: str | Model, layers: Sequence[int], at: At = "[MASK]"
+) -> dict[int, Tensor]:
     """`embed` at several layers: layer (0 … depth) → h [n, d], in one forward pass.
 
     Each layer is cached by itself, where `embed` finds it; cached ones are not computed."""
@@ -85,11 +93,16 @@ def embed_layers(texts: Sequence[str], model: str | Model, layers: Sequence[int]
     layers = sorted({model.layer(layer) for layer in layers})
     keys = {k: _key(texts, model, k, at) for k in layers}
     return _cached_together(
-        keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()})
+        keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()}
+    )
 
 
-def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
-                   rules: Sequence[str] = ("mean", "[CLS]", "max", "last")) -> dict[str, Tensor]:
+def embed_poolings(
+    texts: Sequence[str],
+    model: str | Model,
+    layer: int = -1,
+    rules: Sequence[str] = ("mean", "[CLS]", "max", "last"),
+) -> dict[str, Tensor]:
     """`embed` by several position rules: rule → h [n, d], in one forward pass.
 
     Each rule's states are cached by themselves, where `embed` finds them, and equal its states to
@@ -98,7 +111,8 @@ def embed_poolings(texts: Sequence[str], model: str | Model, layer: int = -1,
     layer = model.layer(layer)
     keys = {at: _key(texts, model, layer, at) for at in rules}
     return _cached_together(
-        keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer])))
+        keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer]))
+    )
 
 
 def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
@@ -110,7 +124,7 @@ def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
 
     def one(name: int | str) -> dict[str, Tensor]:
         if not made:
-            made.update(make(names[names.index(name):]))
+            made.update(make(names[names.index(name) :]))
         return {"h": made.pop(name)}
 
     return {name: cached("embeddings", key, lambda: one(name))["h"] for name, key in keys.items()}
@@ -123,8 +137,9 @@ def _words(texts: Sequence[str]) -> list[str]:
     return texts
 
 
-def _key(texts: list[str], model: Model, layer: int, at: At, component: Component = "residual"
-         ) -> list:
+def _key(
+    texts: list[str], model: Model, layer: int, at: At, component: Component = "residual"
+) -> list:
     dtype = str(model.dtype)
     more = [component] if component != "residual" or model.kind == "seq2seq" else []
     return [model.fingerprint, model.tokenizer_fingerprint, layer, at, dtype, texts, *more]
@@ -140,8 +155,12 @@ def head_logits(h: Tensor, model: str | Model) -> Tensor:
         return model.head(h.to(torch.float32, copy=True))
 
 
-def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequence[str]],
-                h: Tensor | None = None) -> Tensor:
+def word_logits(
+    texts: Sequence[str],
+    model: str | Model,
+    words: Sequence[Sequence[str]],
+    h: Tensor | None = None,
+) -> Tensor:
     """Logits at [MASK] of candidate words, one row of candidates per text: float32 [n, m].
 
     `h` replaces the last-layer states, for example by edited ones. Raises UserError if a word is
@@ -151,8 +170,9 @@ def word_logits(texts: Sequence[str], model: str | Model, words: Sequence[Sequen
     flat = {w for row in words for w in row}
     ids = single_tokens(flat, model.tokenizer)
     if long := sorted(flat - {*ids}):
-        raise UserError(f"not a single token of {model.name}: {', '.join(long[:5])}; choose words "
-                        "that are")
+        raise UserError(
+            f"not a single token of {model.name}: {', '.join(long[:5])}; choose words that are"
+        )
     columns = torch.tensor([[ids[w] for w in row] for row in words])
     parts = zip(h.to(model.device).split(4096), columns.to(model.device).split(4096))
     found = [head_logits(part, model).gather(1, ids) for part, ids in parts]
@@ -163,8 +183,13 @@ def _embed(texts: list[str], model: Model, layer: int, at: At, component: Compon
     return _states(texts, model, [layer], [at], component)[layer][0]
 
 
-def _states(texts: list[str], model: Model, layers: Sequence[int], rules: Sequence[At],
-            component: Component = "residual") -> dict[int, list[Tensor]]:
+def _states(
+    texts: list[str],
+    model: Model,
+    layers: Sequence[int],
+    rules: Sequence[At],
+    component: Component = "residual",
+) -> dict[int, list[Tensor]]:
     """layer → states by each rule, from one pass that stops at the highest layer."""
     out = {k: [Collected(len(texts), model.width) for _ in rules] for k in layers}
     current, top = threading.local(), max(layers)
@@ -187,8 +212,15 @@ def _states(texts: list[str], model: Model, layers: Sequence[int], rules: Sequen
     return {k: [h.complete() for h in found] for k, found in out.items()}
 
 
-def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, client: Client,
-             component: Component) -> Tensor:
+def _sharded(
+    texts: list[str],
+    name: str,
+    model: Model,
+    layer: int,
+    at: At,
+    client: Client,
+    component: Component,
+) -> Tensor:
     """`_embed` on a cluster. Shards follow the order of batches, so workers form the same ones."""
     from dask.distributed import as_completed
 
@@ -203,23 +235,35 @@ def _sharded(texts: list[str], name: str, model: Model, layer: int, at: At, clie
     for rows in shards:
         words = at if isinstance(at, str) else (at[0], [at[1][r] for r in rows])
         part = [texts[r] for r in rows]
-        futures[client.submit(_shard, part, name, dtype, _prints(model), layer, words, component,
-                              pure=False)] = rows
+        futures[
+            client.submit(
+                _shard, part, name, dtype, _prints(model), layer, words, component, pure=False
+            )
+        ] = rows
     for future in as_completed(list(futures)):
         out[futures.pop(future)] = torch.tensor(future.result())
         future.release()
     return out
 
 
-def _shard(texts: list[str], name: str, dtype: torch.dtype, prints: tuple[str, str], layer: int,
-           at: At, component: Component) -> np.ndarray:
+def _shard(
+    texts: list[str],
+    name: str,
+    dtype: torch.dtype,
+    prints: tuple[str, str],
+    layer: int,
+    at: At,
+    component: Component,
+) -> np.ndarray:
     """`embed` on a worker, with the model of that name if it has the fingerprints `prints`."""
     from dask.distributed import get_worker
 
     model = part_read(load(name, dtype=dtype), at)
     if _prints(model) != prints:
-        raise UserError(f"{name}: the worker {get_worker().address} has other weights or another "
-                        "tokenizer under this name; give all workers the same files")
+        raise UserError(
+            f"{name}: the worker {get_worker().address} has other weights or another "
+            "tokenizer under this name; give all workers the same files"
+        )
     return to_numpy(embed(texts, model, layer, at, component=component))
 
 

@@ -1,4 +1,5 @@
 """How any kind of language model fills a blank: tokens and their probabilities."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,22 +25,33 @@ class Prompt:
 
     def __post_init__(self) -> None:
         if "{sentence}" not in self.template or not self.mask:
-            raise UserError(f"template {self.template[:60]!r}: it must hold {{sentence}}, and the "
-                            "mask at least one character")
+            raise UserError(
+                f"template {self.template[:60]!r}: it must hold {{sentence}}, and the "
+                "mask at least one character"
+            )
 
     def __call__(self, text: str) -> str:
         return self.template.replace("{sentence}", text.replace("[MASK]", self.mask))
 
 
-PROMPTS = {                                                # McMilin, § D.2
-    "A": Prompt("Instructions: Please carefully read the following passage and fill-in the "
-                "gendered pronoun indicated by a <mask>.\nPassage: {sentence}\nAnswer:", "<mask>"),
+PROMPTS = {  # McMilin, § D.2
+    "A": Prompt(
+        "Instructions: Please carefully read the following passage and fill-in the "
+        "gendered pronoun indicated by a <mask>.\nPassage: {sentence}\nAnswer:",
+        "<mask>",
+    ),
     "B": Prompt("The gendered pronoun missing in this sentence: '{sentence}', is", "_"),
-    "C": Prompt("In this sentence: '{sentence}', the missing gendered pronoun is", "_")}
+    "C": Prompt("In this sentence: '{sentence}', the missing gendered pronoun is", "_"),
+}
 
 
-def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt | None = None,
-         k: int = 5, steps: int = 20) -> list[Filled]:
+def fill(
+    texts: Sequence[str],
+    model: str | Model | Server,
+    prompt: str | Prompt | None = None,
+    k: int = 5,
+    steps: int = 20,
+) -> list[Filled]:
     """How a model fills the one [MASK] of each text (McMilin, § 4.1, appendices D, F, G).
 
     Masked models give one position, and so does BART, whose decoder gets the sentence up to the
@@ -66,17 +78,20 @@ def fill(texts: Sequence[str], model: str | Model | Server, prompt: str | Prompt
     if wrong:
         raise UserError(f"a list of texts with one [MASK] each, not {str(wrong[0])[:60]!r}")
     if k < 1 or steps < 1 or isinstance(model, Model) and k > model.net.config.vocab_size:
-        raise UserError(f"k={k}, steps={steps}: both at least 1, k at most the number of the "
-                        "model's tokens")
+        raise UserError(
+            f"k={k}, steps={steps}: both at least 1, k at most the number of the model's tokens"
+        )
     if prompt is None and isinstance(model, Server):
         raise UserError("a server needs a prompt: 'A', 'B', 'C' or a Prompt")
     if prompt is not None and isinstance(model, Model) and model.kind in ("masked", "encoder"):
-        raise UserError(f"{model.name} is a masked model and fills the blank itself: leave the "
-                        "prompt out")
+        raise UserError(
+            f"{model.name} is a masked model and fills the blank itself: leave the prompt out"
+        )
     if isinstance(prompt, str):
         if prompt not in PROMPTS:
-            raise UserError(f"prompt {prompt!r}: 'A', 'B', 'C', or a Prompt with a template and a "
-                            "mask")
+            raise UserError(
+                f"prompt {prompt!r}: 'A', 'B', 'C', or a Prompt with a template and a mask"
+            )
         prompt = PROMPTS[prompt]
     texts = texts if prompt is None else [prompt(t) for t in texts]
     if isinstance(model, Server):
@@ -103,7 +118,7 @@ def pieces(word: str, model: str | Model) -> list[str]:
         raise UserError("a server does not show its tokens: give a model that can be loaded")
     tokenizer = as_model(model).tokenizer
     ids = [tokenizer.encode(t, add_special_tokens=False) for t in ("a", f"a {word}")]
-    return [strip_space_mark(tokenizer.decode([i])) for i in ids[1][len(ids[0]):]]
+    return [strip_space_mark(tokenizer.decode([i])) for i in ids[1][len(ids[0]) :]]
 
 
 def _at_blank(texts: list[str], model: Model, k: int) -> list[Positions]:

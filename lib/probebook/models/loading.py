@@ -1,4 +1,5 @@
 """Load a Hugging Face encoder or decoder, or one of the book's pocket models, by name or folder."""
+
 from __future__ import annotations
 
 import hashlib
@@ -23,10 +24,10 @@ from probebook.models.cache import digest_in_order
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-BLANK = "[MASK]"                # the book's sign for a blank, whatever a model's own token is
-SENTINEL = "<extra_id_0>"       # T5's and UL2's token for a blank
-NO_CODE = {"trust_remote_code": False}                    # never run code from a model's author,
-NO_PICKLE = NO_CODE | {"use_safetensors": True}           # nor code hidden in a pickle
+BLANK = "[MASK]"  # the book's sign for a blank, whatever a model's own token is
+SENTINEL = "<extra_id_0>"  # T5's and UL2's token for a blank
+NO_CODE = {"trust_remote_code": False}  # never run code from a model's author,
+NO_PICKLE = NO_CODE | {"use_safetensors": True}  # nor code hidden in a pickle
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ class Model:
         masked head."""
         base, weights = self.base, next(self.net.parameters())
         missing: set[str] = set()
-        if self.kind == "masked" and self.source:        # its class omits the checkpoint's pooler
+        if self.kind == "masked" and self.source:  # its class omits the checkpoint's pooler
             base, missing = _base(self.source, hub.is_local(self.source))
         pooler = getattr(base, "pooler", None)
         if pooler is not None and not any("pooler" in key for key in missing):
@@ -136,7 +137,8 @@ class Model:
     def special(self) -> set[int]:
         """Ids of special tokens that are no words: not the blank's, and not the unknown word's."""
         words = self.tokenizer.convert_tokens_to_ids(
-            [token for token in (self.blank_token, self.tokenizer.unk_token) if token])
+            [token for token in (self.blank_token, self.tokenizer.unk_token) if token]
+        )
         return set(self.tokenizer.all_special_ids) - set(words)
 
     def as_read(self, text: str) -> str:
@@ -148,8 +150,11 @@ class Model:
         if self.kind != "causal":
             return text.replace(BLANK, self.blank_token or BLANK)
         tokenizer, before = self.tokenizer, before.rstrip()
-        return before if before or tokenizer("")["input_ids"] else (
-            tokenizer.bos_token or tokenizer.eos_token)
+        return (
+            before
+            if before or tokenizer("")["input_ids"]
+            else (tokenizer.bos_token or tokenizer.eos_token)
+        )
 
     def blank(self, ids: Sequence[int]) -> int | None:
         """The place whose last state predicts the blank of a text's ids, None if there is none.
@@ -174,7 +179,7 @@ class Model:
         if self.blank_token is None:
             raise UserError(f"{self.name} has neither a mask token nor {SENTINEL}: give a prompt")
         place = list(ids).index(self.blank_id)
-        before = ids[:place] if self.tokenizer.mask_token else ids[place:place + 1]
+        before = ids[:place] if self.tokenizer.mask_token else ids[place : place + 1]
         return [self.net.config.decoder_start_token_id, *before]
 
     def inputs(self, text: str) -> dict[str, Tensor]:
@@ -199,13 +204,16 @@ class Model:
     def layer(self, layer: int) -> int:
         """`layer` counted from 0. UserError: the model has no such layer."""
         if not -self.depth - 1 <= layer <= self.depth:
-            raise UserError(f"layer {layer}: {self.name} has layers 0 … {self.depth} "
-                            f"(or −1 … −{self.depth + 1})")
+            raise UserError(
+                f"layer {layer}: {self.name} has layers 0 … {self.depth} "
+                f"(or −1 … −{self.depth + 1})"
+            )
         return layer % (self.depth + 1)
 
 
-def load(name: str, device: str | torch.device | None = None,
-         dtype: str | torch.dtype | None = None) -> Model:
+def load(
+    name: str, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+) -> Model:
     """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
 
     `device`: by default `PROBEBOOK_DEVICE`, else a GPU if there is one. `dtype`: by default
@@ -220,21 +228,24 @@ def _loaded(name: str, device: torch.device, dtype: torch.dtype) -> Model:
     return load_anew(name, device, dtype)
 
 
-def load_anew(name: str, device: str | torch.device | None = None,
-              dtype: str | torch.dtype | None = None) -> Model:
+def load_anew(
+    name: str, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+) -> Model:
     """`load`, with a network of its own, which can be trained."""
-    here = {"local_files_only": hub.is_local(name)}            # then no request goes to the hub
+    here = {"local_files_only": hub.is_local(name)}  # then no request goes to the hub
     import transformers as hf
 
-    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"         # do not ask it to convert pickles
+    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"  # do not ask it to convert pickles
     hf.logging.disable_progress_bar()
     source = hub.source(name)
     try:
         config = hf.AutoConfig.from_pretrained(source, **here, **NO_CODE)
-        kind = hub.kind_of((config.architectures or [""])[0], config.model_type,
-                           config.is_encoder_decoder)
+        kind = hub.kind_of(
+            (config.architectures or [""])[0], config.model_type, config.is_encoder_decoder
+        )
         net, info = architecture.auto_class(kind, config.model_type).from_pretrained(
-            source, dtype=choose_dtype(dtype), output_loading_info=True, **here, **NO_PICKLE)
+            source, dtype=choose_dtype(dtype), output_loading_info=True, **here, **NO_PICKLE
+        )
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
     except SafetensorError as e:
         raise UserError(f"{name}: its safetensors file is damaged or incomplete ({e})") from e
@@ -242,13 +253,15 @@ def load_anew(name: str, device: str | torch.device | None = None,
         raise _loading_error(name, str(e)) from e
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         # without the tokenizer's files transformers makes one of special tokens alone
-        raise UserError(f"{name} has no vocabulary: save its tokenizer into the same folder "
-                        "(save_pretrained)")
+        raise UserError(
+            f"{name} has no vocabulary: save its tokenizer into the same folder (save_pretrained)"
+        )
     missing = [k for k in info["missing_keys"] if "pooler" not in k]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise UserError(f"{name}: the checkpoint lacks weights for {missing[0]}{more}; they would "
-                        "be random")
+        raise UserError(
+            f"{name}: the checkpoint lacks weights for {missing[0]}{more}; they would be random"
+        )
     if any("pooler" in key for key in info["missing_keys"]):
         net.base_model.pooler = None
     if tokenizer.pad_token is None:
@@ -261,11 +274,15 @@ def load_anew(name: str, device: str | torch.device | None = None,
 def _loading_error(name: str, error: str) -> UserError:
     """One line for the error of transformers when it cannot load a model."""
     if "trust_remote_code" in error:
-        return UserError(f"{name} brings code of its own, which is never run: give a model of an "
-                         "architecture in transformers")
+        return UserError(
+            f"{name} brings code of its own, which is never run: give a model of an "
+            "architecture in transformers"
+        )
     if "model.safetensors" in error:
-        return UserError(f"{name} has no model.safetensors, and pickled weights (.bin) are never "
-                         "read, since a pickle can run code: convert them to safetensors")
+        return UserError(
+            f"{name} has no model.safetensors, and pickled weights (.bin) are never "
+            "read, since a pickle can run code: convert them to safetensors"
+        )
     return hub.unknown(name)
 
 
@@ -278,8 +295,9 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
     level = hf.logging.get_verbosity()
     hf.logging.set_verbosity_error()
     try:
-        net, info = hf.AutoModel.from_pretrained(source, output_loading_info=True,
-                                                 local_files_only=here, **NO_PICKLE)
+        net, info = hf.AutoModel.from_pretrained(
+            source, output_loading_info=True, local_files_only=here, **NO_PICKLE
+        )
     finally:
         hf.logging.set_verbosity(level)
     return net, info["missing_keys"]
@@ -294,9 +312,12 @@ def depth(name: str) -> int:
         here = hub.is_local(name)
         config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=here, **NO_CODE)
     except (OSError, ValueError):
-        return load(name).depth                           # raises the one-line error
-    names = ("num_decoder_layers", "decoder_layers") if config.is_encoder_decoder else (
-        "num_hidden_layers",)
+        return load(name).depth  # raises the one-line error
+    names = (
+        ("num_decoder_layers", "decoder_layers")
+        if config.is_encoder_decoder
+        else ("num_hidden_layers",)
+    )
     found = (getattr(config, name, None) for name in names)
     return next((layers for layers in found if layers), None) or load(name).depth
 
@@ -304,4 +325,3 @@ def depth(name: str) -> int:
 def as_model(model: str | Model) -> Model:
     """The model itself or, given its name, the loaded model."""
     return model if isinstance(model, Model) else load(model)
-

@@ -1,4 +1,5 @@
 """Classifiers of generated reviews that know the rating model: their ICaCE is the exact effect."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -27,8 +28,9 @@ class Oracle:
     def __init__(self, table: pd.DataFrame):
         p = pd.DataFrame(reviews.probabilities(table), index=table.description)
         if (p.groupby(level=0).nunique() > 1).any(axis=None):
-            raise UserError("one text belongs to reviews with different probabilities: generate "
-                            "another world")
+            raise UserError(
+                "one text belongs to reviews with different probabilities: generate another world"
+            )
         p = p[~p.index.duplicated()]
         self.table = table.drop_duplicates("description")
         self.probabilities, self.places = torch.from_numpy(p.to_numpy(copy=True)), p.index
@@ -52,10 +54,10 @@ class GlassOracle(Oracle):
     the rating model's score around its own value; the last layer is fitted to the exact
     probabilities, up to a small error."""
 
-    def __init__(self, table: pd.DataFrame, d: int = 64, noise: float = .3, seed: int = 0):
+    def __init__(self, table: pd.DataFrame, d: int = 64, noise: float = 0.3, seed: int = 0):
         super().__init__(table)
         self.h, score = _states(self.table, d, noise, np.random.default_rng(seed))
-        place = torch.linspace(-.5, 6.5, d, dtype=score.dtype) - reviews.BASE
+        place = torch.linspace(-0.5, 6.5, d, dtype=score.dtype) - reviews.BASE
         dense, bias = 2 * score.expand(d, -1), -2 * place
         distinct = np.unique(to_numpy(self.probabilities).round(9), axis=0, return_index=True)[1]
         units = (self.h[distinct] @ dense.T + bias).tanh()
@@ -69,16 +71,23 @@ class GlassOracle(Oracle):
         return self.head(self.phi(texts).double()).softmax(1)
 
 
-def _states(table: pd.DataFrame, d: int, noise: float, rng: np.random.Generator
-            ) -> tuple[Tensor, Tensor]:
+def _states(
+    table: pd.DataFrame, d: int, noise: float, rng: np.random.Generator
+) -> tuple[Tensor, Tensor]:
     """φ [n, d] of the table's texts, and the direction [d] of the score in it."""
     z, mood = labels(table), np.array([data["mood"] for data in table.opentable_metadata])
-    is_label = {(aspect, value): z[:, i] == j
-                for i, aspect in enumerate(ASPECTS) for j, value in enumerate(VALUES)}
+    is_label = {
+        (aspect, value): z[:, i] == j
+        for i, aspect in enumerate(ASPECTS)
+        for j, value in enumerate(VALUES)
+    }
     both = [is_label[a, v] & is_label[b, u] for a, v, b, u in reviews.INTERACTIONS]
     x = np.column_stack([np.eye(3)[z].reshape(-1, 12), np.eye(3)[mood + 1], *both])
-    score = np.r_[np.ravel([reviews.EFFECTS[aspect] for aspect in ASPECTS]),
-                  reviews.MOOD * np.array([-1, 0, 1]), list(reviews.INTERACTIONS.values())]
+    score = np.r_[
+        np.ravel([reviews.EFFECTS[aspect] for aspect in ASPECTS]),
+        reviews.MOOD * np.array([-1, 0, 1]),
+        list(reviews.INTERACTIONS.values()),
+    ]
     rest = noise * rng.normal(size=(len(x), d - x.shape[1]))
     rest[:, 0] = table.description.str.len() / 100
     rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -90,8 +99,14 @@ def _last_layer(units: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """out [k, m] and its bias [k] such that softmax(out · units + bias) is about p [n, k]."""
     units = F.pad(units, (0, 1), value=1.0)
     out = torch.zeros(p.shape[1], units.shape[1], dtype=p.dtype, requires_grad=True)
-    optimizer = torch.optim.LBFGS([out], max_iter=300, history_size=50, tolerance_grad=1e-12,
-                                  tolerance_change=1e-15, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(
+        [out],
+        max_iter=300,
+        history_size=50,
+        tolerance_grad=1e-12,
+        tolerance_change=1e-15,
+        line_search_fn="strong_wolfe",
+    )
 
     def loss() -> Tensor:
         optimizer.zero_grad()

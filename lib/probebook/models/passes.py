@@ -1,4 +1,5 @@
 """A forward pass that stops at a layer, or goes on from there with other states."""
+
 from __future__ import annotations
 
 import threading
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Component = Literal["residual", "attention", "cross-attention", "mlp"]
 
-BLOCK = 1 << 28        # bytes of states that a GPU keeps before they are copied back
+BLOCK = 1 << 28  # bytes of states that a GPU keeps before they are copied back
 
 
 class Stop(Exception):
@@ -34,18 +35,25 @@ def part_read(model: Model, at: At) -> Model:
 
 
 @contextmanager
-def at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None = None,
-             component: Component = "residual", times: int = 1) -> Iterator[None]:
+def at_layer(
+    model: Model,
+    layer: int,
+    put: Callable[[Tensor], Tensor] | None = None,
+    component: Component = "residual",
+    times: int = 1,
+) -> Iterator[None]:
     """Inside, a forward pass raises Stop at `layer` or, given `put`, goes on with its states.
 
     With `times`, `put` gets m copies of the states [m · b, t, d] of b texts; the blocks' other
     inputs are then repeated m times."""
-    now = threading.local()            # which block a thread's pass is in; the shape of its states
+    now = threading.local()  # which block a thread's pass is in; the shape of its states
     residual = component == "residual"
-    edited = layer if residual else layer - 1                              # the block concerned
+    edited = layer if residual else layer - 1  # the block concerned
     matrix = None if residual or edited < 0 else writer(model.blocks[edited], component)
-    missing = UserError(f"layer {layer} of {model.name}: no {component} output is found there; "
-                        "take 'residual', or a layer from 1 on with 'attention' or 'mlp'")
+    missing = UserError(
+        f"layer {layer} of {model.name}: no {component} output is found there; "
+        "take 'residual', or a layer from 1 on with 'attention' or 'mlp'"
+    )
     if matrix is None and not residual:
         raise missing
     turned = edited < model.depth and model.time_first
@@ -60,7 +68,7 @@ def at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None = 
         now.block, now.written = -1, False
 
     def enter(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
-        now.block += 1                         # counted, since ALBERT's blocks are one module
+        now.block += 1  # counted, since ALBERT's blocks are one module
         if now.block < edited:
             return None
         hidden, *others = args or [kwargs["hidden_states"]]
@@ -79,10 +87,10 @@ def at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None = 
         if out.numel() != now.shape.numel():
             raise missing
         now.written = True
-        return through(out.reshape(now.shape)).reshape(out.shape)              # OPT's is [b · t, d]
+        return through(out.reshape(now.shape)).reshape(out.shape)  # OPT's is [b · t, d]
 
     def end(module: nn.Module, args: tuple, out: ModelOutput) -> ModelOutput:
-        if matrix is not None and not now.written:           # the block does without calling it
+        if matrix is not None and not now.written:  # the block does without calling it
             raise missing
         if edited == model.depth:
             out.last_hidden_state = through(out.last_hidden_state.repeat(times, 1, 1))
@@ -90,8 +98,10 @@ def at_layer(model: Model, layer: int, put: Callable[[Tensor], Tensor] | None = 
 
     handles = [model.base.register_forward_pre_hook(begin)]
     if edited < model.depth:
-        handles += [block.register_forward_pre_hook(enter, with_kwargs=True)
-                    for block in dict.fromkeys(model.blocks)]
+        handles += [
+            block.register_forward_pre_hook(enter, with_kwargs=True)
+            for block in dict.fromkeys(model.blocks)
+        ]
     if matrix is not None:
         handles += [matrix.register_forward_hook(write)]
     if matrix is not None or edited == model.depth and put is not None:
@@ -131,11 +141,12 @@ def run(model: Model, batch: Batch) -> Tensor:
         hidden = model.encoder.base(input_ids=ids, attention_mask=padded).last_hidden_state
         if batch.decoder_ids is None:
             return hidden
-        times = len(hidden) // len(ids)                                             # edits in it
+        times = len(hidden) // len(ids)  # edits in it
         ids = send(batch.decoder_ids, model.device)
         return model.base(
-            input_ids=ids.repeat(times, 1), encoder_hidden_states=hidden,
-            encoder_attention_mask=padded if padded is None else padded.repeat(times, 1)
+            input_ids=ids.repeat(times, 1),
+            encoder_hidden_states=hidden,
+            encoder_attention_mask=padded if padded is None else padded.repeat(times, 1),
         ).last_hidden_state
     except Stop as stop:
         return stop.args[0]
@@ -183,5 +194,6 @@ def threads(device: torch.device) -> ThreadPoolExecutor:
     """One thread per CPU core, since products of this size are too small to share; one on a GPU."""
     if device.type != "cpu":
         return ThreadPoolExecutor(1)
-    return ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
-                              initargs=(1,))
+    return ThreadPoolExecutor(
+        torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)
+    )

@@ -1,4 +1,5 @@
 """Predictions from edited states: they replace a layer's own, and the rest of the network runs."""
+
 from __future__ import annotations
 
 import threading
@@ -27,9 +28,16 @@ Edit = Callable[[Tensor], Tensor] | Tensor | None
 Positions = Literal["one", "following"]
 
 
-def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
-          read: At = "[MASK]", component: Component = "residual", positions: Positions = "one"
-          ) -> Tensor:
+def carry(
+    texts: Sequence[str],
+    model: str | Model,
+    layer: int,
+    at: At,
+    edit: Edit,
+    read: At = "[MASK]",
+    component: Component = "residual",
+    positions: Positions = "one",
+) -> Tensor:
     """Last-layer states at `read` once the states at (`layer`, `at`) are replaced: float32 [n, d].
 
     `edit` maps the states [n, d] of all texts to new ones, or is the new states, or None (no
@@ -45,8 +53,10 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
     if positions not in ("one", "following"):
         raise UserError(f"positions={positions!r}: 'one' or 'following'")
     if part.kind == "seq2seq" and model.kind != "seq2seq":
-        raise UserError(f"read={read!r}: the encoder of {part.name} does not read what its decoder "
-                        "computes; read at '[MASK]'")
+        raise UserError(
+            f"read={read!r}: the encoder of {part.name} does not read what its decoder "
+            "computes; read at '[MASK]'"
+        )
     layer = part.layer(layer)
     if edit is None:
         return embed(texts, model, -1, read, cache=False)
@@ -59,12 +69,13 @@ def carry(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
         new = edit(embed(texts, part, layer, at, component=component)) if callable(edit) else edit
         new = torch.as_tensor(new)
         if (layer, at, component, positions) == (part.depth, read, "residual", "one"):
-            return new.to(model.dtype).float()          # no block follows
+            return new.to(model.dtype).float()  # no block follows
         if new.ndim == 3 and part.time_first:
-            return torch.stack([carry(texts, model, layer, at, one, read, component, positions)
-                                for one in new])
+            return torch.stack(
+                [carry(texts, model, layer, at, one, read, component, positions) for one in new]
+            )
         edits, alone = new.reshape(-1, len(texts), 1, new.shape[-1]), new.ndim == 2
-    m, n, known, d = edits.shape                             # known: tokens that have own states
+    m, n, known, d = edits.shape  # known: tokens that have own states
     out = Collected(m, n, d)
 
     def put(hidden: Tensor) -> Tensor:
@@ -91,8 +102,9 @@ class Tail:
     states at (`layer`, `at`) are `states` [b, d] of the rows [b]. As `carry`, but differentiable
     with respect to the states; `at` must name one token per text."""
 
-    def __init__(self, texts: Sequence[str], model: str | Model, layer: int, at: At,
-                 read: At = "[MASK]"):
+    def __init__(
+        self, texts: Sequence[str], model: str | Model, layer: int, at: At, read: At = "[MASK]"
+    ):
         model = as_model(model)
         self.part, self.model, self.read = part_read(model, at), part_read(model, read), read
         self.at, self.layer = at, self.part.layer(layer)
@@ -105,7 +117,7 @@ class Tail:
         _one_token([batch], self.at)
         if (self.layer, self.at) == (self.part.depth, self.read):
             dtype = self.model.dtype
-            return states.to(dtype).to(states)                                 # no block follows
+            return states.to(dtype).to(states)  # no block follows
         places = batch.others[0].argmax(1)
 
         def put(hidden: Tensor) -> Tensor:
@@ -117,9 +129,16 @@ class Tail:
             return pick(run(self.model, batch), batch.weights, self.read).to(states)
 
 
-def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Edit,
-          read: At = "[MASK]", component: Component = "residual", positions: Positions = "one"
-          ) -> Tensor:
+def patch(
+    texts: Sequence[str],
+    model: str | Model,
+    layer: int,
+    at: At,
+    edit: Edit,
+    read: At = "[MASK]",
+    component: Component = "residual",
+    positions: Positions = "one",
+) -> Tensor:
     """Token logits [n, vocabulary] at `read` once `carry` has replaced states at another place."""
     return head_logits(carry(texts, model, layer, at, edit, read, component, positions), model)
 
@@ -127,19 +146,19 @@ def patch(texts: Sequence[str], model: str | Model, layer: int, at: At, edit: Ed
 def _one_token(groups: Sequence[Batch], at: At) -> None:
     """UserError unless the second rule of the batches names one token in every text."""
     if any((batch.others[0].max(1).values != 1).any() for batch in groups):
-        raise UserError(f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or "
-                        "('last', words)")
+        raise UserError(
+            f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)"
+        )
 
 
-def _following(texts: list[str], model: Model, layer: int, at: At, component: Component
-               ) -> Tensor:
+def _following(texts: list[str], model: Model, layer: int, at: At, component: Component) -> Tensor:
     """States [p, n, d] at the one token of a rule, and at each of the p − 1 that follow it; of
     texts that have ended, the last ones."""
     groups = list(batches(texts, model, at))
     starts, ends = torch.zeros(2, len(texts), dtype=torch.long)
     for batch in groups:
         starts[batch.rows] = batch.weights.argmax(1)
-        decoder = batch.decoder_ids is not None                 # whose last token is the blank's
+        decoder = batch.decoder_ids is not None  # whose last token is the blank's
         ends[batch.rows] = starts[batch.rows] if decoder else batch.mask.sum(1) - 1
     later = torch.arange(int((ends - starts).max()) + 1)[:, None]
     places = (starts + later).minimum(ends)

@@ -2,6 +2,7 @@
 
 Chaturvedi et al. (§ 5 to § 7) prompt InstructGPT with the story, for CoQA also with the last two
 questions and their answers, and with the question (figure 5 shows "Q:" and "A:")."""
+
 from __future__ import annotations
 
 import re
@@ -22,8 +23,8 @@ from probebook.models.decoding import generate, without_end
 from probebook.models.loading import Model
 from probebook.models.server import Server
 
-Text = tuple[int, ...]                                  # token ids
-_END = re.compile(r"\n|\bq ?:", re.IGNORECASE)          # an answer ends with its line, or at "Q:"
+Text = tuple[int, ...]  # token ids
+_END = re.compile(r"\n|\bq ?:", re.IGNORECASE)  # an answer ends with its line, or at "Q:"
 
 
 def question_prompts(table: pd.DataFrame) -> list[str]:
@@ -44,8 +45,9 @@ def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.nd
     return lengths <= longest(model) - room
 
 
-def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
-         ) -> list[str]:
+def says(
+    prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
+) -> list[str]:
     """The model's greedy answer to each prompt: the first line, of at most `steps` tokens.
 
     `chat`: see `Server.say`. The answers are cached. Raises UserError for a model that is not
@@ -59,15 +61,16 @@ def says(prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: b
         rows = torch.full((len(prompts), steps), -1)
         for row, positions in zip(rows, generate(prompts, model, True, 1, steps)):
             best = [ids[0] for ids, _ in positions]
-            row[:len(best)] = torch.tensor(best, dtype=torch.long)
+            row[: len(best)] = torch.tensor(best, dtype=torch.long)
         return {"ids": rows}
 
     found = cached("said", [model.fingerprint, prompts, steps], ids)["ids"]
     return [_first_line(model.tokenizer.decode(row[row >= 0].tolist())) for row in found]
 
 
-def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], model: Model
-                  ) -> list[np.ndarray]:
+def option_scores(
+    prompts: Sequence[str], options: Sequence[Sequence[str]], model: Model
+) -> list[np.ndarray]:
     """Log-probability (nats) of each option as the continuation of its prompt: a list of [k].
 
     It is the sum over the option's tokens and ignores what follows, so "the" is at least as
@@ -77,8 +80,10 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
     prompts, options = list(prompts), [list(some) for some in options]
     words = [f" {option.strip()}" for some in options for option in some]
     if len(prompts) != len(options) or not all(options) or not all(word.strip() for word in words):
-        raise UserError(f"{len(prompts)} prompts, {len(options)} lists of options: one list, not "
-                        "empty, for each")
+        raise UserError(
+            f"{len(prompts)} prompts, {len(options)} lists of options: one list, not "
+            "empty, for each"
+        )
     if not prompts:
         return []
 
@@ -96,8 +101,11 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
             for text, token in path:
                 wanted[text][token] = 0.0
         _read(wanted, model)
-        return {"scores": torch.tensor([sum(wanted[text][token] for text, token in path)
-                                        for path in steps])}
+        return {
+            "scores": torch.tensor(
+                [sum(wanted[text][token] for text, token in path) for path in steps]
+            )
+        }
 
     found = to_numpy(cached("options", [model.fingerprint, prompts, options], scores)["scores"])
     return np.split(found, np.cumsum([len(some) for some in options])[:-1])
@@ -105,8 +113,10 @@ def option_scores(prompts: Sequence[str], options: Sequence[Sequence[str]], mode
 
 def _check(model: Model | Server) -> None:
     if model.kind != "causal":
-        raise UserError(f"a {model.kind} model cannot be read here: load a left-to-right one "
-                        "(pocket-english-gpt)")
+        raise UserError(
+            f"a {model.kind} model cannot be read here: load a left-to-right one "
+            "(pocket-english-gpt)"
+        )
 
 
 def _steps(start: list[int], ids: list[int]) -> list[tuple[Text, int]]:
@@ -181,7 +191,7 @@ def _reads_trees(model: Model) -> bool:
     except (TypeError, ValueError, RuntimeError):
         return False
     alone = torch.stack([_tree([text], model)[0][-1] for text in texts])
-    return bool((states[ends] - alone).float().norm() < .02 * alone.float().norm())
+    return bool((states[ends] - alone).float().norm() < 0.02 * alone.float().norm())
 
 
 def _first_line(text: str) -> str:

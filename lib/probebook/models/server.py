@@ -1,4 +1,5 @@
 """Completions and answers from a server with OpenAI's format, cached so that none is paid twice."""
+
 from __future__ import annotations
 
 import json
@@ -46,20 +47,23 @@ class Server:
     retries: int = 5
     per_minute: float | None = None
     kind: ClassVar[str] = "server"
-    _next: float = field(default=0, init=False, repr=False)    # time at which a request may be sent
+    _next: float = field(default=0, init=False, repr=False)  # time at which a request may be sent
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.base_url)
         address = parts.scheme in ("http", "https") and parts.hostname
         if not address or "@" in parts.netloc or parts.query:
-            raise UserError("base_url: an address like https://host/v1, without user, password or "
-                            "query")
+            raise UserError(
+                "base_url: an address like https://host/v1, without user, password or query"
+            )
         slow = self.per_minute is not None and self.per_minute <= 0
         if self.timeout <= 0 or self.retries < 0 or slow:
             raise UserError("timeout and per_minute must be above 0, retries 0 or more")
         if self.key is not None and not self.key.isidentifier():
-            raise UserError("key: the name of an environment variable, such as OPENAI_API_KEY, not "
-                            "the key itself")
+            raise UserError(
+                "key: the name of an environment variable, such as OPENAI_API_KEY, not "
+                "the key itself"
+            )
         self.base_url = self.base_url.rstrip("/")
 
     @classmethod
@@ -84,8 +88,10 @@ class Server:
 
         settings = GREEDY | {"max_tokens": steps, "logprobs": k}
         answers = self._each(prompts, settings, "positions", ask)
-        return [Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in answer)
-                for answer in answers]
+        return [
+            Filled.of((token, [(t, math.exp(p)) for t, p in pairs]) for token, pairs in answer)
+            for answer in answers
+        ]
 
     def say(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
         """The model's greedy answer to each prompt, at most `steps` tokens, unedited.
@@ -98,8 +104,9 @@ class Server:
         def ask(client: OpenAI, prompt: str, settings: dict) -> str:
             if chat:
                 messages = [{"role": "user", "content": prompt}]
-                answer = client.chat.completions.create(model=self.model, messages=messages,
-                                                        **settings)
+                answer = client.chat.completions.create(
+                    model=self.model, messages=messages, **settings
+                )
                 text = answer.choices[0].message.content
             else:
                 answer = client.completions.create(model=self.model, prompt=prompt, **settings)
@@ -122,8 +129,13 @@ class Server:
                     kept = f"; new answers kept: {asked}, call again to go on" if asked else ""
                     raise UserError(f"{e}{kept}") from None
                 asked += 1
-                content = {"base_url": self.base_url, "model": self.model, "prompt": prompt,
-                           "settings": settings, what: found}
+                content = {
+                    "base_url": self.base_url,
+                    "model": self.model,
+                    "prompt": prompt,
+                    "settings": settings,
+                    what: found,
+                }
                 with written_whole(path) as part:
                     part.write_text(json.dumps(content))
         return [_cached(path, what) for path in paths]
@@ -138,10 +150,13 @@ class Server:
 
         key = os.environ.get(self.key, "").strip() if self.key else "none"
         if not key or not key.isascii():
-            raise UserError(f"{self.base_url} wants a key: put it into the environment variable "
-                            f"{self.key}, or give key=None")
-        return OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout,
-                      max_retries=self.retries)
+            raise UserError(
+                f"{self.base_url} wants a key: put it into the environment variable "
+                f"{self.key}, or give key=None"
+            )
+        return OpenAI(
+            api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
+        )
 
     def _ask(self, client: OpenAI, prompt: str, settings: dict, ask: Callable) -> Any:
         """The result of `ask`; every error becomes a UserError of one line."""
@@ -154,21 +169,27 @@ class Server:
         try:
             return ask(client, prompt, settings)
         except openai.APITimeoutError:
-            raise UserError(f"{where}: no answer within {self.timeout:g} s ({self.retries + 1} "
-                            "tries); give it a longer timeout") from None
+            raise UserError(
+                f"{where}: no answer within {self.timeout:g} s ({self.retries + 1} "
+                "tries); give it a longer timeout"
+            ) from None
         except openai.APIConnectionError:
-            raise UserError(f"{where}: no connection ({self.retries + 1} tries); is the server "
-                            "running?") from None
+            raise UserError(
+                f"{where}: no connection ({self.retries + 1} tries); is the server running?"
+            ) from None
         except openai.APIStatusError as e:
             raise UserError(f"{where}: {self._refusal(e, client.api_key)}") from None
         except UserError as e:
             raise UserError(f"{where}: {e}") from None
         except (openai.APIError, json.JSONDecodeError):
-            raise UserError(f"{where}: the answer is no JSON; is this the address of a completions "
-                            "server?") from None
+            raise UserError(
+                f"{where}: the answer is no JSON; is this the address of a completions server?"
+            ) from None
         except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError):
-            raise UserError(f"{where}: the answer is no completion; is this the address of a "
-                            "completions server?") from None
+            raise UserError(
+                f"{where}: the answer is no completion; is this the address of a "
+                "completions server?"
+            ) from None
 
     def _refusal(self, error: APIStatusError, key: str) -> str:
         """The meaning of a status, and the server's message in one line without the key."""
@@ -177,8 +198,10 @@ class Server:
             reason = f"the key in {self.key} is refused" if self.key else "it wants a key"
             return f"HTTP {code}: {reason}"
         message = message.replace(key, "…") if self.key else message
-        hints = {404: "no such model, or no completions there",
-                 429: "too many requests: lower per_minute, or wait"}
+        hints = {
+            404: "no such model, or no completions there",
+            429: "too many requests: lower per_minute, or wait",
+        }
         other = f"failed in {self.retries + 1} tries" if code >= 500 else "the request is refused"
         return f"{hints.get(code, other)} (HTTP {code}: {' '.join(message.split())[:200]})"
 

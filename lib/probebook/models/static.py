@@ -1,4 +1,5 @@
 """Static word vectors: read from a file, made from text, and averaged over the words of a text."""
+
 from __future__ import annotations
 
 import re
@@ -70,10 +71,10 @@ def load(name: str | Path = "pocket-vectors") -> Vectors:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 fields = line.rstrip().split(" ")
-                if number == 1 and len(fields) == 2:       # word2vec's header: words, dimensions
+                if number == 1 and len(fields) == 2:  # word2vec's header: words, dimensions
                     continue
                 width = len(rows[0]) if rows else len(fields) - 1
-                end = len(fields) - width                  # a word may contain spaces
+                end = len(fields) - width  # a word may contain spaces
                 rows.append(np.array(fields[end:], np.float32))
                 known.append(" ".join(fields[:end]))
     except OSError as e:
@@ -86,8 +87,14 @@ def load(name: str | Path = "pocket-vectors") -> Vectors:
     return Vectors(path.stem, place, torch.from_numpy(np.stack(rows)))
 
 
-def fit(paragraphs: Iterable[str], size: int = 9_500, width: int = 300, window: int = 5,
-        seed: int = 0, name: str = "vectors") -> Vectors:
+def fit(
+    paragraphs: Iterable[str],
+    size: int = 9_500,
+    width: int = 300,
+    window: int = 5,
+    seed: int = 0,
+    name: str = "vectors",
+) -> Vectors:
     """Vectors U √Σ from the truncated SVD of the words' PPMI (Levy & Goldberg 2014).
 
     - `size`: the number of words, the most frequent ones.
@@ -103,7 +110,7 @@ def fit(paragraphs: Iterable[str], size: int = 9_500, width: int = 300, window: 
     def places() -> Iterator[int]:
         for text in texts:
             yield from (place.get(word, -1) for word in text)
-            yield from [-1] * window                              # no pairs across paragraphs
+            yield from [-1] * window  # no pairs across paragraphs
 
     found = ppmi(counts(np.fromiter(places(), np.int32), len(known), window))
     u, s, _ = randomized_svd(found, min(width, len(known) - 1), n_iter=7, random_state=seed)
@@ -124,7 +131,7 @@ def counts(ids: np.ndarray, size: int, window: int) -> sparse.csr_array:
     return found + found.T
 
 
-def ppmi(found: sparse.csr_array, smoothing: float = .75) -> sparse.csr_array:
+def ppmi(found: sparse.csr_array, smoothing: float = 0.75) -> sparse.csr_array:
     """max(0, ln P(w, c) / (P(w) P_smoothed(c))) of the counts, 0 where the count is 0."""
     of_word, of_context = found.sum(1), found.sum(0) ** smoothing
     (rows, columns), joint = found.tocoo().coords, found.tocoo().data / found.sum()

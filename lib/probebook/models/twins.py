@@ -1,4 +1,5 @@
 """Twins of a model for comparison: with random weights, or corrupted by shuffled words."""
+
 from __future__ import annotations
 
 import copy
@@ -18,7 +19,7 @@ from probebook.models.loading import Model, load
 from probebook.models.training.cloze import Cloze
 from probebook.models.training.finetune import Trainer
 
-SENTENCES = 4_000                                        # number of sentences to shuffle
+SENTENCES = 4_000  # number of sentences to shuffle
 
 
 @lru_cache(maxsize=4)
@@ -37,21 +38,30 @@ def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
     steps = re.fullmatch(r"corrupted-(\d+)", kind)
     if steps:
         source = source if source in probing_tasks.SOURCES else "wikitext2"
-        return corrupted_twin(plain, probing_tasks.sentences(source, SENTENCES), int(steps[1]),
-                              seed=12345 + seed)
+        return corrupted_twin(
+            plain, probing_tasks.sentences(source, SENTENCES), int(steps[1]), seed=12345 + seed
+        )
     return load(name)
 
 
-def corrupted_twin(name: str, texts: Sequence[str], steps: int = 200, batch: int = 16,
-                   lr: float = 5e-5, seed: int = 12345) -> Model:
+def corrupted_twin(
+    name: str,
+    texts: Sequence[str],
+    steps: int = 200,
+    batch: int = 16,
+    lr: float = 5e-5,
+    seed: int = 12345,
+) -> Model:
     """A masked language model trained further on shuffled words (Zhu et al. 2022, § 4.4).
 
     BERT's masking and AdamW, with a rate that falls linearly to 0. Every epoch has the same
     shuffled texts. The weights are cached. UserError: not a masked model, or no steps."""
     model = load(name, "cpu", "float32")
     if model.kind != "masked" or steps < 1:
-        raise UserError(f"{steps} steps of {name}, which is {model.kind}: give a masked language "
-                        "model, 1 step or more")
+        raise UserError(
+            f"{steps} steps of {name}, which is {model.kind}: give a masked language "
+            "model, 1 step or more"
+        )
     net = copy.deepcopy(model.net).to(choose_device())
     twin = replace(model, name=f"corrupted-{steps}:{name}", net=net)
     draws = np.random.default_rng(seed)
@@ -60,8 +70,18 @@ def corrupted_twin(name: str, texts: Sequence[str], steps: int = 200, batch: int
 
     def train() -> dict[str, torch.Tensor]:
         cloze, epochs = Cloze(twin), -(-steps // -(-len(shuffled) // batch))
-        trainer = Trainer(twin, shuffled, "[CLS]", twin.net.parameters(), epochs, batch, lr, seed,
-                          cloze.change, steps)
+        trainer = Trainer(
+            twin,
+            shuffled,
+            "[CLS]",
+            twin.net.parameters(),
+            epochs,
+            batch,
+            lr,
+            seed,
+            cloze.change,
+            steps,
+        )
         trainer.fit(lambda rows, h, hidden: cloze.loss(hidden))
         return twin.net.state_dict()
 

@@ -5,6 +5,7 @@
 
     accuracy = (LinearProbe(C=1.0).fit(h, z)(h_test).argmax(1) == z_test).double().mean()
 """
+
 from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import MLPProbe

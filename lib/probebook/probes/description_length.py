@@ -1,4 +1,5 @@
 """Description length of labels given states: the online code (Voita & Titov 2020, § 2.2)."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from probebook.probes.checks import check_labels, check_states
 from probebook.probes.linear import LinearProbe
 
 # Where the blocks end, as shares of the items.
-SHARES = (.001, .002, .004, .008, .016, .032, .0625, .125, .25, .5, 1.0)
+SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,13 @@ class OnlineCode:
         return self.uniform / self.bits
 
 
-def online_code(h: ArrayLike, z: ArrayLike, fit: Callable | None = None,
-                shares: Sequence[float] = SHARES, seed: int = 0) -> OnlineCode:
+def online_code(
+    h: ArrayLike,
+    z: ArrayLike,
+    fit: Callable | None = None,
+    shares: Sequence[float] = SHARES,
+    seed: int = 0,
+) -> OnlineCode:
     """The length of labels z [n] given states h [n, d], sent block by block.
 
     Each block is coded by a probe that was trained on the blocks before it. The first block, and
@@ -60,7 +66,7 @@ def online_code(h: ArrayLike, z: ArrayLike, fit: Callable | None = None,
     k = int(z.max()) + 1
     if list(shares) != sorted(shares) or not shares[0] > 0 or shares[-1] != 1:
         raise UserError(f"shares {list(shares)}: give shares rising from above 0 to 1")
-    fit = fit or LinearProbe(C=.1).fit
+    fit = fit or LinearProbe(C=0.1).fit
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(h)))
     h, z = h[order], z[order]
     ends = sorted({max(1, round(share * len(h))) for share in shares})

@@ -1,4 +1,5 @@
 """Linear discriminant analysis: a linear probe that needs sums over the states alone."""
+
 from __future__ import annotations
 
 import torch
@@ -42,12 +43,11 @@ class LinearDiscriminant(Linear):
         """The same closed form from sums over states that were read block by block."""
         total, cross = moments.covariances()
         shares = moments.counts / moments.counts.sum()
-        means = (cross / shares).T                          # from the mean of all states
-        scale = scales(total, moments.mean)                 # a constant dimension gets no weight
+        means = (cross / shares).T  # from the mean of all states
+        scale = scales(total, moments.mean)  # a constant dimension gets no weight
         within = (total - cross @ means) / scale / scale[:, None]
         within.diagonal().add_(self.ridge)
         scaled = torch.cholesky_solve(means.T / scale[:, None], torch.linalg.cholesky(within))
         self.weight = scaled.T / scale
-        self.bias = (shares.log() - (self.weight * means).sum(1) / 2
-                     - self.weight @ moments.mean)
+        self.bias = shares.log() - (self.weight * means).sum(1) / 2 - self.weight @ moments.mean
         return self

@@ -1,4 +1,5 @@
 """Multinomial logistic regression as a probe, solved to its optimum in float64."""
+
 from __future__ import annotations
 
 import torch
@@ -40,8 +41,13 @@ class LinearProbe(Linear):
             raise UserError(f"C={C}: the inverse penalty must be positive")
         self.C, self.tol, self.max_steps = C, tol, max_steps
 
-    def fit(self, h: ArrayLike, z: ArrayLike, start: LinearProbe | None = None,
-            covariance: Tensor | None = None) -> LinearProbe:
+    def fit(
+        self,
+        h: ArrayLike,
+        z: ArrayLike,
+        start: LinearProbe | None = None,
+        covariance: Tensor | None = None,
+    ) -> LinearProbe:
         """Fit on states h [n, d] and labels z [n] (0 … k−1).
 
         `start`: a fitted probe to begin from. `covariance` [d, d]: that of h in float64 (divided

@@ -1,4 +1,5 @@
 """The solver of `LinearProbe`: L-BFGS that begins with an exact Hessian."""
+
 from __future__ import annotations
 
 from collections import deque
@@ -14,8 +15,8 @@ from torch.nn import functional as F
 from probebook.base import to_numpy
 from probebook.probes.checks import check_labels, check_states
 
-ROWS = 1024         # rows that a float64 product takes at a time
-RESTART = 15        # steps after which the Hessian is computed again
+ROWS = 1024  # rows that a float64 product takes at a time
+RESTART = 15  # steps after which the Hessian is computed again
 
 
 class Regression:
@@ -85,10 +86,10 @@ class Regression:
             self.theta, f, before = self.theta - t * q, f - t * along, g
             self.logits, g = f, self._gradient(p)
             decrease = float(((before - g) * q).sum())
-            if not decrease > 0:                        # only rounding is left
+            if not decrease > 0:  # only rounding is left
                 break
             steps.append((-t * q, g - before, 1 / (t * decrease)))
-            if len(p) == 2 and len(steps) == RESTART:   # more classes would need more products
+            if len(p) == 2 and len(steps) == RESTART:  # more classes would need more products
                 weights = (p[0] * p[1] / len(self.x)).sqrt()[:, None]
                 parts = zip(self.x.split(ROWS), weights.split(ROWS))
                 self._set_hessian(gram(x * w for x, w in parts)[None])
@@ -115,7 +116,7 @@ class Regression:
     def _set_hessian(self, hessian: Tensor) -> None:
         """Begin L-BFGS with this Hessian [k−1, d+1, d+1], to which the penalties are added here."""
         diagonal = hessian.diagonal(dim1=1, dim2=2)
-        least = 1e-12 * float(diagonal[:, :-1].mean()) + 1e-300     # dimensions may be constant
+        least = 1e-12 * float(diagonal[:, :-1].mean()) + 1e-300  # dimensions may be constant
         diagonal.mul_(1 + 1e-10).add_(self.penalties + least)
         self.factor = torch.linalg.cholesky(hessian)
         self._update_correction()
@@ -130,7 +131,7 @@ class Regression:
         if not self.basis.shape[1]:
             return q
         q = q - (self.correction @ (q @ self.basis)[..., None])[..., 0]
-        return q - q @ self.basis @ self.basis.T        # what rounding has left
+        return q - q @ self.basis @ self.basis.T  # what rounding has left
 
 
 def gram(parts: Iterable[Tensor]) -> Tensor:
@@ -141,10 +142,10 @@ def gram(parts: Iterable[Tensor]) -> Tensor:
         if x.device.type != "cpu":
             total = x.T @ x if total is None else total.addmm_(x.T, x)
         else:
-            half = dsyrk(1., to_numpy(x).T, beta=1., c=half, overwrite_c=True)
+            half = dsyrk(1.0, to_numpy(x).T, beta=1.0, c=half, overwrite_c=True)
     if total is not None:
         return total
-    assert half is not None                             # there is at least one part
+    assert half is not None  # there is at least one part
     lower = torch.from_numpy(half.T)
     return lower + lower.tril(-1).T
 
@@ -152,12 +153,13 @@ def gram(parts: Iterable[Tensor]) -> Tensor:
 def _contrasts(k: int) -> Tensor:
     """Columns [k, k−1] that sum to 0, which is all that softmax sees; orthonormal, ±½ if k = 2."""
     if k == 2:
-        return torch.tensor([[-.5], [.5]], dtype=torch.float64)
+        return torch.tensor([[-0.5], [0.5]], dtype=torch.float64)
     return torch.linalg.qr(torch.eye(k, dtype=torch.float64)[:, 1:] - 1 / k)[0]
 
 
-def _line_search(f: Tensor, along: Tensor, onehot: Tensor, linear: float, quadratic: float,
-                 slope: float) -> tuple[float, Tensor]:
+def _line_search(
+    f: Tensor, along: Tensor, onehot: Tensor, linear: float, quadratic: float, slope: float
+) -> tuple[float, Tensor]:
     """The t at which the loss along f − t·along is flat to a tenth of its `slope` at 0.
 
     Newton's method within a bracket; also returns the softmax at t."""
@@ -165,7 +167,7 @@ def _line_search(f: Tensor, along: Tensor, onehot: Tensor, linear: float, quadra
     for _ in range(60):
         p = (f - t * along).softmax(0)
         rise = float(((onehot - p) * along).sum()) / f.shape[1] - linear + t * quadratic
-        if abs(rise) <= .1 * slope:
+        if abs(rise) <= 0.1 * slope:
             break
         low, high = (t, high) if rise < 0 else (low, t)
         bend = (p * along * along).sum(0) - (p * along).sum(0).square()

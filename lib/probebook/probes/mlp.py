@@ -1,4 +1,5 @@
 """Multi-layer perceptron probes: a grid of settings trained at once by batched matrix products."""
+
 from __future__ import annotations
 
 import itertools
@@ -40,22 +41,35 @@ class MLPProbe:
     patience: int | None = None
 
     @staticmethod
-    def grid(layers: Sequence[int] = (1, 2, 3), widths: Sequence[int] = (64, 256, 512, 1024),
-             lrs: Sequence[float] = (1e-4, 1e-3, 1e-2), seeds: Sequence[int] = (0,),
-             epochs: int = 8, batch: int = 32, batches: Sequence[int] = (),
-             patience: int | None = None) -> Grid:
+    def grid(
+        layers: Sequence[int] = (1, 2, 3),
+        widths: Sequence[int] = (64, 256, 512, 1024),
+        lrs: Sequence[float] = (1e-4, 1e-3, 1e-2),
+        seeds: Sequence[int] = (0,),
+        epochs: int = 8,
+        batch: int = 32,
+        batches: Sequence[int] = (),
+        patience: int | None = None,
+    ) -> Grid:
         """All combinations of the settings (defaults: Canby et al., § 4.2), to be trained at once.
 
         `batches`: several sizes, instead of `batch`. Without layers the width is 0."""
         if not (layers and widths and lrs and seeds):
             raise UserError("an empty grid: give at least one value of layers, widths, lrs, seeds")
         combinations = itertools.product(layers, widths, lrs, seeds, batches or (batch,))
-        cells = (MLPProbe(depth, width if depth else 0, lr, seed, epochs, size, patience)
-                 for depth, width, lr, seed, size in combinations)
+        cells = (
+            MLPProbe(depth, width if depth else 0, lr, seed, epochs, size, patience)
+            for depth, width, lr, seed, size in combinations
+        )
         return Grid(tuple(dict.fromkeys(cells)))
 
-    def fit(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
-            z_valid: ArrayLike | None = None) -> FittedMLP:
+    def fit(
+        self,
+        h: ArrayLike,
+        z: ArrayLike,
+        h_valid: ArrayLike | None = None,
+        z_valid: ArrayLike | None = None,
+    ) -> FittedMLP:
         """Train this one cell on h [n, d], z [n]."""
         return Grid((self,)).fit(h, z, h_valid, z_valid)
 
@@ -101,25 +115,40 @@ class Grid:
 
     cells: tuple[MLPProbe, ...]
 
-    def fit(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
-            z_valid: ArrayLike | None = None) -> FittedMLP:
+    def fit(
+        self,
+        h: ArrayLike,
+        z: ArrayLike,
+        h_valid: ArrayLike | None = None,
+        z_valid: ArrayLike | None = None,
+    ) -> FittedMLP:
         """Train every cell; return the first of those with the best validation accuracy.
 
         Without validation rows the last tenth of a seeded permutation is held out."""
         return _best(self.fit_all(h, z, h_valid, z_valid))
 
-    def fit_seeds(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
-                  z_valid: ArrayLike | None = None,
-                  rows: Mapping[int, ArrayLike] | None = None) -> dict[int, FittedMLP]:
+    def fit_seeds(
+        self,
+        h: ArrayLike,
+        z: ArrayLike,
+        h_valid: ArrayLike | None = None,
+        z_valid: ArrayLike | None = None,
+        rows: Mapping[int, ArrayLike] | None = None,
+    ) -> dict[int, FittedMLP]:
         """The best cell of each seed; arguments as in `fit_all`."""
         by_seed: dict[int, list[FittedMLP]] = {}
         for fitted in self.fit_all(h, z, h_valid, z_valid, rows):
             by_seed.setdefault(fitted.cell.seed, []).append(fitted)
         return {seed: _best(cells) for seed, cells in by_seed.items()}
 
-    def fit_all(self, h: ArrayLike, z: ArrayLike, h_valid: ArrayLike | None = None,
-                z_valid: ArrayLike | None = None,
-                rows: Mapping[int, ArrayLike] | None = None) -> list[FittedMLP]:
+    def fit_all(
+        self,
+        h: ArrayLike,
+        z: ArrayLike,
+        h_valid: ArrayLike | None = None,
+        z_valid: ArrayLike | None = None,
+        rows: Mapping[int, ArrayLike] | None = None,
+    ) -> list[FittedMLP]:
         """All cells, trained, in the order of `cells`; their `scores` are empty.
 
         `rows`: the rows of h on which the cells of each seed are trained, equally many per seed
@@ -139,8 +168,10 @@ class Grid:
         mean, std = h.mean(0), h.std(0).clamp_min(1e-6)
         x, x_valid, onehot = (h - mean) / std, (h_valid - mean) / std, F.one_hot(z, k).float()
         seeds = dict.fromkeys(cell.seed for cell in self.cells)
-        train_rows = {seed: torch.arange(len(x)) if rows is None else torch.as_tensor(rows[seed])
-                      for seed in seeds}
+        train_rows = {
+            seed: torch.arange(len(x)) if rows is None else torch.as_tensor(rows[seed])
+            for seed in seeds
+        }
         if len({len(of_seed) for of_seed in train_rows.values()}) > 1:
             raise UserError("rows for each seed: equally many, since they share their batches")
         fitted = {}
@@ -150,9 +181,14 @@ class Grid:
             hits = forward(x_valid, weights, biases)[-1].argmax(1) == z_valid
             for i, accuracy in enumerate(hits.float().mean(1).tolist()):
                 fitted[cells[i]] = FittedMLP(
-                    cells[i], accuracy, (), mean, std,
+                    cells[i],
+                    accuracy,
+                    (),
+                    mean,
+                    std,
                     tuple(w[i].T.contiguous() for w in weights),
-                    tuple(b[i, :, 0] for b in biases))
+                    tuple(b[i, :, 0] for b in biases),
+                )
         return [fitted[cell] for cell in self.cells]
 
 

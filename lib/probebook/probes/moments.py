@@ -1,4 +1,5 @@
 """What closed forms need to know of states that do not fit in memory: sums, block by block."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -25,8 +26,12 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         assert torch.equal(self.origin, other.origin)
-        return Moments(self.counts + other.counts, self.sums + other.sums,
-                       self.products + other.products, self.origin)
+        return Moments(
+            self.counts + other.counts,
+            self.sums + other.sums,
+            self.products + other.products,
+            self.origin,
+        )
 
     @property
     def means(self) -> Tensor:
@@ -62,7 +67,7 @@ def moments(blocks: Iterable[tuple[Tensor, Tensor]], k: int, origin: Tensor) -> 
         nonlocal counts, sums
         for h, z in blocks:
             x = h.to(origin) - origin
-            onehot = F.one_hot(z.T, k).to(origin)                               # [m, b, k]
+            onehot = F.one_hot(z.T, k).to(origin)  # [m, b, k]
             counts, sums = counts + onehot.sum(1), sums + onehot.transpose(1, 2) @ x
             yield x
 

@@ -1,4 +1,5 @@
 """Adam on many small perceptrons side by side: matrices in stacks, gradients in closed form."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
 
 # The settings of torch.optim.Adam, with rate 1.
 ADAM: dict[str, Any] = {
-    "fused": True, "amsgrad": False, "beta1": .9, "beta2": .999, "lr": 1., "weight_decay": 0.,
-    "eps": 1e-8, "maximize": False}
+    "fused": True,
+    "amsgrad": False,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "lr": 1.0,
+    "weight_decay": 0.0,
+    "eps": 1e-8,
+    "maximize": False,
+}
 
 
 def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
@@ -30,8 +38,14 @@ def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> l
     return layers
 
 
-def write_gradients(x: Tensor, onehot: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor],
-                    weight_slopes: Sequence[Tensor], bias_slopes: Sequence[Tensor]) -> None:
+def write_gradients(
+    x: Tensor,
+    onehot: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    weight_slopes: Sequence[Tensor],
+    bias_slopes: Sequence[Tensor],
+) -> None:
     """Write the gradients of each cell's mean cross-entropy into the last two arguments.
 
     Autograd would take longer than the products."""
@@ -44,8 +58,14 @@ def write_gradients(x: Tensor, onehot: Tensor, weights: Sequence[Tensor], biases
             error = (weights[i].mT @ error).mul_(layers[i].sign())
 
 
-def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[int, Tensor],
-          x_valid: Tensor, z_valid: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def train(
+    cells: Sequence[MLPProbe],
+    x: Tensor,
+    onehot: Tensor,
+    rows: Mapping[int, Tensor],
+    x_valid: Tensor,
+    z_valid: Tensor,
+) -> tuple[list[Tensor], list[Tensor]]:
     """Weights [c, out, in] and biases [c, out, 1] per layer of cells differing in rate and seed.
 
     `rows`: of x [n, d] and onehot [n, k], on which the cells of each seed are trained. Adam's
@@ -56,12 +76,14 @@ def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[in
     sizes = [x.shape[1]] + [one.width] * one.layers + [onehot.shape[1]]
     depth = len(sizes) - 1
     start = _start(cells, sizes, device)
-    now, moved, mean, square, slope, rates = start.clone(), *(
-        torch.zeros_like(start) for _ in range(5))
+    now, moved, mean, square, slope, rates = (
+        start.clone(),
+        *(torch.zeros_like(start) for _ in range(5)),
+    )
     for part in _parts(rates, sizes, len(cells)):
         part += torch.tensor([cell.lr for cell in cells], device=device)[:, None, None]
     active = torch.arange(len(cells))
-    stopping = _EarlyStopping(len(cells), one.patience or 0)    # not asked if patience is None
+    stopping = _EarlyStopping(len(cells), one.patience or 0)  # not asked if patience is None
     best = now if one.patience is None else start.clone()
     seed_index = torch.tensor([seeds.index(cell.seed) for cell in cells])
     step = torch.zeros((), device=device)
@@ -70,8 +92,14 @@ def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[in
         orders = orders[seed_index[active]].to(device)
         layers, slopes = _parts(now, sizes, len(active)), _parts(slope, sizes, len(active))
         for batch in orders.split(one.batch, 1):
-            write_gradients(F.embedding(batch, x), F.embedding(batch, onehot), layers[:depth],
-                            layers[depth:], slopes[:depth], slopes[depth:])
+            write_gradients(
+                F.embedding(batch, x),
+                F.embedding(batch, onehot),
+                layers[:depth],
+                layers[depth:],
+                slopes[:depth],
+                slopes[depth:],
+            )
             adam([moved], [slope], [mean], [square], [], [step], **ADAM)
             torch.addcmul(start, moved, rates, out=now)
         if one.patience is None:
@@ -84,9 +112,11 @@ def train(cells: Sequence[MLPProbe], x: Tensor, onehot: Tensor, rows: Mapping[in
             break
         if not going.all():
             start, now, moved, mean, square, slope, rates = (
-                torch.cat([part[going.to(device)].flatten()
-                           for part in _parts(flat, sizes, len(active))])
-                for flat in (start, now, moved, mean, square, slope, rates))
+                torch.cat(
+                    [part[going.to(device)].flatten() for part in _parts(flat, sizes, len(active))]
+                )
+                for flat in (start, now, moved, mean, square, slope, rates)
+            )
             active = active[going]
     parts = _parts(best, sizes, len(cells))
     return parts[:depth], parts[depth:]
@@ -96,7 +126,7 @@ class _EarlyStopping:
     """Which cells have improved in accuracy, and whose loss fell in the last `patience` epochs."""
 
     def __init__(self, cells: int, patience: int):
-        self.loss, self.accuracy = torch.full((cells,), torch.inf), torch.full((cells,), -1.)
+        self.loss, self.accuracy = torch.full((cells,), torch.inf), torch.full((cells,), -1.0)
         self.since, self.patience = torch.zeros(cells), patience
 
     def __call__(self, active: Tensor, logits: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,7 +135,7 @@ class _EarlyStopping:
         improved, fell = accuracy > self.accuracy[active], loss < self.loss[active]
         self.accuracy[active] = accuracy.maximum(self.accuracy[active])
         self.loss[active] = loss.minimum(self.loss[active])
-        self.since[active] = torch.where(fell, 0., self.since[active] + 1)
+        self.since[active] = torch.where(fell, 0.0, self.since[active] + 1)
         return improved, self.since[active] < self.patience
 
 
@@ -125,9 +155,10 @@ def _start(cells: Sequence[MLPProbe], sizes: list[int], device: torch.device) ->
     layers = []
     for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
         draws = (generator(cell.seed, a, b, i) for cell in cells)
-        bound = a ** -.5
-        layers.append(torch.stack([torch.empty(a + 1, b).uniform_(-bound, bound, generator=g)
-                                   for g in draws]))
+        bound = a**-0.5
+        layers.append(
+            torch.stack([torch.empty(a + 1, b).uniform_(-bound, bound, generator=g) for g in draws])
+        )
     weights = [layer.mT[..., :-1].flatten() for layer in layers]
     biases = [layer.mT[..., -1:].flatten() for layer in layers]
     return torch.cat(weights + biases).to(device)

@@ -3,6 +3,7 @@
 The code sends the labels and a Bayesian probe (Voita & Titov 2020, § 2.1). The probe is that of
 Louizos, Ullrich & Welling (2017), § 3: every input of a layer has a scale s with q(s) = N(m, αm²)
 against the prior p(s) ∝ 1/abs(s); the weights have q = N(μ, σ²) against N(0, 1) times s."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -50,9 +51,18 @@ class VariationalCode:
         return self.uniform / self.bits
 
 
-def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1500,
-                     batch: int = 256, lr: float = .1, seed: int = 0, warm_up: float = .5,
-                     weight: float = 1.0, draws: int = 16) -> VariationalCode:
+def variational_code(
+    h: ArrayLike,
+    z: ArrayLike,
+    hidden: int = 0,
+    steps: int = 1500,
+    batch: int = 256,
+    lr: float = 0.1,
+    seed: int = 0,
+    warm_up: float = 0.5,
+    weight: float = 1.0,
+    draws: int = 16,
+) -> VariationalCode:
     """The length of labels z [n] given states h [n, d], with a linear probe or a perceptron.
 
     Minimises E_q[−log p(z | h)] + KL(q ‖ p) in float32. The states are standardised; the receiver
@@ -69,11 +79,18 @@ def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1
     - `draws`: of the weights, over which `data` is averaged."""
     h = check_states(h).detach().float()
     z = check_labels(z, len(h), device=h.device)
-    if (hidden < 0 or min(steps, batch, draws) < 1 or not lr > 0 or not 0 <= warm_up <= 1
-            or not weight > 0):
-        raise UserError(f"hidden={hidden}, steps={steps}, batch={batch}, draws={draws}, lr={lr}, "
-                        f"warm_up={warm_up}, weight={weight}: hidden at least 0, a share for "
-                        "warm_up, the others positive")
+    if (
+        hidden < 0
+        or min(steps, batch, draws) < 1
+        or not lr > 0
+        or not 0 <= warm_up <= 1
+        or not weight > 0
+    ):
+        raise UserError(
+            f"hidden={hidden}, steps={steps}, batch={batch}, draws={draws}, lr={lr}, "
+            f"warm_up={warm_up}, weight={weight}: hidden at least 0, a share for "
+            "warm_up, the others positive"
+        )
     x, k, n = (h - h.mean(0)) / h.std(0).clamp_min(1e-6), int(z.max()) + 1, len(h)
     g = torch.Generator().manual_seed(seed)
     sizes = [h.shape[1], *([hidden] if hidden else []), k]
@@ -95,8 +112,9 @@ def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        losses = (F.cross_entropy(_sampled_logits(x, layers, g), z, reduction="sum")
-                  for _ in range(draws))
+        losses = (
+            F.cross_entropy(_sampled_logits(x, layers, g), z, reduction="sum") for _ in range(draws)
+        )
         data = sum(float(loss) for loss in losses) / draws
         accuracy = float((_mean_logits(x, layers).argmax(1) == z).float().mean())
         active_inputs = tuple(int((_log_alpha(layer) < 0).sum()) for layer in layers)
@@ -107,7 +125,7 @@ def variational_code(h: ArrayLike, z: ArrayLike, hidden: int = 0, steps: int = 1
 def kl_of_scales(log_alpha: Tensor) -> Tensor:
     """KL(N(m, αm²) ‖ p(s) ∝ 1/abs(s)) in nats, 0 for α → ∞ (Molchanov et al. 2017, eq. 14)."""
     smooth_step = torch.sigmoid(-1.87320 - 1.48695 * log_alpha)
-    return .63576 * smooth_step + .5 * F.softplus(-log_alpha)
+    return 0.63576 * smooth_step + 0.5 * F.softplus(-log_alpha)
 
 
 def kl_of_weights(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -117,9 +135,9 @@ def kl_of_weights(mean: Tensor, log_variance: Tensor) -> Tensor:
 
 def _start(a: int, b: int, g: torch.Generator, device: torch.device) -> list[Tensor]:
     """A layer's means and log variances: of the scales [a], the weights [a, b], the biases [b]."""
-    scales = torch.ones(a), torch.full((a,), -4.)
-    weights = a ** -.5 * torch.randn(a, b, generator=g), torch.full((a, b), -4.)
-    biases = torch.zeros(b), torch.full((b,), -4.)
+    scales = torch.ones(a), torch.full((a,), -4.0)
+    weights = a**-0.5 * torch.randn(a, b, generator=g), torch.full((a, b), -4.0)
+    biases = torch.zeros(b), torch.full((b,), -4.0)
     return [part.to(device).requires_grad_() for part in (*scales, *weights, *biases)]
 
 
@@ -129,8 +147,12 @@ def _log_alpha(layer: list[Tensor]) -> Tensor:
 
 
 def _kl(layers: list[list[Tensor]]) -> Tensor:
-    of_layers = (kl_of_scales(_log_alpha(layer)).sum() + kl_of_weights(*layer[2:4]).sum()
-                 + kl_of_weights(*layer[4:]).sum() for layer in layers)
+    of_layers = (
+        kl_of_scales(_log_alpha(layer)).sum()
+        + kl_of_weights(*layer[2:4]).sum()
+        + kl_of_weights(*layer[4:]).sum()
+        for layer in layers
+    )
     return sum(of_layers, layers[0][0].new_zeros(()))
 
 

@@ -1,5 +1,6 @@
 """What the boxes of the directive `try-it` offer: ten sentences, in each of which the model prefers
 the right verb, and what a box shows."""
+
 from __future__ import annotations
 
 import hashlib
@@ -59,9 +60,16 @@ class Box:
 
 def boxes() -> list[Box]:
     """The boxes on the book's pages."""
-    paths = [path for folder in ("book", "notebooks")
-             for path in sorted((home() / folder).rglob("*.md"))]
-    found = [dict(OPTION.findall(options)) for path in paths
-             for options in FENCE.findall(path.read_text(encoding="utf-8"))]
-    return list(dict.fromkeys(Box.of({name: value.strip() for name, value in options.items()})
-                              for options in found))
+    paths = [
+        path for folder in ("book", "notebooks") for path in sorted((home() / folder).rglob("*.md"))
+    ]
+    found = [
+        dict(OPTION.findall(options))
+        for path in paths
+        for options in FENCE.findall(path.read_text(encoding="utf-8"))
+    ]
+    return list(
+        dict.fromkeys(
+            Box.of({name: value.strip() for name, value in options.items()}) for options in found
+        )
+    )

@@ -1,4 +1,5 @@
 """Build the book from executed pages, strictly, without writing into the sources."""
+
 from __future__ import annotations
 
 import hashlib
@@ -25,7 +26,7 @@ from probebook.runs.store import Run, plan
 
 HOUR = 3_600
 SECONDS_PER_PAGE = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}
-LINKED = ("data", "lib")        # folders from which pages of the book may include files
+LINKED = ("data", "lib")  # folders from which pages of the book may include files
 
 
 def build(profile: str = "pocket", force: bool = False, jobs: int | None = None) -> Path | None:
@@ -67,8 +68,11 @@ def build(profile: str = "pocket", force: bool = False, jobs: int | None = None)
 def _book_notebooks() -> list[Page]:
     """Pages of `book/` that hold code; they summarize the runs of the other pages."""
     paths = sorted((home() / "book").rglob("*.md"))
-    return [Page(path.relative_to(home()).with_suffix("").as_posix()) for path in paths
-            if "```{code-cell}" in path.read_text(encoding="utf-8")]
+    return [
+        Page(path.relative_to(home()).with_suffix("").as_posix())
+        for path in paths
+        if "```{code-cell}" in path.read_text(encoding="utf-8")
+    ]
 
 
 def _scripts() -> dict[Path, Path]:
@@ -77,8 +81,11 @@ def _scripts() -> dict[Path, Path]:
     if not (home() / "book" / "try_it.md").exists():
         return {}
     from probebook.publish.try_it import export  # loads torch
-    return {Path("book/_static/try_it" if path.suffix == ".js" else "book/stills") / path.name: path
-            for path in export(home() / "_build")}
+
+    return {
+        Path("book/_static/try_it" if path.suffix == ".js" else "book/stills") / path.name: path
+        for path in export(home() / "_build")
+    }
 
 
 def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
@@ -99,8 +106,9 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
         text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
         _write_if_changed(source / file, text.encode())
     for name, path in files.items():
-        _write_if_changed(source / name, _as_shown(shown[name]) if name in shown else
-                          path.read_bytes())
+        _write_if_changed(
+            source / name, _as_shown(shown[name]) if name in shown else path.read_bytes()
+        )
     made = [Path("_config.yml"), Path("_toc.yml")]
     _remove_others(source, {*made, *files})
     for folder in LINKED:
@@ -129,8 +137,11 @@ def _numbered(contents: dict) -> dict:
 
 
 def _remove_others(source: Path, names: set[Path]) -> None:
-    for path in [*source.glob("*"), *(source / "book").rglob("*"),
-                 *(source / "notebooks").rglob("*")]:
+    for path in [
+        *source.glob("*"),
+        *(source / "book").rglob("*"),
+        *(source / "notebooks").rglob("*"),
+    ]:
         if path.is_file() and path.relative_to(source) not in names:
             path.unlink()
 
@@ -139,8 +150,11 @@ def _state(source: Path, names: list[Path]) -> str:
     """A hash of all that the book is made of: sources, what they may include, and tools."""
     paths = [source / name for name in names]
     for folder in LINKED:
-        paths += [path for path in sorted((source / folder).rglob("*")) if path.is_file()
-                  and path.suffix in (".md", ".py", ".csv", ".json", ".yaml")]
+        paths += [
+            path
+            for path in sorted((source / folder).rglob("*"))
+            if path.is_file() and path.suffix in (".md", ".py", ".csv", ".json", ".yaml")
+        ]
     lines = [f"{path.relative_to(source)} {sha256(path)}" for path in paths]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -155,12 +169,14 @@ def _add_launch_buttons(config: dict) -> None:
     if config.get("repository", {}).get("url"):
         config.setdefault("html", {})["use_repository_button"] = True
         config.setdefault("launch_buttons", {}).update(
-            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org")
+            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
+        )
 
 
 def _as_shown(run: Run) -> bytes:
     """An executed page with its times, and its exercises as the book shows them."""
     import nbformat
+
     notebook = book_edition(nbformat.read(run.path, as_version=4))
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
@@ -187,6 +203,7 @@ def store_numbers() -> None:
     """Keep the numbers that the pages' texts quote, from the book's finished runs, for the paired
     notebooks. UserError: a run is not finished."""
     from probebook.publish.findings import quoted
+
     kept = {}
     for page in pages():
         texts = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]

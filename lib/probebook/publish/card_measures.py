@@ -1,4 +1,5 @@
 """What the models' cards measure: models of prose, models of biographies, readers of stories."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from probebook.models.training.recipes import BIOGRAPHIES
 from probebook.probes import LinearProbe, MLPProbe
 
 NUMBER = {0: "Sg", 1: "Pl", -1: "none"}
-CROSSED = [[1, 1, 1], [1, 1, 1]]                # as many sentences in each cell of z_c × z_e
+CROSSED = [[1, 1, 1], [1, 1, 1]]  # as many sentences in each cell of z_c × z_e
 WORDS = read_yaml(DATA / "models" / "cards.yaml")
 
 
@@ -69,7 +70,10 @@ def _probes(model: Model) -> dict[str, dict[str, float]]:
 
 
 def _probe(
-    model: Model, table: pd.DataFrame, z: np.ndarray, parts: Mapping[str, np.ndarray],
+    model: Model,
+    table: pd.DataFrame,
+    z: np.ndarray,
+    parts: Mapping[str, np.ndarray],
 ) -> dict[str, float]:
     """Accuracy of a linear and a perceptron probe at [MASK], last layer, and the majority share."""
     h = embed(table.text, model)
@@ -77,8 +81,10 @@ def _probe(
     fit, valid, test = (rows[z[rows] >= 0] for rows in (parts[name] for name in names))
     linear = LinearProbe().fit(h[fit], z[fit])
     mlp = MLPProbe.grid(layers=[1, 2], widths=[64, 256]).fit(h[fit], z[fit], h[valid], z[valid])
-    shares = {name: (to_numpy(probe(h[test]).argmax(1)) == z[test]).mean()
-              for name, probe in (("linear", linear), ("perceptron", mlp))}
+    shares = {
+        name: (to_numpy(probe(h[test]).argmax(1)) == z[test]).mean()
+        for name, probe in (("linear", linear), ("perceptron", mlp))
+    }
     shares["majority"] = pd.Series(z[test]).value_counts(normalize=True).max()
     return {name: round(float(share), 3) for name, share in shares.items()}
 
@@ -116,7 +122,9 @@ def reader(name: str, n: int = 40) -> dict[str, dict[str, float]]:
     answer, table = load_reader(name), stories.generate(n, seed=9)
     deleted = versions(table, ["TS-R"])["TS-R"].query("answer == 'unknown'")
     right = exact_match(answer(table).said, table.answer)
-    shares = {"answered": right[table.answer != "unknown"],
-              "yes/no": right[table.kind == "yes/no"],
-              "deleted": exact_match(answer(deleted).said, ["unknown"] * len(deleted))}
+    shares = {
+        "answered": right[table.answer != "unknown"],
+        "yes/no": right[table.kind == "yes/no"],
+        "deleted": exact_match(answer(deleted).said, ["unknown"] * len(deleted)),
+    }
     return {"right": {part: round(float(hits.mean()), 3) for part, hits in shares.items()}}

@@ -1,6 +1,7 @@
 """Model cards: measure a shipped model, and write card.json and README.md beside its weights.
 
 The words are data (`data/models/cards.yaml`); `card_measures` makes the figures."""
+
 from __future__ import annotations
 
 import json
@@ -19,8 +20,11 @@ from probebook.publish.card_measures import WORDS
 
 # Each series has a table of its models.
 SERIES: dict[str, Mapping[str, object]] = {"biographies": BIOGRAPHIES, "readers": READERS}
-MEASURED = {"prose": card_measures.prose, "biographies": card_measures.biography,
-            "readers": card_measures.reader}
+MEASURED = {
+    "prose": card_measures.prose,
+    "biographies": card_measures.biography,
+    "readers": card_measures.reader,
+}
 
 
 def write(name: str) -> Path:
@@ -53,22 +57,27 @@ def readme(name: str) -> str:
             "about": WORDS["prose"]["about"][name],
             "more_data": "; generated agreement sentences" if name in STARTS else "",
             "piece": "piece" if record["recipe"]["arch"] == "causal" else "masked piece",
-            "measured": _measured(card)}
+            "measured": _measured(card),
+        }
     elif kind == "biographies":
         values["row"] = _biography_row(name)
     else:
         recipe = READERS[name]
-        values |= {"row": _reader_row(name), "recipe": recipe,
-                   "schemas": len(stories.all_schemas()),
-                   "begins_from": recipe.start or recipe.encoder}
+        values |= {
+            "row": _reader_row(name),
+            "recipe": recipe,
+            "schemas": len(stories.all_schemas()),
+            "begins_from": recipe.start or recipe.encoder,
+        }
     return WORDS[kind]["readme"].format_map(values)
 
 
 def table(kind: str) -> pd.DataFrame:
     """One row for each model of a series ("biographies" or "readers") that has a card."""
     row = {"biographies": _biography_row, "readers": _reader_row}[kind]
-    return pd.DataFrame([row(name) for name in SERIES[kind]
-                         if (POCKET / name / "card.json").exists()])
+    return pd.DataFrame(
+        [row(name) for name in SERIES[kind] if (POCKET / name / "card.json").exists()]
+    )
 
 
 def _kind(name: str) -> str:
@@ -93,25 +102,42 @@ def _measured(card: dict[str, Any]) -> str:
             for z, shares in by_property.items():
                 rows += [(f"{label}, {z}, {probe}", share) for probe, share in shares.items()]
     pronouns = card["pronouns"]
-    rows += [(f"mean P({word}) against the other pronoun, {pronouns['sentences']} neutral "
-              "sentences", pronouns[word]) for word in ("he", "she")]
+    rows += [
+        (
+            f"mean P({word}) against the other pronoun, {pronouns['sentences']} neutral sentences",
+            pronouns[word],
+        )
+        for word in ("he", "she")
+    ]
     return "\n".join(f"| {label} | {share:.3f} |" for label, share in rows)
 
 
 def _biography_row(name: str) -> dict[str, Any]:
     record, card = _stored(name)
     strength, reweighted = BIOGRAPHIES[name]
-    return {"model": name, "s": strength, "drawn anew by weight": "yes" if reweighted else "no",
-            "steps": record["recipe"]["steps"], "minutes": round(record["seconds"] / 60),
-            "held-out loss": round(record["valid_loss"], 3),
-            "slope of the text": card["slope"]["text"], "over times": card["slope"]["time"],
-            "over places": card["slope"]["place"], "named texts right": card["named"]["right"]}
+    return {
+        "model": name,
+        "s": strength,
+        "drawn anew by weight": "yes" if reweighted else "no",
+        "steps": record["recipe"]["steps"],
+        "minutes": round(record["seconds"] / 60),
+        "held-out loss": round(record["valid_loss"], 3),
+        "slope of the text": card["slope"]["text"],
+        "over times": card["slope"]["time"],
+        "over places": card["slope"]["place"],
+        "named texts right": card["named"]["right"],
+    }
 
 
 def _reader_row(name: str) -> dict[str, Any]:
     record, card = _stored(name)
     trained_on = WORDS["readers"]["trained_on"][name].format(**UNANSWERABLE)
-    return {"reader": name, "trained on": trained_on,
-            "questions": record["questions"], "updates": record["updates"],
-            "right": card["right"]["answered"], "right, yes/no": card["right"]["yes/no"],
-            "unknown, deleted": card["right"]["deleted"]}
+    return {
+        "reader": name,
+        "trained on": trained_on,
+        "questions": record["questions"],
+        "updates": record["updates"],
+        "right": card["right"]["answered"],
+        "right, yes/no": card["right"]["yes/no"],
+        "unknown, deleted": card["right"]["deleted"],
+    }

@@ -5,6 +5,7 @@ handout of one page, and solutions.
 
 A code cell tagged `slide` is a slide with what it shows; claims, lessons and quizzes are slides of
 themselves. Nothing is loaded from the network: `course/offline/` holds what the files need."""
+
 from __future__ import annotations
 
 import ast
@@ -31,7 +32,7 @@ from probebook.runs.store import book_run
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-OFFLINE = ("mathjax", "reveal")                 # folders of book/_static/offline
+OFFLINE = ("mathjax", "reveal")  # folders of book/_static/offline
 SHOWN = ("image/png", "text/html")
 FILES = ("slides.html", "handout.html", "handout.pdf", "instructor.html")
 MATHJAX = """<script>MathJax = {tex: {inlineMath: [["$", "$"], ["\\\\(", "\\\\)"]]},
@@ -82,8 +83,11 @@ def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
     if unknown := set(chapters) - set(known):
         raise UserError(f"no chapter {min(unknown)!r}: there are {', '.join(known)}")
     for name in OFFLINE:
-        shutil.copytree(home() / "book" / "_static" / "offline" / name, out / "offline" / name,
-                        dirs_exist_ok=True)
+        shutil.copytree(
+            home() / "book" / "_static" / "offline" / name,
+            out / "offline" / name,
+            dirs_exist_ok=True,
+        )
     failed = []
     for number in chapters or known:
         try:
@@ -96,12 +100,15 @@ def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
 
 def _texts(files: list[str]) -> dict[str, str]:
     """The three HTML files of a chapter by name."""
-    pages = [Page(file.removeprefix("notebooks/")) for file in files
-             if file.startswith("notebooks/")]
+    pages = [
+        Page(file.removeprefix("notebooks/")) for file in files if file.startswith("notebooks/")
+    ]
     title = Page(files[0].removeprefix("notebooks/")).title
-    return {"slides.html": deck(title, pages),
-            "handout.html": sheet(title, handout(title, pages), "handout"),
-            "instructor.html": sheet(title, instructor(title, pages), "instructor")}
+    return {
+        "slides.html": deck(title, pages),
+        "handout.html": sheet(title, handout(title, pages), "handout"),
+        "instructor.html": sheet(title, instructor(title, pages), "instructor"),
+    }
 
 
 def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
@@ -111,7 +118,7 @@ def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
         for name, text in texts.items():
             (made / name).write_text(text, encoding="utf-8")
         if browser := pdf.chromium():
-            pdf.printed(browser, made / "handout.html", made)       # handout.pdf
+            pdf.printed(browser, made / "handout.html", made)  # handout.pdf
         folder.mkdir(exist_ok=True)
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
@@ -121,6 +128,7 @@ def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
 
 
 # what the pages say
+
 
 def text_of(page: Page, heading: str) -> str:
     """A section of a page as plain Markdown with the numbers of the book's run; "" if there is
@@ -136,8 +144,7 @@ def box_of(page: Page, kind: str) -> str:
 
 
 def _source(page: Page) -> str:
-    return "\n\n".join(cell.source for cell in page.notebook.cells
-                       if cell.cell_type == "markdown")
+    return "\n\n".join(cell.source for cell in page.notebook.cells if cell.cell_type == "markdown")
 
 
 @cache
@@ -151,18 +158,24 @@ def _plain(text: str, page: Page) -> str:
 
 # slides
 
+
 def deck(title: str, pages: list[Page]) -> str:
     """The slides of a chapter as an HTML page of reveal.js."""
     from jinja2 import DictLoader
     from nbconvert import SlidesExporter
+
     cells = [_slide(f"# {title}")]
     for page in pages:
         cells += _slides(page)
     template = DECK.replace("STYLE", DECK_STYLE)
     exporter = SlidesExporter(
-        template_file="deck.html.j2", exclude_input=True, embed_images=True,
-        reveal_url_prefix="../offline/reveal", reveal_theme="../reset",
-        extra_loaders=[DictLoader({"deck.html.j2": template})])
+        template_file="deck.html.j2",
+        exclude_input=True,
+        embed_images=True,
+        reveal_url_prefix="../offline/reveal",
+        reveal_theme="../reset",
+        extra_loaders=[DictLoader({"deck.html.j2": template})],
+    )
     return exporter.from_notebook_node(new_notebook(cells=cells, metadata={"title": title}))[0]
 
 
@@ -199,22 +212,28 @@ def quiz(page: Page) -> list[tuple[str, list[str], str]]:
     found = []
     for part in re.split(r"^\*\*\d\.\*\*", text_of(page, "Check yourself"), flags=re.M)[1:]:
         answers = re.findall(r"<summary>(.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
-        right = [f"**{answer[:1]}** · {said}" for answer, said in answers
-                 if said.startswith("Right:")]
-        found.append((part.partition("<details>")[0].strip(), [answer for answer, _ in answers],
-                      right[0]))
+        right = [
+            f"**{answer[:1]}** · {said}" for answer, said in answers if said.startswith("Right:")
+        ]
+        found.append(
+            (part.partition("<details>")[0].strip(), [answer for answer, _ in answers], right[0])
+        )
     return found
 
 
 # handout and solutions
 
+
 def sheet(title: str, text: str, kind: str) -> str:
     """Markdown as an HTML page that a browser shows and prints."""
     from nbconvert.filters import markdown2html
-    return (f"<!doctype html><html lang=en><meta charset=utf-8>"
-            f"<meta name=viewport content='width=device-width'>"
-            f"<title>{html.escape(title)}</title><style>{SHEET_STYLE}</style>{MATHJAX}"
-            f"<body class={kind}>{markdown2html(text)}</html>\n")
+
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8>"
+        f"<meta name=viewport content='width=device-width'>"
+        f"<title>{html.escape(title)}</title><style>{SHEET_STYLE}</style>{MATHJAX}"
+        f"<body class={kind}>{markdown2html(text)}</html>\n"
+    )
 
 
 def handout(title: str, pages: list[Page]) -> str:
@@ -234,11 +253,16 @@ def instructor(title: str, pages: list[Page]) -> str:
         cells = page.notebook.cells
         for exercise in exercises(page.notebook, page.name):
             solved, check = cells[exercise.cell], cells[exercise.cell + 1]
-            parts.append(f"### {exercise.number} · {exercise.title} ({exercise.difficulty}, "
-                         f"{exercise.minutes} minutes)")
+            parts.append(
+                f"### {exercise.number} · {exercise.title} ({exercise.difficulty}, "
+                f"{exercise.minutes} minutes)"
+            )
             parts.append(_plain(_task(cells, exercise), page))
-            parts.append(_answer(solved.source) if exercise.kind == "interpretation"
-                         else f"```python\n{solution(solved.source)}\n```")
+            parts.append(
+                _answer(solved.source)
+                if exercise.kind == "interpretation"
+                else f"```python\n{solution(solved.source)}\n```"
+            )
             if exercise.number in marks:
                 parts.append("Rubric:\n\n- " + marks[exercise.number].replace("\n", "\n- "))
             if slips := mistakes(page, check.source):
@@ -248,8 +272,9 @@ def instructor(title: str, pages: list[Page]) -> str:
 
 def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
     """What an exercise asks, from the admonition above its cell."""
-    above = "\n\n".join(cell.source for cell in cells[:exercise.cell]
-                        if cell.cell_type == "markdown")
+    above = "\n\n".join(
+        cell.source for cell in cells[: exercise.cell] if cell.cell_type == "markdown"
+    )
     start = list(TITLE.finditer(above))[-1].end()
     return above[start:].partition("\n```")[0].strip()
 
@@ -257,8 +282,13 @@ def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
 def _answer(source: str) -> str:
     """The text that a solution's cell assigns last, below the code that it comes from, if any."""
     body = ast.parse(source).body
-    texts = [node for node in body if isinstance(node, ast.Assign)
-             and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)]
+    texts = [
+        node
+        for node in body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
     if not texts:
         raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
     code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1])
@@ -274,8 +304,11 @@ def mistakes(page: Page, check: str) -> list[str]:
     if not called or not path.exists():
         return []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        names = [node.name] if isinstance(node, ast.FunctionDef) else \
-            [ast.unparse(target) for target in getattr(node, "targets", [])]
+        names = (
+            [node.name]
+            if isinstance(node, ast.FunctionDef)
+            else [ast.unparse(target) for target in getattr(node, "targets", [])]
+        )
         if called[1] in names:
             return list(_said(node))
     return []
@@ -284,9 +317,15 @@ def mistakes(page: Page, check: str) -> list[str]:
 def _said(check: ast.AST) -> Iterator[str]:
     """The hints `why` of a check, and the messages that it raises."""
     for node in ast.walk(check):
-        if isinstance(node, ast.keyword) and node.arg == "why" \
-                and isinstance(node.value, ast.Constant):
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg == "why"
+            and isinstance(node.value, ast.Constant)
+        ):
             yield str(node.value.value)
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "NotRight" \
-                and isinstance(node.args[0], ast.Constant):
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", "") == "NotRight"
+            and isinstance(node.args[0], ast.Constant)
+        ):
             yield str(node.args[0].value)

@@ -1,6 +1,7 @@
 """What this book found in the papers.
 
 The words stand in `book/discrepancies.yaml` and `book/verdicts.yaml`; the runs give the numbers."""
+
 from __future__ import annotations
 
 import ast
@@ -24,14 +25,20 @@ Kind = Literal["printed or released numbers", "real text", "generated text"]
 Outcome = Literal["holds", "partly", "open", "not"]
 How = Literal["arithmetic", "released", "run"]
 Standing = Literal["stands", "gone", "read"]
-Row = str | int | tuple[str | int, ...]     # its id, or its ids
+Row = str | int | tuple[str | int, ...]  # its id, or its ids
 WORDS = ("this book's run", "the printed numbers", "the released code")  # runs that are not stored
-SAID: dict[Outcome, str] = {                # the verdicts, wherever they stand
-    "holds": "holds here", "partly": "holds in part", "open": "open here",
-    "not": "does not hold here"}
+SAID: dict[Outcome, str] = {  # the verdicts, wherever they stand
+    "holds": "holds here",
+    "partly": "holds in part",
+    "open": "open here",
+    "not": "does not hold here",
+}
 OPERATORS = {"!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge}
-KINDS: dict[How, str] = {"arithmetic": "Arithmetic on printed numbers",
-                         "released": "Released code or outputs", "run": "A run of this book"}
+KINDS: dict[How, str] = {
+    "arithmetic": "Arithmetic on printed numbers",
+    "released": "Released code or outputs",
+    "run": "A run of this book",
+}
 
 
 class Finding(BaseModel):
@@ -39,6 +46,7 @@ class Finding(BaseModel):
 
     `{name:.2f}` is a number that the page quotes in its own text. `stored` names further numbers:
     a stored run or this book's run, table, row (a list where the table has several ids), metric."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
     stored: dict[str, tuple[str, str, Row, str]] = {}
@@ -58,6 +66,7 @@ class Finding(BaseModel):
 
 class Front(BaseModel):
     """A discrepancy on the first screen of the audit page: its place there, and two sentences."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
     place: int
     title: str
@@ -70,6 +79,7 @@ class Discrepancy(Finding):
 
     - `stands`: comparisons of two numbers, such as "{printed:.2f} != {here:.2f}"
     - `front`: what the audit page says of it first, if it is one of the strongest"""
+
     paper: int
     place: str
     what: str
@@ -91,8 +101,9 @@ class Discrepancy(Finding):
                 left, operator, right = self.filled(comparison).replace(",", "").split(" ")
                 held.append(OPERATORS[operator](float(left), float(right)))
             except (ValueError, KeyError):
-                raise UserError(f"{comparison!r}: two numbers, and one of {', '.join(OPERATORS)} "
-                                "between them") from None
+                raise UserError(
+                    f"{comparison!r}: two numbers, and one of {', '.join(OPERATORS)} between them"
+                ) from None
         if not held:
             return "read"
         return "stands" if all(held) else "gone"
@@ -104,6 +115,7 @@ class Evidence(Finding):
 
     A run is a stored run of the page, one of WORDS, or, with `sweep`, a model of that stored sweep
     of the page; brackets behind it say which part of it."""
+
     kind: Kind
     evidence: str
     sweep: str = ""
@@ -130,11 +142,19 @@ class Evidence(Finding):
             return ""
         about = manifests()
         names = [name.split(" (")[0] for names in self.runs.values() for name in names]
-        found = [about[f"{self.page}/{name}"]["parameters"] for name in names
-                 if f"{self.page}/{name}" in about]
+        found = [
+            about[f"{self.page}/{name}"]["parameters"]
+            for name in names
+            if f"{self.page}/{name}" in about
+        ]
         keys = ("model", "models", "encoder", "encoders")
-        models = [value for parameters in found for key in keys if key in parameters
-                  for value in np.atleast_1d(parameters[key])[:1]]
+        models = [
+            value
+            for parameters in found
+            for key in keys
+            if key in parameters
+            for value in np.atleast_1d(parameters[key])[:1]
+        ]
         return f" ({', '.join(dict.fromkeys(models))})"
 
 
@@ -143,6 +163,7 @@ class Claim(Evidence):
 
     `place`: where the paper makes it. Its own evidence is the nearest to the paper; `further` has
     what lies further off."""
+
     claim: str
     place: str
     verdict: Outcome
@@ -156,6 +177,7 @@ class Claim(Evidence):
 
 class Verdict(BaseModel):
     """A paper: its question, the answer in a few sentences, and its claims."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
     paper: int
     chapter: str
@@ -176,8 +198,11 @@ def discrepancies(paper: int | None = None) -> pd.DataFrame:
         if paper in (None, entry.paper):
             filled = ("place", "printed", "follows")
             texts = {part: entry.filled(getattr(entry, part)) for part in filled}
-            rows.append(entry.model_dump(exclude={"stored", "stands", "front"}) | texts
-                        | {"status": entry.status})
+            rows.append(
+                entry.model_dump(exclude={"stored", "stands", "front"})
+                | texts
+                | {"status": entry.status}
+            )
     return pd.DataFrame(rows)
 
 
@@ -194,8 +219,10 @@ def claims(paper: int) -> str:
     items = []
     for claim in verdict.claims:
         seen = "".join(f"<p>{_shown(line)}</p>" for line in claim.lines)
-        items.append(f"<li><p><strong>{html.escape(claim.claim)}</strong>: "
-                     f"<em>{SAID[claim.verdict]}</em>.</p>{seen}</li>")
+        items.append(
+            f"<li><p><strong>{html.escape(claim.claim)}</strong>: "
+            f"<em>{SAID[claim.verdict]}</em>.</p>{seen}</li>"
+        )
     return f"<ol>{''.join(items)}</ol>"
 
 
@@ -204,10 +231,15 @@ def readme_tables() -> str:
     papers = ["| paper | verdict | question and answer |", "|---|---|---|"]
     rows = ["| claim | verdict | evidence, nearest to the paper first |", "|---|---|---|"]
     for paper in verdicts():
-        papers.append(f"| {paper.paper} · {paper.title} | {SAID[paper.verdict]} "
-                      f"| *{paper.question}* {paper.answer.strip()} |")
-        rows += [f"| {paper.paper} · {claim.claim} | {SAID[claim.verdict]} "
-                 f"| {' · '.join(line.said for line in claim.lines)} |" for claim in paper.claims]
+        papers.append(
+            f"| {paper.paper} · {paper.title} | {SAID[paper.verdict]} "
+            f"| *{paper.question}* {paper.answer.strip()} |"
+        )
+        rows += [
+            f"| {paper.paper} · {claim.claim} | {SAID[claim.verdict]} "
+            f"| {' · '.join(line.said for line in claim.lines)} |"
+            for claim in paper.claims
+        ]
     return "\n".join([*papers, "", *rows])
 
 
@@ -216,12 +248,15 @@ def strongest() -> str:
     marked = [(entry.front, entry) for entry in discrepancy_entries() if entry.front]
     items = []
     for front, entry in sorted(marked, key=lambda pair: pair[0].place):
-        title, *said = (html.escape(entry.filled(text))
-                        for text in (front.title, front.printed, front.follows))
-        items.append(f"<li><p><strong>{title}</strong> {' '.join(said)}<br>"
-                     f"<small>Paper {entry.paper}, {html.escape(entry.filled(entry.place))}. "
-                     f"{KINDS[entry.how]}: {_section_link(entry.page, entry.section)}"
-                     "</small></p></li>")
+        title, *said = (
+            html.escape(entry.filled(text)) for text in (front.title, front.printed, front.follows)
+        )
+        items.append(
+            f"<li><p><strong>{title}</strong> {' '.join(said)}<br>"
+            f"<small>Paper {entry.paper}, {html.escape(entry.filled(entry.place))}. "
+            f"{KINDS[entry.how]}: {_section_link(entry.page, entry.section)}"
+            "</small></p></li>"
+        )
     return f"<ol>{''.join(items)}</ol>"
 
 
@@ -233,8 +268,10 @@ def discrepancy_table(paper: int) -> str:
         texts = map(html.escape, (row.place, gone + row.what, row.printed, row.follows, row.how))
         rows.append([*texts, _section_link(row.page, row.section)])
     head = ("where", "what", "printed", "what follows", "kind", "recomputed in")
-    return (f"<details><summary>All {len(rows)} points of paper {paper}</summary>"
-            f"{html_table(head, rows)}</details>")
+    return (
+        f"<details><summary>All {len(rows)} points of paper {paper}</summary>"
+        f"{html_table(head, rows)}</details>"
+    )
 
 
 def _in_a_row(names: Sequence[str]) -> str:
@@ -247,8 +284,10 @@ def _shown(line: Evidence) -> str:
     """What was seen on one kind of evidence, as HTML."""
     seen = re.sub(r"\*(.+?)\*", r"<em>\1</em>", html.escape(line.filled(line.evidence)))
     kind, _, rest = html.escape(line.said.removeprefix("**"), quote=False).partition("**")
-    return (f"{seen}<br><small>Evidence: <strong>{kind}</strong>{rest}. "
-            f"Page: {page_link(line.page, Page(line.page).title)}</small>")
+    return (
+        f"{seen}<br><small>Evidence: <strong>{kind}</strong>{rest}. "
+        f"Page: {page_link(line.page, Page(line.page).title)}</small>"
+    )
 
 
 def discrepancy_entries() -> list[Discrepancy]:
@@ -263,6 +302,7 @@ def discrepancy_entries() -> list[Discrepancy]:
 def _section_link(page: str, section: str) -> str:
     """A link from a file of `book/` to a section of a page."""
     from docutils.nodes import make_id
+
     return page_link(page, section, make_id(section))
 
 
@@ -278,8 +318,10 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     columns = "".join(f"<th scope=col>{name}</th>" for name in head)
     lines = ["".join(f"<td>{cell}</td>" for cell in cells) for cells in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (f'<table class="table wrapped"><thead><tr>{columns}</tr></thead>'
-            f"<tbody>{body}</tbody></table>")
+    return (
+        f'<table class="table wrapped"><thead><tr>{columns}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
 
 
 def page_link(page: str, text: str, anchor: str = "") -> str:
@@ -294,9 +336,11 @@ def quoted(page: str) -> dict[str, float | str]:
     """Numbers and words that a page's text quotes, by name without colons, from the book's run.
 
     UserError: the run is not finished."""
-    return {name.replace(":", ""): _value(text)
-            for name, text in hidden_outputs(book_run(page).read())
-            if not name.startswith("probebook:")}
+    return {
+        name.replace(":", ""): _value(text)
+        for name, text in hidden_outputs(book_run(page).read())
+        if not name.startswith("probebook:")
+    }
 
 
 def _value(text: str) -> float | str:

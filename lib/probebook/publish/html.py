@@ -1,6 +1,7 @@
 """`python -m probebook.publish.html SOURCE` builds the book's HTML with several processes.
 
 It does what `jupyter-book build SOURCE -W --keep-going -q` does with one."""
+
 from __future__ import annotations
 
 import sys
@@ -15,9 +16,17 @@ def build(source: Path) -> int | Exception:
     """Write SOURCE/_build/html. A result other than 0 is a failure; its warnings are on stderr."""
     overrides = {"external_toc_path": str(source / "_toc.yml"), "latex_individualpages": False}
     return build_sphinx(
-        source, source / "_build" / "html", path_config=source / "_config.yml", noconfig=True,
-        confoverrides=overrides, builder="html", warningiserror=True, keep_going=True, quiet=True,
-        jobs=cpu_count())
+        source,
+        source / "_build" / "html",
+        path_config=source / "_config.yml",
+        noconfig=True,
+        confoverrides=overrides,
+        builder="html",
+        warningiserror=True,
+        keep_going=True,
+        quiet=True,
+        jobs=cpu_count(),
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """The built book as PDF, one file per chapter: Chromium prints the pages, pypdf joins them."""
+
 from __future__ import annotations
 
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 from probebook.base import UserError, read_yaml, written_whole
 from probebook.runs.pages import home
 
-SECONDS = 20        # by the page's own clock: until formulas are set
+SECONDS = 20  # by the page's own clock: until formulas are set
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -23,8 +24,11 @@ def chapters() -> dict[str, list[str]]:
     contents without sections that holds notebooks."""
     found = {}
     for part in read_yaml(home() / "_toc.yml")["parts"]:
-        opened = [[chapter["file"], *(page["file"] for page in chapter["sections"])]
-                  for chapter in part["chapters"] if "sections" in chapter]
+        opened = [
+            [chapter["file"], *(page["file"] for page in chapter["sections"])]
+            for chapter in part["chapters"]
+            if "sections" in chapter
+        ]
         for files in opened or [[chapter["file"] for chapter in part["chapters"]]]:
             numbers = [file.split("/")[1][0] for file in files if file.startswith("notebooks/")]
             if numbers:
@@ -55,10 +59,19 @@ def write(out: Path) -> list[Path]:
 def printed(browser: str, page: Path, work: Path) -> Path:
     """Print an HTML page to a PDF file in the folder `work`. UserError: it could not be printed."""
     out = work / f"{page.stem}.pdf"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-               "--no-pdf-header-footer", "--allow-file-access-from-files",
-               f"--user-data-dir={work / 'profile'}", f"--virtual-time-budget={SECONDS * 1000}",
-               f"--print-to-pdf={out}", page.as_uri()]
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--no-pdf-header-footer",
+        "--allow-file-access-from-files",
+        f"--user-data-dir={work / 'profile'}",
+        f"--virtual-time-budget={SECONDS * 1000}",
+        f"--print-to-pdf={out}",
+        page.as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not out.exists():
         lines = done.stderr.strip().splitlines() or ["no output"]
@@ -69,6 +82,7 @@ def printed(browser: str, page: Path, work: Path) -> Path:
 def _join(printed: list[Path], out: Path) -> None:
     """Join files; each has a bookmark of its name."""
     from pypdf import PdfWriter
+
     writer = PdfWriter()
     for path in printed:
         writer.append(path, outline_item=path.stem)

@@ -7,6 +7,7 @@ that names `_toc.yml`, and in an environment of its own with the newest packages
 docutils 0.22.4, myst-parser 5.2.0, myst-nb 1.4.0 and sphinx-book-theme 1.4.0. No package holds
 Sphinx back, only Python: 3.11 gets 9.0, since 9.1 asks for 3.12.
 """
+
 from __future__ import annotations
 
 import shutil
@@ -23,23 +24,45 @@ from joblib import cpu_count
 from probebook.base import PACKAGE, UserError, read_yaml
 from probebook.runs.pages import home
 
-PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme", "sphinx-external-toc", "sphinx-togglebutton",
-            "sphinx-copybutton", "sphinx-comments", "sphinx-design", "sphinxcontrib-bibtex")
+PACKAGES = (
+    "sphinx",
+    "myst-nb",
+    "sphinx-book-theme",
+    "sphinx-external-toc",
+    "sphinx-togglebutton",
+    "sphinx-copybutton",
+    "sphinx-comments",
+    "sphinx-design",
+    "sphinxcontrib-bibtex",
+)
 OPTIONS = "html_theme_options"
-NAMES = {                       # of _config.yml and of Sphinx; a dot leads into a dictionary
-    "title": "html_title", "author": "author", "copyright": "copyright",
-    "only_build_toc_files": "external_toc_exclude_missing", "exclude_patterns": "exclude_patterns",
-    "bibtex_bibfiles": "bibtex_bibfiles", "parse.myst_enable_extensions": "myst_enable_extensions",
-    "execute.timeout": "nb_execution_timeout", "execute.stderr_output": "nb_output_stderr",
-    "html.favicon": "html_favicon", "html.home_page_in_navbar": f"{OPTIONS}.home_page_in_toc",
+NAMES = {  # of _config.yml and of Sphinx; a dot leads into a dictionary
+    "title": "html_title",
+    "author": "author",
+    "copyright": "copyright",
+    "only_build_toc_files": "external_toc_exclude_missing",
+    "exclude_patterns": "exclude_patterns",
+    "bibtex_bibfiles": "bibtex_bibfiles",
+    "parse.myst_enable_extensions": "myst_enable_extensions",
+    "execute.timeout": "nb_execution_timeout",
+    "execute.stderr_output": "nb_output_stderr",
+    "html.favicon": "html_favicon",
+    "html.home_page_in_navbar": f"{OPTIONS}.home_page_in_toc",
     "html.use_repository_button": f"{OPTIONS}.use_repository_button",
-    "repository.url": f"{OPTIONS}.repository_url", "launch_buttons": f"{OPTIONS}.launch_buttons"}
+    "repository.url": f"{OPTIONS}.repository_url",
+    "launch_buttons": f"{OPTIONS}.launch_buttons",
+}
 WRAPPERS = {"execute.execute_notebooks", "html.use_multitoc_numbering", "sphinx.recursive_update"}
-USUAL = {                       # what jupyter-book sets unasked; pages have been executed before
-    "html_theme": "sphinx_book_theme", "html_sourcelink_suffix": "", "pygments_style": "sphinx",
-    "external_toc_path": "_toc.yml", "myst_url_schemes": ["mailto", "http", "https"],
-    "suppress_warnings": ["myst.domains"], "nb_execution_mode": "off",
-    OPTIONS: {"search_bar_text": "Search this book...", "repository_branch": "master"}}
+USUAL = {  # what jupyter-book sets unasked; pages have been executed before
+    "html_theme": "sphinx_book_theme",
+    "html_sourcelink_suffix": "",
+    "pygments_style": "sphinx",
+    "external_toc_path": "_toc.yml",
+    "myst_url_schemes": ["mailto", "http", "https"],
+    "suppress_warnings": ["myst.domains"],
+    "nb_execution_mode": "off",
+    OPTIONS: {"search_bar_text": "Search this book...", "repository_branch": "master"},
+}
 
 
 def conf(config: dict[str, Any]) -> str:
@@ -50,8 +73,10 @@ def conf(config: dict[str, Any]) -> str:
     settings: dict[str, Any] = deepcopy(USUAL)
     for name, value in _flat({key: part for key, part in config.items() if key != "sphinx"}):
         if name not in NAMES:
-            raise UserError(f"_config.yml: {name} has no name in Sphinx here: give it one in NAMES "
-                            "of publish/plain_sphinx.py")
+            raise UserError(
+                f"_config.yml: {name} has no name in Sphinx here: give it one in NAMES "
+                "of publish/plain_sphinx.py"
+            )
         place, _, inner = NAMES[name].partition(".")
         if inner:
             settings[place][inner] = value
@@ -62,8 +87,12 @@ def conf(config: dict[str, Any]) -> str:
     extensions = given.get("extensions", [])
     settings["extensions"] = [name for name in extensions if name != "jupyter_book"]
     folders = sorted(set(sphinx.get("local_extensions", {}).values()))
-    lines = ["import sys", "from pathlib import Path", "",
-             f"sys.path += [str(Path(__file__).parent / folder) for folder in {folders}]"]
+    lines = [
+        "import sys",
+        "from pathlib import Path",
+        "",
+        f"sys.path += [str(Path(__file__).parent / folder) for folder in {folders}]",
+    ]
     return "\n".join([*lines, *(f"{name} = {settings[name]!r}" for name in sorted(settings)), ""])
 
 
@@ -82,18 +111,24 @@ def environment(folder: Path) -> str:
     each. The reference to the library imports the library, so what that needs is taken from the
     environment that runs this; jupyter-book alone is shut out. UserError: pip could not."""
     python = str(folder / "bin" / "python")
-    for command in ([sys.executable, "-m", "venv", "--clear", str(folder)],
-                    [python, "-m", "pip", "install", *PACKAGES]):
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [python, "-m", "pip", "install", *PACKAGES],
+    ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if "ERROR" in line] or ["no reason"]
             raise UserError(f"{folder}: not installed: {said[-1]}")
-    versions = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True,
-                              check=True).stdout
-    site, = folder.glob("lib/python*/site-packages")
-    lines = [str(PACKAGE.parent), sysconfig.get_path("purelib"),
-             "import sys; sys.modules['jupyter_book'] = None"]
-    (site / "library.pth").write_text("\n".join(lines) + "\n")      # after its own packages
+    versions = subprocess.run(
+        [python, "-m", "pip", "freeze"], capture_output=True, text=True, check=True
+    ).stdout
+    (site,) = folder.glob("lib/python*/site-packages")
+    lines = [
+        str(PACKAGE.parent),
+        sysconfig.get_path("purelib"),
+        "import sys; sys.modules['jupyter_book'] = None",
+    ]
+    (site / "library.pth").write_text("\n".join(lines) + "\n")  # after its own packages
     return versions
 
 
@@ -109,8 +144,20 @@ def build(source: Path, folder: Path) -> Path:
     (source / "conf.py").write_text(text, encoding="utf-8")
     versions = environment(folder / "env")
     (folder / "versions.txt").write_text(versions)
-    command = [str(folder / "env" / "bin" / "sphinx-build"), "-b", "html", "-W", "--keep-going",
-               "-q", "-j", str(cpu_count()), "-d", str(doctrees), str(source), str(html)]
+    command = [
+        str(folder / "env" / "bin" / "sphinx-build"),
+        "-b",
+        "html",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-j",
+        str(cpu_count()),
+        "-d",
+        str(doctrees),
+        str(source),
+        str(html),
+    ]
     if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
         raise UserError("the book was not built: its sources gave the warnings above")
     return html / "index.html"

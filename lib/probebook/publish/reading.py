@@ -1,7 +1,8 @@
 """How long a page takes: to read, to do its exercises, to run.
 
-    minutes(find("1_causal_probing/03"))                # 19
+minutes(find("1_causal_probing/03"))                # 19
 """
+
 from __future__ import annotations
 
 import re
@@ -10,17 +11,20 @@ from dataclasses import dataclass
 from probebook.labs.exercises import exercises
 from probebook.runs.pages import Page
 
-WORDS, LINES, FIGURES = 200, 15, 2          # a minute's reading: of text, of code, of figures
+WORDS, LINES, FIGURES = 200, 15, 2  # a minute's reading: of text, of code, of figures
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
-FOLD = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
-                  re.MULTILINE | re.DOTALL)
+FOLD = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
 class Amount:
     """What there is to read on a page before its exercises, outside of folds."""
+
     words: int
-    lines: int                  # of code
+    lines: int  # of code
     figures: int
 
     @property
@@ -63,6 +67,8 @@ def exercise_minutes(page: Page) -> int:
 def headed(text: str, page: Page, seconds: float) -> str:
     """A page's first text with its times, at the head of its box `needs`."""
     ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
-    times = (f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
-             f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}.")
+    times = (
+        f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
+        f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}."
+    )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)

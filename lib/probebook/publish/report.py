@@ -1,6 +1,7 @@
 """The report of an audit (`probebook audit`): from a run of page 7/01 to files that need no book.
 
-    write(run, Path("report"))      # report.html, report.json, tables/*.csv, edits/*.safetensors"""
+write(run, Path("report"))      # report.html, report.json, tables/*.csv, edits/*.safetensors"""
+
 from __future__ import annotations
 
 import html
@@ -29,6 +30,7 @@ PAGE = "7_your_model/01_audit"
 
 class Figure(Part):
     """A number with its 95 % interval over seeds and groups (None: it has no interval)."""
+
     value: float
     low: float | None = None
     high: float | None = None
@@ -37,6 +39,7 @@ class Figure(Part):
 class Answer(Part):
     """One of the report's questions: `word` is the verdict, `sentence` says it, `control` what the
     figure is compared with. None: nothing was measured."""
+
     question: str
     asked: str
     word: str
@@ -50,6 +53,7 @@ class EditFound(Part):
     """A method at a layer, at the strength chosen on the validation items. `figures`: name →
     number (complete, kept, reliability, lead over random edits, lead over shuffled labels,
     closeness, explained …); `file`: the fitted edit of the first seed."""
+
     layer: int
     method: str
     symbol: str
@@ -62,6 +66,7 @@ class EditFound(Part):
 
 class Check(Part):
     """A line of the reporting checklist."""
+
     item: str
     done: bool
     where: str
@@ -69,6 +74,7 @@ class Check(Part):
 
 class Report(Part):
     """`report.json`. A later version may add fields; it does not change the meaning of these."""
+
     version: Literal["1.0"]
     model: str
     data: str
@@ -94,9 +100,18 @@ def schema() -> str:
     return json.dumps(Report.model_json_schema(), indent=1, ensure_ascii=False)
 
 
-def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: int | None,
-            states: Path | None, probe: Path | None, profile: str, more: Mapping[str, Any],
-            assignments: Sequence[str] = ()) -> Run:
+def planned(
+    model: str,
+    data: str,
+    asked: Mapping[str, Any],
+    at: str | None,
+    n: int | None,
+    states: Path | None,
+    probe: Path | None,
+    profile: str,
+    more: Mapping[str, Any],
+    assignments: Sequence[str] = (),
+) -> Run:
     """The run of the page that answers for these data. What would stop it is refused here.
 
     `asked`: columns, as `corpora.labelled.read` names them; `more`: other parameters, None: the
@@ -109,21 +124,33 @@ def planned(model: str, data: str, asked: Mapping[str, Any], at: str | None, n: 
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
     values |= {"data": data, **asked} | ({"model": model} if model else {})
-    values |= {name: str(path.resolve()) for name, path in (("states", states), ("probe", probe))
-               if path}
+    values |= {
+        name: str(path.resolve()) for name, path in (("states", states), ("probe", probe)) if path
+    }
     values |= {"at": at or "[MASK]"} | from_text(assignments)
     found = plan(find(PAGE), profile, values)
     if at is None or not found.finished:
         given = found.values
-        items = labelled.read(data, *(given[name] for name in (
-            "text", "label", "keep", "pair", "group", "words", "spot", "n", "seed")))
+        items = labelled.read(
+            data,
+            *(
+                given[name]
+                for name in ("text", "label", "keep", "pair", "group", "words", "spot", "n", "seed")
+            ),
+        )
         if at is None and not states:
             values["at"] = audit.usual_place(items)
             found = plan(find(PAGE), profile, values)
         if not found.finished:
             check_models(found.page.types, found.values)
-            audit.check(items, model, found.values["at"], found.values["states"],
-                        found.values["probe"], found.values["stream"])
+            audit.check(
+                items,
+                model,
+                found.values["at"],
+                found.values["states"],
+                found.values["probe"],
+                found.values["stream"],
+            )
             layers = 1 if states else len(found.values["layers"])
             audit.check_draws(layers, len(found.values["methods"]), found.values["draws"])
     return found
@@ -168,7 +195,7 @@ def write(run: Run, out: Path) -> Path:
 
 def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) -> Report:
     record = read_record(run.folder)
-    assert record is not None                       # the run has just been read
+    assert record is not None  # the run has just been read
     known = run.values
     about = dict(zip(frames["about"].what, frames["about"].value))
     concept = next(name.removeprefix("concept: ") for name in about if name.startswith("concept: "))
@@ -178,13 +205,25 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     final = str(end.word)
     model = known["states"] or known["model"]
     return Report(
-        version="1.0", model=model, data=known["data"], verdict=final, sentence=audit.sentence(
-            {"question": "verdict", "word": final, "what": end.what}),
-        answers=answers, edits=edits, items=_items(frames), checklist=_checklist(
-            answers, known, frames["judges"].property.notna().any()),
-        methods=_methods(known, about, concept, model), seeds=known["seeds"], parameters=known,
-        page=PAGE, run=record.run, finished=record.finished, seconds=record.seconds,
-        device=record.hardware, versions=record.versions)
+        version="1.0",
+        model=model,
+        data=known["data"],
+        verdict=final,
+        sentence=audit.sentence({"question": "verdict", "word": final, "what": end.what}),
+        answers=answers,
+        edits=edits,
+        items=_items(frames),
+        checklist=_checklist(answers, known, frames["judges"].property.notna().any()),
+        methods=_methods(known, about, concept, model),
+        seeds=known["seeds"],
+        parameters=known,
+        page=PAGE,
+        run=record.run,
+        finished=record.finished,
+        seconds=record.seconds,
+        device=record.hardware,
+        versions=record.versions,
+    )
 
 
 def _wide(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -204,13 +243,28 @@ def _answers(frame: pd.DataFrame, concept: str, items: int) -> list[Answer]:
             continue
         row: dict[str, Any] = {str(name): value for name, value in rows[question].items()}
         said = audit.sentence(row, concept, items)
-        known = {name: float(value) for name, value in row.items()
-                 if name not in texts and isinstance(value, float) and not math.isnan(value)}
-        figure = Figure(value=known["value"], low=known.get("low"), high=known.get("high")
-                        ) if "value" in known else None
+        known = {
+            name: float(value)
+            for name, value in row.items()
+            if name not in texts and isinstance(value, float) and not math.isnan(value)
+        }
+        figure = (
+            Figure(value=known["value"], low=known.get("low"), high=known.get("high"))
+            if "value" in known
+            else None
+        )
         control = Figure(value=known["control_value"]) if "control_value" in known else None
-        found.append(Answer(question=question, asked=asked, word=str(row["word"]), sentence=said,
-                            figure=figure, control=str(row["control"]), control_figure=control))
+        found.append(
+            Answer(
+                question=question,
+                asked=asked,
+                word=str(row["word"]),
+                sentence=said,
+                figure=figure,
+                control=str(row["control"]),
+                control_figure=control,
+            )
+        )
     return found
 
 
@@ -219,13 +273,23 @@ def _edits(frame: pd.DataFrame | None, files: Sequence[str]) -> list[EditFound]:
         return []
     wide, found = _wide(frame, "figure"), []
     for (layer, method), rows in wide.groupby(["layer", "method"], sort=False):
-        figures = {row.measure: Figure(value=row.value, low=row.low, high=row.high)
-                   for row in rows.itertuples()}
+        figures = {
+            row.measure: Figure(value=row.value, low=row.low, high=row.high)
+            for row in rows.itertuples()
+        }
         first, name = rows.iloc[0], f"layer{int(layer)}_{method}.safetensors"
-        found.append(EditFound(
-            layer=int(layer), method=str(method), symbol=first.symbol, word=first.word,
-            strength=float(first.strength), flips=first.symbol != "rank", figures=figures,
-            file=f"edits/{name}" if name in files else ""))
+        found.append(
+            EditFound(
+                layer=int(layer),
+                method=str(method),
+                symbol=first.symbol,
+                word=first.word,
+                strength=float(first.strength),
+                flips=first.symbol != "rank",
+                figures=figures,
+                file=f"edits/{name}" if name in files else "",
+            )
+        )
     return found
 
 
@@ -234,13 +298,15 @@ def _items(frames: Mapping[str, pd.DataFrame]) -> Items:
     place = dict(zip(who.value.astype(int), range(len(who))))
     scores = []
     long = frames["items"]
-    for (kind, name, layer, measure), rows in long.groupby(["kind", "name", "layer", "measure"],
-                                                           sort=False):
+    for (kind, name, layer, measure), rows in long.groupby(
+        ["kind", "name", "layer", "measure"], sort=False
+    ):
         values: list[float | None] = [None] * len(who)
         for row, value in zip(rows.row, rows.value):
             values[place[int(row)]] = float(value)
-        scores.append(Scores(kind=kind, name=str(name), layer=int(layer), measure=str(measure),
-                             values=values))
+        scores.append(
+            Scores(kind=kind, name=str(name), layer=int(layer), measure=str(measure), values=values)
+        )
     return Items(id=[*who.item], group=[*who.group], label=[*who.label], scores=scores)
 
 
@@ -251,22 +317,30 @@ def _named(frame: pd.DataFrame, report: Report) -> pd.DataFrame:
         return frame
     order = {row: i for i, row in enumerate(dict.fromkeys(frame.row))}
     place = frame.row.map(order)
-    about = {name: [getattr(report.items, name)[i] for i in place]
-             for name in ("id", "group", "label")}
-    return pd.DataFrame(about | {name: frame[name] for name in (
-        "kind", "name", "layer", "measure", "value")}).rename(columns={"id": "item"})
+    about = {
+        name: [getattr(report.items, name)[i] for i in place] for name in ("id", "group", "label")
+    }
+    return pd.DataFrame(
+        about | {name: frame[name] for name in ("kind", "name", "layer", "measure", "value")}
+    ).rename(columns={"id": "item"})
 
 
 def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
     """A paragraph for a paper, with every parameter that a figure depends on."""
-    place = ("states saved elsewhere" if known["states"] else
-             f"the states at {known['at']}, layer {', '.join(map(str, known['layers']))}")
-    streamed = (f" Not all states fit in memory: LEACE and MeanShift learned from "
-                f"{about['streamed states']:,.0f} further states as well, read block by block. So "
-                "did a linear discriminant, which was the probe where it was right more often "
-                "than a logistic regression of the items above on those that choose strengths. "
-                "Everything else, and every other method, learned from the items above alone."
-                if about["streamed states"] else "")
+    place = (
+        "states saved elsewhere"
+        if known["states"]
+        else f"the states at {known['at']}, layer {', '.join(map(str, known['layers']))}"
+    )
+    streamed = (
+        f" Not all states fit in memory: LEACE and MeanShift learned from "
+        f"{about['streamed states']:,.0f} further states as well, read block by block. So "
+        "did a linear discriminant, which was the probe where it was right more often "
+        "than a logistic regression of the items above on those that choose strengths. "
+        "Everything else, and every other method, learned from the items above alone."
+        if about["streamed states"]
+        else ""
+    )
     return (
         f"We audited {concept} in {model} on {known['data']} ({about['items']:,.0f} items in "
         f"{about['groups']:,.0f} groups, {about['classes']:.0f} classes), reading {place} "
@@ -286,7 +360,8 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
         "selectivity and reliability follow Canby et al. (2024), with the least favourable judge "
         "and property. 95 % intervals cover seeds and groups (bootstrap of groups, Student's t "
         f"over seeds, {known['draws']:,} draws); families of comparisons were corrected by Holm. "
-        f"An edit counted if its reliability was surely at least {known['least']}.{streamed}")
+        f"An edit counted if its reliability was surely at least {known['least']}.{streamed}"
+    )
 
 
 def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[Check]:
@@ -298,15 +373,27 @@ def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[C
         "Probe compared with a random-weights twin": not known["states"],
         "Judges examined on uncorrelated items": word["judges"] in ("usable", "usable in part"),
         "Properties that should stay were named": bool(named),
-        "Edits compared with random edits and shuffled labels over doses":
-            word["edits"] in ("some", "none"),
+        "Edits compared with random edits and shuffled labels over doses": word["edits"]
+        in ("some", "none"),
         "Compared with rewritten texts": word["pairs"] != "not asked",
         "The model's behaviour was measured": word["behaviour"] != "not asked",
-        "Other sources of the label were tried": word["shortcut"] != "not asked"}
-    where = ["methods", "data", "readable", "readable", "judges", "cost", "edits", "pairs",
-             "behaviour", "shortcut"]
-    return [Check(item=item, done=yes, where=place)
-            for (item, yes), place in zip(done.items(), where)]
+        "Other sources of the label were tried": word["shortcut"] != "not asked",
+    }
+    where = [
+        "methods",
+        "data",
+        "readable",
+        "readable",
+        "judges",
+        "cost",
+        "edits",
+        "pairs",
+        "behaviour",
+        "shortcut",
+    ]
+    return [
+        Check(item=item, done=yes, where=place) for (item, yes), place in zip(done.items(), where)
+    ]
 
 
 def _pictures(notebook: Any) -> list[tuple[str, str, str]]:
@@ -318,7 +405,11 @@ def _pictures(notebook: Any) -> list[tuple[str, str, str]]:
             image = output.get("data", {}).get("image/png")
             if image and about:
                 caption = about.get("figure", {}).get("caption", "").replace("**", "")
-                found.append((f"data:image/png;base64,{''.join(image.split())}",
-                              html.escape(caption.strip()),
-                              html.escape(about.get("image", {}).get("alt", ""))))
+                found.append(
+                    (
+                        f"data:image/png;base64,{''.join(image.split())}",
+                        html.escape(caption.strip()),
+                        html.escape(about.get("image", {}).get("alt", "")),
+                    )
+                )
     return found

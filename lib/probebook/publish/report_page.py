@@ -1,4 +1,5 @@
 """`report.html`: one file that needs neither a network nor a script."""
+
 from __future__ import annotations
 
 import html
@@ -10,10 +11,28 @@ import pandas as pd
 
 from probebook.experiments.audit import percent
 
-GOOD = {"enough", "readable", "usable", "some", "kept", "nearer", "follows", "none found",
-        "none known", "reliable"}
-OPEN = {"not asked", "moves", "open", "concept only", "usable in part", "cost unknown",
-        "reliable in the state", "not judged"}
+GOOD = {
+    "enough",
+    "readable",
+    "usable",
+    "some",
+    "kept",
+    "nearer",
+    "follows",
+    "none found",
+    "none known",
+    "reliable",
+}
+OPEN = {
+    "not asked",
+    "moves",
+    "open",
+    "concept only",
+    "usable in part",
+    "cost unknown",
+    "reliable in the state",
+    "not judged",
+}
 SHOWN = ["complete", "kept", "reliability", "closeness", "explained"]
 
 PAGE = Template("""<!doctype html>
@@ -94,27 +113,45 @@ $parameters
 """)
 
 
-def page(report: Mapping[str, Any], pictures: Sequence[tuple[str, str, str]],
-         frames: Mapping[str, pd.DataFrame]) -> str:
+def page(
+    report: Mapping[str, Any],
+    pictures: Sequence[tuple[str, str, str]],
+    frames: Mapping[str, pd.DataFrame],
+) -> str:
     """The report as HTML. All texts of the reader's are escaped; figures come with it."""
     say = html.escape
-    about = (f"{report['seeds']} seeds · {len(report['items']['id']):,} test items · "
-             f"{report['seconds']:.0f} seconds · {report['finished']} UTC · {report['device']} · "
-             f"run {report['run'][:8]}")
-    images = [f'<figure><div class="picture" tabindex="0"><img src="{source}" alt="{alt}"></div>'
-              f"<figcaption>{caption}</figcaption></figure>"
-              for source, caption, alt in pictures]
-    checks = [f"<li>{'☑' if one['done'] else '☐'} {say(one['item'])}"
-              f"{'' if one['done'] else ' — not shown here'}</li>" for one in report["checklist"]]
+    about = (
+        f"{report['seeds']} seeds · {len(report['items']['id']):,} test items · "
+        f"{report['seconds']:.0f} seconds · {report['finished']} UTC · {report['device']} · "
+        f"run {report['run'][:8]}"
+    )
+    images = [
+        f'<figure><div class="picture" tabindex="0"><img src="{source}" alt="{alt}"></div>'
+        f"<figcaption>{caption}</figcaption></figure>"
+        for source, caption, alt in pictures
+    ]
+    checks = [
+        f"<li>{'☑' if one['done'] else '☐'} {say(one['item'])}"
+        f"{'' if one['done'] else ' — not shown here'}</li>"
+        for one in report["checklist"]
+    ]
     settings = {**report["parameters"], **report["versions"]}
     return PAGE.substitute(
-        title=say(f"{report['data']}, read from {report['model']}"), tone=_tone(report["verdict"]),
-        sentence=say(report["sentence"]), about=say(about),
-        answers="\n".join(map(_answer, report["answers"])), pictures="\n".join(images),
-        edits=_edits(report["edits"]), more=_more(frames), methods=say(report["methods"]),
-        checks="\n".join(checks), parameters="\n".join(
+        title=say(f"{report['data']}, read from {report['model']}"),
+        tone=_tone(report["verdict"]),
+        sentence=say(report["sentence"]),
+        about=say(about),
+        answers="\n".join(map(_answer, report["answers"])),
+        pictures="\n".join(images),
+        edits=_edits(report["edits"]),
+        more=_more(frames),
+        methods=say(report["methods"]),
+        checks="\n".join(checks),
+        parameters="\n".join(
             f"<dt>{say(str(name))}</dt><dd>{say(str(value))}</dd>"
-            for name, value in settings.items()))
+            for name, value in settings.items()
+        ),
+    )
 
 
 def _tone(word: str) -> str:
@@ -127,14 +164,20 @@ def _answer(one: Mapping[str, Any]) -> str:
     if figure and figure["low"] is not None:
         lines.append(_percent(figure))
     if one["control"] and figure:
-        lines.append(f"control: {say(one['control'])}"
-                     + (f", {percent(control['value'])}" if control else ""))
-    below = f'<p class="figure">{" · ".join(lines)}</p>' if lines and one["question"] not in (
-        "data", "change", "paper") else ""
-    word = "" if one["question"] == "paper" else (
-        f'<span class="word">{say(one["word"])}</span>')
-    return (f'<li class="{_tone(one["word"])}"><h3>{say(one["asked"])}</h3>\n{word}\n'
-            f'<p>{say(one["sentence"])}</p>{below}</li>')
+        lines.append(
+            f"control: {say(one['control'])}"
+            + (f", {percent(control['value'])}" if control else "")
+        )
+    below = (
+        f'<p class="figure">{" · ".join(lines)}</p>'
+        if lines and one["question"] not in ("data", "change", "paper")
+        else ""
+    )
+    word = "" if one["question"] == "paper" else (f'<span class="word">{say(one["word"])}</span>')
+    return (
+        f'<li class="{_tone(one["word"])}"><h3>{say(one["asked"])}</h3>\n{word}\n'
+        f"<p>{say(one['sentence'])}</p>{below}</li>"
+    )
 
 
 def _percent(figure: Mapping[str, float]) -> str:
@@ -146,27 +189,39 @@ def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
     if not edits:
         return "<p>No edit was scored, since no judge is usable.</p>"
     heads = ["method", "verdict", "layer", "strength", *SHOWN]
-    rows = [[one["method"], one["word"], str(one["layer"]), f"{one['symbol']} {one['strength']:g}",
-             *(_percent(one["figures"][name]) if name in one["figures"] else "–"
-               for name in SHOWN)] for one in edits]
+    rows = [
+        [
+            one["method"],
+            one["word"],
+            str(one["layer"]),
+            f"{one['symbol']} {one['strength']:g}",
+            *(_percent(one["figures"][name]) if name in one["figures"] else "–" for name in SHOWN),
+        ]
+        for one in edits
+    ]
     return _table(heads, rows)
 
 
 def _more(frames: Mapping[str, pd.DataFrame]) -> str:
-    titles = {"readings": "Who reads the label, and how well?",
-              "judges": "What do the judges know?",
-              "shortcuts": "What else carries the label?"}
+    titles = {
+        "readings": "Who reads the label, and how well?",
+        "judges": "What do the judges know?",
+        "shortcuts": "What else carries the label?",
+    }
     parts = []
     for name, title in titles.items():
         frame = frames[name].fillna("")
         ids = [column for column in frame if column not in ("figure", "metric", "value")]
         wide = frame.pivot_table(index=ids, columns="figure", values="value", sort=False)
-        rows = [[str(one) or "the concept" for one in
-                 (key if isinstance(key, tuple) else (key,))]
-                + [_number(value) for value in row]
-                for key, row in zip(wide.index, wide.to_numpy())]
-        parts.append(f"<details><summary>{html.escape(title)}</summary>\n"
-                     f"{_table([*ids, *map(str, wide.columns)], rows)}</details>")
+        rows = [
+            [str(one) or "the concept" for one in (key if isinstance(key, tuple) else (key,))]
+            + [_number(value) for value in row]
+            for key, row in zip(wide.index, wide.to_numpy())
+        ]
+        parts.append(
+            f"<details><summary>{html.escape(title)}</summary>\n"
+            f"{_table([*ids, *map(str, wide.columns)], rows)}</details>"
+        )
     return "\n".join(parts)
 
 
@@ -179,7 +234,10 @@ def _number(value: float) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     say = html.escape
     head = "".join(f"<th>{say(str(one))}</th>" for one in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{say(str(one))}</td>" for one in row) + "</tr>"
-                     for row in rows)
-    return (f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>\n'
-            f"{body}\n</tbody></table></div>")
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{say(str(one))}</td>" for one in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>\n'
+        f"{body}\n</tbody></table></div>"
+    )

@@ -1,4 +1,5 @@
 """Two reports of `probebook audit` on the same items, compared item by item."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,11 +15,12 @@ from probebook.measures.intervals import holm
 from probebook.measures.paired import compare
 
 LEFT = {"far": ("way left", "way"), "error": ("effect left", "effect")}
-WHOLE = ("far", "way", "error", "effect", "rewriting")      # which no two models have in common
+WHOLE = ("far", "way", "error", "effect", "rewriting")  # which no two models have in common
 
 
 class Part(BaseModel):
     """What every part of a report has in common: no other fields, and no changes."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -29,6 +31,7 @@ class Scores(Part):
     `kind`: "probe" or "edit"; `name`: which probe or method; `measure`: "right" (1: the probe is
     right), "complete: JUDGE", "kept: JUDGE: PROPERTY", "far", "way", "error", "effect", "follows",
     "moved", "rewriting"."""
+
     kind: Literal["probe", "edit"]
     name: str
     layer: int
@@ -39,6 +42,7 @@ class Scores(Part):
 class Items(Part):
     """The judged items: the same id names the same item in every report on these data. `group`:
     items of one group are not independent."""
+
     id: list[str]
     group: list[str]
     label: list[str]
@@ -47,6 +51,7 @@ class Items(Part):
 
 class Scored(BaseModel):
     """What a comparison needs of a `report.json`; its other fields are left alone."""
+
     version: Literal["1.0"]
     model: str
     data: str
@@ -56,7 +61,8 @@ class Scored(BaseModel):
         """Items × (kind, name, layer, measure), with NaN where there is no score."""
         columns = pd.MultiIndex.from_tuples(
             [(s.kind, s.name, s.layer, s.measure) for s in self.items.scores],
-            names=["kind", "name", "layer", "measure"])
+            names=["kind", "name", "layer", "measure"],
+        )
         values = np.array([s.values for s in self.items.scores], float).T
         return pd.DataFrame(values, pd.Index(self.items.id, name="item"), columns)
 
@@ -82,8 +88,12 @@ def read(path: str | Path) -> Scored:
     path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
     try:
         found = Scored.model_validate_json(bounded(path).read_bytes())
-        sizes = {len(found.items.id), len(found.items.group), len(found.items.label),
-                 *(len(one.values) for one in found.items.scores)}
+        sizes = {
+            len(found.items.id),
+            len(found.items.group),
+            len(found.items.label),
+            *(len(one.values) for one in found.items.scores),
+        }
         if len(sizes) > 1 or len({*found.items.id}) < len(found.items.id):
             raise UserError(f"{path}: its items do not hold together; run the audit again")
         if not found.items.scores or not found.items.id:
@@ -93,9 +103,11 @@ def read(path: str | Path) -> Scored:
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path} is no report.json of probebook audit ({where}: "
-                        f"{first['msg']}); two logs are compared by probebook sample-size "
-                        "--pilot-a LOG --pilot-b LOG") from None
+        raise UserError(
+            f"{path} is no report.json of probebook audit ({where}: "
+            f"{first['msg']}); two logs are compared by probebook sample-size "
+            "--pilot-a LOG --pilot-b LOG"
+        ) from None
     return found
 
 
@@ -108,21 +120,27 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
     difference, low, high, p (Holm's, over the rows), power, needed (items), verdict: "A higher", "B
     higher" or "open". Of "way left" and "effect left" higher is worse. UserError: no common item or
     score, or items with other labels."""
-    about = [pd.DataFrame({"group": one.items.group, "label": one.items.label}, one.items.id)
-             for one in (a, b)]
+    about = [
+        pd.DataFrame({"group": one.items.group, "label": one.items.label}, one.items.id)
+        for one in (a, b)
+    ]
     common = about[0].index.intersection(about[1].index, sort=False)
     scores = [a.own(common), b.own(common)]
     layers = [one.columns.get_level_values("layer").unique() for one in scores]
-    if all(len(own) == 1 for own in layers):            # the last layer of a deeper model, say
+    if all(len(own) == 1 for own in layers):  # the last layer of a deeper model, say
         scores[1] = scores[1].rename(columns={layers[1][0]: layers[0][0]}, level="layer")
     names = scores[0].columns.intersection(scores[1].columns, sort=False)
     if common.empty or names.empty:
-        raise UserError(f"the reports share no {'item' if common.empty else 'score'}: audit both "
-                        "models on the same data, with the same methods and layers")
+        raise UserError(
+            f"the reports share no {'item' if common.empty else 'score'}: audit both "
+            "models on the same data, with the same methods and layers"
+        )
     other = int((about[0].label[common] != about[1].label[common]).sum())
     if other:
-        raise UserError(f"{other:,} of {len(common):,} common items have other labels in the two "
-                        "reports: compare audits of the same property")
+        raise UserError(
+            f"{other:,} of {len(common):,} common items have other labels in the two "
+            "reports: compare audits of the same property"
+        )
     group = about[0].group[common].to_numpy()
     x, y = (one[names].to_numpy() for one in scores)
     rows = [_row(name, x[:, i], y[:, i], group) for i, name in enumerate(names)]
@@ -132,7 +150,7 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
     table = pd.DataFrame(found)
     table["p"] = holm(table.p)
     sides = np.where(table.difference > 0, "A higher", "B higher")
-    table["verdict"] = np.where(table.p <= .05, sides, "open")
+    table["verdict"] = np.where(table.p <= 0.05, sides, "open")
     return table, len(common)
 
 
@@ -144,13 +162,16 @@ def shown(a: Scored, b: Scored) -> str:
     forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
     forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3g}".format)
     needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
-    rows = table.assign(needed=needed).to_string(index=False,
-                                                 formatters=forms | {"p": "{:.2g}".format})
-    return (f"A is {a.model} on {a.data}, B is {b.model} on {b.data}; {items:,} items in both, of "
-            f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\n\n"
-            "low and high: 95 % interval; p: Holm's; power and items needed: if the difference is "
-            "as here\nway left, effect left: of what rewriting the text does to state and choice, "
-            "1 without an edit; higher is worse")
+    rows = table.assign(needed=needed).to_string(
+        index=False, formatters=forms | {"p": "{:.2g}".format}
+    )
+    return (
+        f"A is {a.model} on {a.data}, B is {b.model} on {b.data}; {items:,} items in both, of "
+        f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\n\n"
+        "low and high: 95 % interval; p: Holm's; power and items needed: if the difference is "
+        "as here\nway left, effect left: of what rewriting the text does to state and choice, "
+        "1 without an edit; higher is worse"
+    )
 
 
 def _row(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:
@@ -158,6 +179,15 @@ def _row(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dic
     if len({*group[both]}) < 2:
         return None
     one = compare(x[both], y[both], group[both])
-    return {**dict(zip(("kind", "name", "layer", "measure"), name)), "items": one.items,
-            "A": one.mean_a, "B": one.mean_b, "difference": one.delta, "low": one.low,
-            "high": one.high, "p": one.p, "power": one.power, "needed": one.needed}
+    return {
+        **dict(zip(("kind", "name", "layer", "measure"), name)),
+        "items": one.items,
+        "A": one.mean_a,
+        "B": one.mean_b,
+        "difference": one.delta,
+        "low": one.low,
+        "high": one.high,
+        "p": one.p,
+        "power": one.power,
+        "needed": one.needed,
+    }

@@ -1,4 +1,5 @@
 """Three paths through the book, and the plan of a four-week course: pages, labs, minutes."""
+
 from __future__ import annotations
 
 import html
@@ -11,38 +12,80 @@ from probebook.runs.pages import Page, find
 
 WEEKS = {
     "1 · Probing and intervening": (
-        "1_causal_probing/01", "1_causal_probing/03",
-        ["book/paper_1", "1_causal_probing/02", "1_causal_probing/06", "1_causal_probing/08"]),
+        "1_causal_probing/01",
+        "1_causal_probing/03",
+        ["book/paper_1", "1_causal_probing/02", "1_causal_probing/06", "1_causal_probing/08"],
+    ),
     "2 · How much data": (
-        "3_data_requirements/01", "3_data_requirements/07",
-        ["book/paper_3", "3_data_requirements/02", "3_data_requirements/06"]),
+        "3_data_requirements/01",
+        "3_data_requirements/07",
+        ["book/paper_3", "3_data_requirements/02", "3_data_requirements/06"],
+    ),
     "3 · Effects of concepts": (
-        "2_concept_effects/01", "2_concept_effects/03",
-        ["book/paper_2", "2_concept_effects/04", "2_concept_effects/06"]),
+        "2_concept_effects/01",
+        "2_concept_effects/03",
+        ["book/paper_2", "2_concept_effects/04", "2_concept_effects/06"],
+    ),
     "4 · What a text does not say": (
-        "5_semantic_faithfulness/01", "5_semantic_faithfulness/02",
-        ["book/paper_4", "4_underspecification/01", "4_underspecification/02",
-         "4_underspecification/04", "book/paper_5"]),
-}                               # week: (core page, page of the lab, optional pages)
+        "5_semantic_faithfulness/01",
+        "5_semantic_faithfulness/02",
+        [
+            "book/paper_4",
+            "4_underspecification/01",
+            "4_underspecification/02",
+            "4_underspecification/04",
+            "book/paper_5",
+        ],
+    ),
+}  # week: (core page, page of the lab, optional pages)
 
 
 PATHS = {
     "The reader: what the book found": (
-        "book/story", "book/paper_1", "1_causal_probing/06", "book/paper_2", "2_concept_effects/04",
-        "book/paper_3", "3_data_requirements/06", "book/paper_4", "4_underspecification/04",
-        "book/paper_5", "5_semantic_faithfulness/02", "book/audit"),
+        "book/story",
+        "book/paper_1",
+        "1_causal_probing/06",
+        "book/paper_2",
+        "2_concept_effects/04",
+        "book/paper_3",
+        "3_data_requirements/06",
+        "book/paper_4",
+        "4_underspecification/04",
+        "book/paper_5",
+        "5_semantic_faithfulness/02",
+        "book/audit",
+    ),
     "The student: the methods from first principles": (
-        "book/story", "1_causal_probing/01", "1_causal_probing/02", "1_causal_probing/03",
-        "1_causal_probing/08", "3_data_requirements/01", "3_data_requirements/06",
-        "2_concept_effects/01", "2_concept_effects/03", "2_concept_effects/06",
-        "4_underspecification/01", "4_underspecification/02", "5_semantic_faithfulness/01",
-        "5_semantic_faithfulness/02"),
+        "book/story",
+        "1_causal_probing/01",
+        "1_causal_probing/02",
+        "1_causal_probing/03",
+        "1_causal_probing/08",
+        "3_data_requirements/01",
+        "3_data_requirements/06",
+        "2_concept_effects/01",
+        "2_concept_effects/03",
+        "2_concept_effects/06",
+        "4_underspecification/01",
+        "4_underspecification/02",
+        "5_semantic_faithfulness/01",
+        "5_semantic_faithfulness/02",
+    ),
     "The researcher: a check of one's own model": (
-        "book/how_to_use", "1_causal_probing/02", "1_causal_probing/08", "1_causal_probing/09",
-        "3_data_requirements/07", "6_across_papers/01", "6_across_papers/02",
-        "6_across_papers/03", "book/your_model", "7_your_model/01", "7_your_model/02",
-        "book/audit"),
-}                               # path: pages in the order of reading
+        "book/how_to_use",
+        "1_causal_probing/02",
+        "1_causal_probing/08",
+        "1_causal_probing/09",
+        "3_data_requirements/07",
+        "6_across_papers/01",
+        "6_across_papers/02",
+        "6_across_papers/03",
+        "book/your_model",
+        "7_your_model/01",
+        "7_your_model/02",
+        "book/audit",
+    ),
+}  # path: pages in the order of reading
 
 
 def page_of(name: str) -> Page:
@@ -57,11 +100,25 @@ def table() -> str:
     for week, (core, lab, optional) in WEEKS.items():
         needed = [page_of(core), page_of(lab)]
         reading, doing = (sum(map(count, needed)) for count in (minutes, exercise_minutes))
-        rows.append((html.escape(week), _steps([core]), _steps([lab]),
-                     f"{reading + doing}: {reading} to read, {doing} for exercises",
-                     _steps(optional)))
-    return html_table(("week", "core page (minutes to read)", "lab (minutes to read)",
-                       "minutes of both", "optional (minutes to read)"), rows)
+        rows.append(
+            (
+                html.escape(week),
+                _steps([core]),
+                _steps([lab]),
+                f"{reading + doing}: {reading} to read, {doing} for exercises",
+                _steps(optional),
+            )
+        )
+    return html_table(
+        (
+            "week",
+            "core page (minutes to read)",
+            "lab (minutes to read)",
+            "minutes of both",
+            "optional (minutes to read)",
+        ),
+        rows,
+    )
 
 
 def outcomes(week: str) -> str:
@@ -92,8 +149,10 @@ def _inline(line: str) -> str:
 
 def paths() -> str:
     """The three paths through the book as an HTML table: pages with their minutes, and the sum."""
-    rows = [(html.escape(path), _steps(names), str(sum(minutes(page_of(name)) for name in names)))
-            for path, names in PATHS.items()]
+    rows = [
+        (html.escape(path), _steps(names), str(sum(minutes(page_of(name)) for name in names)))
+        for path, names in PATHS.items()
+    ]
     return html_table(("path", "pages (minutes to read)", "minutes in all"), rows)
 
 

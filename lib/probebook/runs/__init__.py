@@ -5,6 +5,7 @@ A page writes tables; a run holds them; the archive keeps the tables of some run
 
     from probebook.runs import Count, ModelName, start, write_table
 """
+
 from probebook.runs.archive import (
     archived,
     calibration_table,
@@ -35,8 +36,34 @@ from probebook.runs.schema import (
 )
 from probebook.runs.store import run_table
 
-__all__ = ["BothSides", "Count", "DataFolder", "Encoder", "FilePath", "Layer", "LeftToRight",
-           "Masked", "ModelName", "Prompted", "Rank", "Seed", "Share", "Source", "Strength",
-           "Sweep", "Tagged", "WithHead", "archived", "calibration_table",
-           "determinism_table", "end_page_if", "in_text",
-           "matrix_table", "run_table", "start", "sweep_table", "write_file", "write_table"]
+__all__ = [
+    "BothSides",
+    "Count",
+    "DataFolder",
+    "Encoder",
+    "FilePath",
+    "Layer",
+    "LeftToRight",
+    "Masked",
+    "ModelName",
+    "Prompted",
+    "Rank",
+    "Seed",
+    "Share",
+    "Source",
+    "Strength",
+    "Sweep",
+    "Tagged",
+    "WithHead",
+    "archived",
+    "calibration_table",
+    "determinism_table",
+    "end_page_if",
+    "in_text",
+    "matrix_table",
+    "run_table",
+    "start",
+    "sweep_table",
+    "write_file",
+    "write_table",
+]

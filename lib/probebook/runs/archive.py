@@ -4,6 +4,7 @@ with a manifest.
 Also whole runs as one zip file, to move them between machines: PAGE/ID/ with the files of each
 run's folder.
 """
+
 from __future__ import annotations
 
 import json
@@ -33,13 +34,14 @@ from probebook.runs.records import (
 )
 from probebook.runs.store import Run, data_hashes, environment, tables
 
-if TYPE_CHECKING:              # the command line lists the archive without it
+if TYPE_CHECKING:  # the command line lists the archive without it
     import pandas as pd
 
 # what a run's folder holds, and up to how many bytes
 FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}
-MEMBER = re.compile(rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})",
-                    re.ASCII)
+MEMBER = re.compile(
+    rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII
+)
 
 
 def _archive() -> Path:
@@ -53,14 +55,19 @@ def add(run: Run, name: str) -> Path:
     folder = _archive() / run.page.name / plain_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
     about = dict(notebook.metadata["probebook"])
-    manifest = about | {"profile": run.profile, "dtype": run.dtype} | environment(notebook) | {
-        "data": data_hashes()}
+    manifest = (
+        about
+        | {"profile": run.profile, "dtype": run.dtype}
+        | environment(notebook)
+        | {"data": data_hashes()}
+    )
     try:
         part.mkdir(parents=True)
         for table, frame in tables(notebook).items():
             frame.to_csv(part / f"{table}.csv", index=False)
-        (part / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False)
-                                            + "\n", encoding="utf-8")
+        (part / "manifest.json").write_text(
+            json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     finally:
@@ -71,14 +78,17 @@ def add(run: Run, name: str) -> Path:
 def manifests() -> dict[str, dict]:
     """Manifests of all archived runs, by PAGE/NAME."""
     root = _archive()
-    return {path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
-            for path in sorted(root.glob("*/*/*/manifest.json"))}
+    return {
+        path.parent.relative_to(root).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(root.glob("*/*/*/manifest.json"))
+    }
 
 
 def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     """One table of every archived run of a page, by the run's name. Rows are its ids, columns its
     metrics."""
     import pandas as pd
+
     found = {}
     for manifest in sorted((_archive() / page).glob("*/manifest.json")):
         path = manifest.with_name(f"{table}.csv")
@@ -96,15 +106,19 @@ def sweep_table(name: str) -> pd.DataFrame:
     printed. UserError: there is no such file, or it holds another table.
     """
     import pandas as pd
+
     path = _archive() / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
-        raise UserError(f"no sweep {name!r}: there are {names}; or give the CSV that probebook "
-                        "results printed")
+        raise UserError(
+            f"no sweep {name!r}: there are {names}; or give the CSV that probebook results printed"
+        )
     long = pd.read_csv(path if path.is_file() else name)
     if missing := {"page", "run", "table", "metric", "value"} - set(long):
-        raise UserError(f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE "
-                        "--all` printed?")
+        raise UserError(
+            f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE "
+            "--all` printed?"
+        )
     return long
 
 
@@ -120,6 +134,7 @@ def matrix_table() -> pd.DataFrame:
     """What `benchmarks/matrix.py` found: columns page, architecture, kind, outcome ("runs", "ends
     early", "refused", "fails"), seconds, why."""
     import pandas as pd
+
     return pd.read_csv(_archive() / "benchmarks" / "matrix.csv", keep_default_na=False)
 
 
@@ -127,6 +142,7 @@ def calibration_table() -> pd.DataFrame:
     """What `benchmarks/audit_calibration.py` found: a row for each planted world, columns noise,
     weight, and those of `experiments.audit.tried`."""
     import pandas as pd
+
     return pd.read_csv(_archive() / "benchmarks" / "audit_calibration.csv")
 
 
@@ -138,14 +154,21 @@ def determinism_table() -> pd.DataFrame:
     as a share of the metric's largest value), where (the three metrics that differ most).
     """
     import pandas as pd
+
     found = pd.read_csv(_archive() / "benchmarks" / "determinism.csv")
 
     def of(part):
         far = part[part.threads > 1e-6].nlargest(3, "threads")
-        return pd.Series({"metrics": len(part), "again": (part.again > 0).sum(),
-                          "two threads": (part.threads > 1e-6).sum(),
-                          "largest": f"{part.threads.max():.1g}",
-                          "where": ", ".join(far.table + ": " + far.metric)})
+        return pd.Series(
+            {
+                "metrics": len(part),
+                "again": (part.again > 0).sum(),
+                "two threads": (part.threads > 1e-6).sum(),
+                "largest": f"{part.threads.max():.1g}",
+                "where": ", ".join(far.table + ": " + far.metric),
+            }
+        )
+
     table = found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)
     return table.rename_axis(index=None, columns="page")
 
@@ -158,12 +181,15 @@ def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()
     """
     records = {(r.page, r.run): r for page in pages or [""] for r in read_all(page)}
     from probebook.runs.results import fitting, parameters
+
     frame = parameters(list(records.values()))
     for condition in where:
         frame = fitting(frame, condition, list(frame))
     written = 0
-    with written_whole(file) as part, \
-            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+    with (
+        written_whole(file) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+    ):
         for page, run in (list(records)[i] for i in frame.index):
             folder = run_folder(page, run)
             if not intact(folder):
@@ -214,8 +240,9 @@ def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list
         found.setdefault((match[1], match[2]), []).append(info)
     need, free = sum(info.file_size for info in archive.infolist()), shutil.disk_usage(home()).free
     if need > free:
-        raise UserError(f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was "
-                        "imported")
+        raise UserError(
+            f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was imported"
+        )
     return found
 
 
@@ -230,8 +257,9 @@ def _bad_member(info: zipfile.ZipInfo, most: int) -> str:
     return f"is too large, {info.file_size} bytes" if info.file_size > most else ""
 
 
-def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str,
-          new: Path) -> str:
+def _take(
+    archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str, new: Path
+) -> str:
     """Unpack one run into `new`, check it and move it to its place. Returns the count that it
     belongs to."""
     folder = run_folder(page, run)
@@ -240,8 +268,10 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
     new.mkdir()
     try:
         for info in infos:
-            with archive.open(info) as packed, open(new / info.filename.rpartition("/")[2],
-                                                    "wb") as plain:
+            with (
+                archive.open(info) as packed,
+                open(new / info.filename.rpartition("/")[2], "wb") as plain,
+            ):
                 shutil.copyfileobj(packed, plain)
         problem = _problem(new, page, run)
     except (zipfile.BadZipFile, zlib.error, EOFError) as e:
@@ -251,7 +281,7 @@ def _take(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run
         return "refused"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with run_lock(page, run):
-        shutil.rmtree(folder, ignore_errors=True)                       # a damaged one
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         new.rename(folder)
     return "imported"
 

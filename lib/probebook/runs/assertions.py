@@ -1,4 +1,5 @@
 """What an assertion on a page compared: its message ends with the values that did not agree."""
+
 from __future__ import annotations
 
 import ast
@@ -8,9 +9,13 @@ from collections.abc import Callable
 from typing import TypeGuard
 
 SIGNS: dict[type[ast.cmpop], tuple[str, Callable]] = {
-    ast.Eq: ("==", operator.eq), ast.NotEq: ("!=", operator.ne),
-    ast.Lt: ("<", operator.lt), ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge)}
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
 HOLDS = dict(SIGNS.values())
 
 
@@ -22,9 +27,14 @@ class Measured(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         tests = node.test.values if is_and(node.test) else [node.test]
-        return [ast.fix_missing_locations(ast.copy_location(
-            ast.Assert(test, _message(test, node.msg or ast.Constant("it"))), node))
-            for test in tests]
+        return [
+            ast.fix_missing_locations(
+                ast.copy_location(
+                    ast.Assert(test, _message(test, node.msg or ast.Constant("it"))), node
+                )
+            )
+            for test in tests
+        ]
 
 
 def is_and(test: ast.expr) -> TypeGuard[ast.BoolOp]:
@@ -41,7 +51,8 @@ def _message(test: ast.expr, why: ast.expr) -> ast.expr:
     of = []
     if isinstance(negated, ast.Call) and isinstance(negated.func, ast.Attribute):
         of = [arg for arg in negated.args if not isinstance(arg, ast.Starred)] or [
-            negated.func.value]
+            negated.func.value
+        ]
     return _call("_false", why, ast.Constant(ast.unparse(test)), *of)
 
 
@@ -51,8 +62,11 @@ def _call(name: str, *values: ast.expr) -> ast.Call:
 
 def all_of(test: ast.expr) -> ast.expr:
     """The comparison in `(a < b).all()`; any other expression itself."""
-    while isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and (
-            test.func.attr == "all"):
+    while (
+        isinstance(test, ast.Call)
+        and isinstance(test.func, ast.Attribute)
+        and (test.func.attr == "all")
+    ):
         test = test.func.value
     return test
 
@@ -71,21 +85,23 @@ def false(why: str, source: str, *of: object) -> str:
 
 
 def _first_wrong(sign: str, left: object, right: object) -> str:
-    """"a < b does not hold", for the first elements where it does not; "" where it does."""
+    """ "a < b does not hold", for the first elements where it does not; "" where it does."""
     import numpy as np
+
     whole = f"{_short(left)} {sign} {_short(right)} does not hold"
     if not (hasattr(left, "shape") or hasattr(right, "shape")):
         return "" if HOLDS[sign](left, right) else whole
     try:
         a, b = np.broadcast_arrays(np.asarray(left), np.asarray(right))
         wrong = ~np.asarray(HOLDS[sign](a, b), dtype=bool)
-    except (TypeError, ValueError):         # of shapes or types that do not go together
+    except (TypeError, ValueError):  # of shapes or types that do not go together
         return whole
     if not wrong.any():
         return ""
     shown = f"{_short(a[wrong][0])} {sign} {_short(b[wrong][0])} does not hold"
-    return shown + (f", nor do {wrong.sum() - 1:,} others of {wrong.size:,}"
-                    if wrong.sum() > 1 else "")
+    return shown + (
+        f", nor do {wrong.sum() - 1:,} others of {wrong.size:,}" if wrong.sum() > 1 else ""
+    )
 
 
 def _short(value: object) -> str:

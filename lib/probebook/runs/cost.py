@@ -3,6 +3,7 @@
 Operations are counted as usual (Kaplan et al. 2020, § 2.1): a token that passes p parameters takes
 2 p of them, and three times as many where a gradient is wanted.
 """
+
 from __future__ import annotations
 
 import csv
@@ -16,9 +17,9 @@ from probebook.base import DATA, UserError
 from probebook.hub import Size, model_sizes
 
 GRADIENT = {"forward": 1, "training": 3, "probes": 3, "search": 3, "attacks": 3}
-BYTES = {"forward": 4, "training": 16}   # per parameter: a float; with its gradient and Adam's two
-ACTIVATIONS = 68       # bytes per token and width of a block (Korthikanti et al. 2022, in 32 bits)
-COPIES = 3             # of the states that probes read: plain, standardised, edited
+BYTES = {"forward": 4, "training": 16}  # per parameter: a float; with its gradient and Adam's two
+ACTIVATIONS = 68  # bytes per token and width of a block (Korthikanti et al. 2022, in 32 bits)
+COPIES = 3  # of the states that probes read: plain, standardised, edited
 
 
 class Work(BaseModel):
@@ -45,8 +46,10 @@ class Work(BaseModel):
     def check(self, types: Mapping[str, Any]) -> None:
         """UserError for a name that is neither the page's nor, for `of`, a model's."""
         if isinstance(self.of, str) and self.of not in (*types, *model_sizes()):
-            raise UserError(f"cost: of = {self.of!r}: a number, a parameter of the page, or a "
-                            "model of data/model_sizes.csv")
+            raise UserError(
+                f"cost: of = {self.of!r}: a number, a parameter of the page, or a "
+                "model of data/model_sizes.csv"
+            )
         if unknown := [name for name in self.times if isinstance(name, str) and name not in types]:
             raise UserError(f"cost: times = {unknown[0]!r}: a number, or a parameter of the page")
 
@@ -61,7 +64,7 @@ class Work(BaseModel):
     def memory(self, values: Mapping[str, Any]) -> float:
         """Bytes that a run with these values takes at its peak."""
         if self.work not in BYTES:
-            return 4. * COPIES * self.tokens * self.width
+            return 4.0 * COPIES * self.tokens * self.width
         each = []
         for size in self._sizes(values):
             blocks = 1 if self.work == "forward" else size.layers
@@ -88,8 +91,11 @@ class Estimate(NamedTuple):
 
     def hours(self) -> dict[str, float]:
         """Machine → hours, where every kind of work was measured."""
-        return {machine: sum(n / speeds[work] for work, n in self.operations.items()) / 3600
-                for machine, speeds in throughput().items() if speeds.keys() >= {*self.operations}}
+        return {
+            machine: sum(n / speeds[work] for work, n in self.operations.items()) / 3600
+            for machine, speeds in throughput().items()
+            if speeds.keys() >= {*self.operations}
+        }
 
 
 def estimate(cost: Sequence[Work], runs: Sequence[Mapping[str, Any]]) -> Estimate:
@@ -99,8 +105,10 @@ def estimate(cost: Sequence[Work], runs: Sequence[Mapping[str, Any]]) -> Estimat
         done = sum(work.operations(values) for values in runs)
         operations[work.work] = operations.get(work.work, 0) + done
     peaks = [(work.work in BYTES, work.memory(values)) for work in cost for values in runs]
-    network, states = (max([size for kind, size in peaks if kind == wanted], default=0.)
-                       for wanted in (True, False))
+    network, states = (
+        max([size for kind, size in peaks if kind == wanted], default=0.0)
+        for wanted in (True, False)
+    )
     return Estimate(operations, network, states)
 
 
@@ -113,10 +121,15 @@ def lines(cost: Sequence[Work], runs: Sequence[Mapping[str, Any]]) -> list[str]:
     except UserError as e:
         return [f"cost: no estimate, {e}"]
     parts = ", ".join(f"{work} {n:.2g}" for work, n in found.operations.items())
-    memory = [f"{what} {size / 1e9:.1f} GB" for what, size in
-              (("network", found.network), ("states", found.states)) if size]
-    return [f"operations of all runs: {parts}; memory of the largest: {', '.join(memory)}",
-            *(f"about {hours:,.1f} hours on {machine}" for machine, hours in found.hours().items())]
+    memory = [
+        f"{what} {size / 1e9:.1f} GB"
+        for what, size in (("network", found.network), ("states", found.states))
+        if size
+    ]
+    return [
+        f"operations of all runs: {parts}; memory of the largest: {', '.join(memory)}",
+        *(f"about {hours:,.1f} hours on {machine}" for machine, hours in found.hours().items()),
+    ]
 
 
 @cache

@@ -3,6 +3,7 @@
 `PROBEBOOK_ENGINE=nbclient` chooses the second, which does without papermill. The first is
 `by_papermill.py`, the only module that knows papermill.
 """
+
 from __future__ import annotations
 
 import os
@@ -20,14 +21,22 @@ from nbformat.v4 import new_code_cell
 
 from probebook.base import UserError
 
-SECONDS = 5.        # between two writes of the partial notebook
-KERNEL: dict[str, Any] = {"kernel_name": "python3", "iopub_timeout": 60,
-                          "extra_arguments": ["--log-level=50"]}
-START = 300         # seconds that a kernel may take to start
+SECONDS = 5.0  # between two writes of the partial notebook
+KERNEL: dict[str, Any] = {
+    "kernel_name": "python3",
+    "iopub_timeout": 60,
+    "extra_arguments": ["--log-level=50"],
+}
+START = 300  # seconds that a kernel may take to start
 
 
-def execute(notebook: nbformat.NotebookNode, values: dict[str, Any], path: Path, kernel: type,
-            on_cell: Callable[..., None]) -> nbformat.NotebookNode:
+def execute(
+    notebook: nbformat.NotebookNode,
+    values: dict[str, Any],
+    path: Path,
+    kernel: type,
+    on_cell: Callable[..., None],
+) -> nbformat.NotebookNode:
     """The notebook after its last cell, run with `values` in a kernel of a class of managers.
 
     It is saved at `path` meanwhile and at the end. `on_cell` is called before each code cell. A
@@ -40,17 +49,26 @@ def execute(notebook: nbformat.NotebookNode, values: dict[str, Any], path: Path,
     notebook = parameterized(notebook, values)
     if engine == "papermill":
         from probebook.runs.by_papermill import by_papermill
+
         return by_papermill(notebook, path, kernel, on_cell)
     return by_nbclient(notebook, path, kernel, on_cell)
 
 
-def by_nbclient(notebook: nbformat.NotebookNode, path: Path, kernel: type,
-                on_cell: Callable[..., None]) -> nbformat.NotebookNode:
+def by_nbclient(
+    notebook: nbformat.NotebookNode, path: Path, kernel: type, on_cell: Callable[..., None]
+) -> nbformat.NotebookNode:
     """`execute` by nbclient alone."""
     with saving(notebook, path) as save:
-        client = NotebookClient(notebook, kernel_manager_class=kernel, startup_timeout=START,
-                                raise_on_iopub_timeout=True, on_cell_start=save,
-                                on_cell_execute=on_cell, on_cell_executed=save, **KERNEL)
+        client = NotebookClient(
+            notebook,
+            kernel_manager_class=kernel,
+            startup_timeout=START,
+            raise_on_iopub_timeout=True,
+            on_cell_start=save,
+            on_cell_execute=on_cell,
+            on_cell_executed=save,
+            **KERNEL,
+        )
         try:
             client.execute()
         except CellExecutionError as e:
@@ -84,9 +102,13 @@ def parameterized(notebook: nbformat.NotebookNode, values: dict[str, Any]) -> nb
     notebook = deepcopy(notebook)
     if values:
         lines = ["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())]
-        given = new_code_cell("\n".join(lines), id="injected-parameters",
-                              metadata={"tags": ["injected-parameters"]})
-        at = [i for i, cell in enumerate(notebook.cells, 1)
-              if "parameters" in cell.metadata.get("tags", [])]
+        given = new_code_cell(
+            "\n".join(lines), id="injected-parameters", metadata={"tags": ["injected-parameters"]}
+        )
+        at = [
+            i
+            for i, cell in enumerate(notebook.cells, 1)
+            if "parameters" in cell.metadata.get("tags", [])
+        ]
         notebook.cells.insert(at[0] if at else 0, given)
     return notebook

@@ -2,6 +2,7 @@
 
 Only an exception counts as a failure.
 """
+
 from __future__ import annotations
 
 import os
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
 
     from probebook.runs.warm import Server
 
-QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error",
-         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-         "PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"}
+QUIET = {
+    "TQDM_DISABLE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "PYTHONHASHSEED": "0",
+}
 
 
 class PageFailed(Exception):
@@ -45,8 +50,13 @@ class PageFailed(Exception):
     cell's number."""
 
 
-def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # noqa: B008
-            server: Server | None = None, jobs: int | None = None) -> list[Run]:
+def run_all(
+    runs: list[Run],
+    force: bool = False,
+    limits: Limits = Limits(),  # noqa: B008
+    server: Server | None = None,
+    jobs: int | None = None,
+) -> list[Run]:
     """Run all pages that are not finished (with `force`: all) and return the runs that failed.
 
     `jobs` pages run at a time, or as many as cores and a GPU's memory have room for
@@ -65,8 +75,11 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # 
     usual = {_key(run): expected(run.page.name, run.profile) for run in todo}
     queue, failed, stop = _Queue(todo, usual), [], threading.Event()
     forks = server and server.if_worth(len(todo))
-    with kernel_environment(max(1, cores() // workers), runs[0].profile), \
-            RunProgress(usual, workers) as progress, ThreadPoolExecutor(workers) as pool:
+    with (
+        kernel_environment(max(1, cores() // workers), runs[0].profile),
+        RunProgress(usual, workers) as progress,
+        ThreadPoolExecutor(workers) as pool,
+    ):
 
         def one() -> None:
             with queue.next() as run:
@@ -90,7 +103,7 @@ def run_all(runs: list[Run], force: bool = False, limits: Limits = Limits(),  # 
             # a kernel is in a session of its own and would not
             while not all(future.done() for future in futures):
                 kill(psutil.Process().children())  # hear Ctrl-C; one may be about to start
-                time.sleep(.2)
+                time.sleep(0.2)
             raise
     return failed
 
@@ -128,20 +141,26 @@ class _Queue:
 def server_of(several: list[Page]) -> AbstractContextManager[Server | None]:
     """The server that forks the kernels of several pages, where there can be one."""
     from probebook.runs.warm import server
+
     return server({name for page in several for name in modules(page)}) or nullcontext()
 
 
 def _failure_message(error: Exception, run: Run) -> str:
     """The message that progress shows for a run that failed."""
-    what = {PageFailed: "failed at ",
-            UserError: "failed: "}.get(type(error), f"failed: {type(error).__name__}: ")
+    what = {PageFailed: "failed at ", UserError: "failed: "}.get(
+        type(error), f"failed: {type(error).__name__}: "
+    )
     return f"{what}{error}\n  its partial notebook: {run.partial.relative_to(home())}"
 
 
-def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, force: bool = False,
-            limits: Limits = Limits(),                                # noqa: B008
-            stopped: Callable[[], bool] = lambda: False,
-            server: Server | None = None) -> None:
+def execute(
+    run: Run,
+    at_cell: Callable[[int, int], None] = lambda i, n: None,
+    force: bool = False,
+    limits: Limits = Limits(),  # noqa: B008
+    stopped: Callable[[], bool] = lambda: False,
+    server: Server | None = None,
+) -> None:
     """Run one page and write its folder once every cell has ended without an error.
 
     The kernel is a fork of `server`, or starts anew without one. If another process is making the
@@ -155,15 +174,19 @@ def execute(run: Run, at_cell: Callable[[int, int], None] = lambda i, n: None, f
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
-                    raise PageFailed("its end: the page, the code or the data have changed "
-                                     "meanwhile: run it again")
+                    raise PageFailed(
+                        "its end: the page, the code or the data have changed "
+                        "meanwhile: run it again"
+                    )
                 if why := ended_early(notebook):
-                    Console(stderr=True).print(f"{run.page.name} ended early: {why}", markup=False,
-                                               soft_wrap=True)
+                    Console(stderr=True).print(
+                        f"{run.page.name} ended early: {why}", markup=False, soft_wrap=True
+                    )
                 run.finish(*_without_metadata(notebook, run, time.monotonic() - began))
     except OSError as e:
-        raise PageFailed(f"its folder: {e.strerror or e}: "
-                         f"{e.filename or run.partial.parent}") from e
+        raise PageFailed(
+            f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}"
+        ) from e
 
 
 @contextmanager
@@ -176,8 +199,9 @@ def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        Console(stderr=True).print(f"{run.page.name}: another process runs it, waiting",
-                                   markup=False)
+        Console(stderr=True).print(
+            f"{run.page.name}: another process runs it, waiting", markup=False
+        )
         lock.acquire(cancel_check=stopped)
     try:
         yield
@@ -185,8 +209,9 @@ def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator
         lock.release()
 
 
-def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
-              server: Server | None) -> nbformat.NotebookNode:
+def _executed(
+    run: Run, at_cell: Callable[[int, int], None], limits: Limits, server: Server | None
+) -> nbformat.NotebookNode:
     """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
     notebook."""
     import nbformat
@@ -194,8 +219,10 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
 
     from probebook.runs import engine
 
-    current, total = [0], sum(cell.cell_type == "code"
-                              for cell in run.page.notebook.cells) + bool(run.changed)
+    current, total = (
+        [0],
+        sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed),
+    )
 
     def on_cell_execute(cell, cell_index):
         current[0] += 1
@@ -204,8 +231,9 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
     at_cell(0, total)
     with watched(limits, server) as (kernel, ended):
         try:
-            notebook = engine.execute(run.page.notebook, run.changed, run.partial, kernel,
-                                      on_cell_execute)
+            notebook = engine.execute(
+                run.page.notebook, run.changed, run.partial, kernel, on_cell_execute
+            )
         except CellExecutionError as e:
             problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
         except DeadKernelError:
@@ -215,9 +243,13 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
         except RuntimeError as e:
             problem = f"its kernel did not start: {e}"
         else:
-            left = [o for cell in notebook.cells for o in cell.get("outputs", [])
-                    if o.output_type == "error"]
-            if not left:            # sys.exit() leaves one and raises nothing
+            left = [
+                o
+                for cell in notebook.cells
+                for o in cell.get("outputs", [])
+                if o.output_type == "error"
+            ]
+            if not left:  # sys.exit() leaves one and raises nothing
                 return notebook
             problem = "the page ended itself before its last cell"
     with written_whole(run.partial) as part:
@@ -227,14 +259,18 @@ def _executed(run: Run, at_cell: Callable[[int, int], None], limits: Limits,
 
 def ended_early(notebook: nbformat.NotebookNode) -> str:
     """Why a page left out its last cells (`runs.end_page_if`); "" if it did not."""
-    kept = (output for cell in notebook.cells for output in cell.get("outputs", [])
-            if output.get("metadata", {}).get("scrapbook", {}).get("name") == ENDED)
+    kept = (
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.get("metadata", {}).get("scrapbook", {}).get("name") == ENDED
+    )
     return next((output.data[f"{HIDDEN}text/plain"] for output in kept), "")
 
 
-def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
-                      seconds: float) -> tuple[nbformat.NotebookNode,
-                                                                              float, str, str]:
+def _without_metadata(
+    notebook: nbformat.NotebookNode, run: Run, seconds: float
+) -> tuple[nbformat.NotebookNode, float, str, str]:
     """The notebook without keys and without the engine's metadata (times, paths of this machine),
     then seconds, time of the end, commit."""
     notebook = hide_secrets(notebook)
@@ -242,15 +278,24 @@ def _without_metadata(notebook: nbformat.NotebookNode, run: Run,
         part.metadata.pop("papermill", None)
         part.metadata.pop("execution", None)
     commit = ""
-    with suppress(FileNotFoundError):                               # no git on this machine
-        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=home(), check=False,
-                                text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+    with suppress(FileNotFoundError):  # no git on this machine
+        commit = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=home(),
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ).stdout.strip()
     finished = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    notebook.metadata["probebook"] = {"page": run.page.name, "run": run.id,
-                                      "parameters": run.values,
-                                      "seconds": round(seconds, 1), "finished": finished,
-                                      "commit": commit}
+    notebook.metadata["probebook"] = {
+        "page": run.page.name,
+        "run": run.id,
+        "parameters": run.values,
+        "seconds": round(seconds, 1),
+        "finished": finished,
+        "commit": commit,
+    }
     return notebook, seconds, finished, commit
 
 

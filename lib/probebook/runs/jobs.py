@@ -2,6 +2,7 @@
 
 A page uses a GPU for a few per cent of its time, so one page at a time would leave it idle.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ from probebook.runs.store import Run
 USUAL = {"smoke": 2 << 30, "pocket": 2 << 30, "real": 2 << 30, "paper": 8 << 30}
 
 
-def side_by_side(todo: int, cores: int, asked: int | None = None, each: int = 0,
-                 free: Sequence[int] = ()) -> int:
+def side_by_side(
+    todo: int, cores: int, asked: int | None = None, each: int = 0, free: Sequence[int] = ()
+) -> int:
     """Choose how many of `todo` runs go on at a time: `asked`, else as many as there are cores and
     as have room on the GPUs, at least one.
 
@@ -42,8 +44,10 @@ def choose_jobs(runs: Sequence[Run], asked: int | None = None, gpus: int = 0) ->
 
 def memory_of(page: str, profile: str) -> int:
     """Bytes of a GPU that a page's runs in a profile took at most, else `USUAL`."""
-    return max((record.device_memory for record in of_page(page, profile)),
-               default=0) or USUAL[profile]
+    return (
+        max((record.device_memory for record in of_page(page, profile)), default=0)
+        or USUAL[profile]
+    )
 
 
 def free_memory(gpus: int = 0) -> list[int]:
@@ -52,6 +56,7 @@ def free_memory(gpus: int = 0) -> list[int]:
     if device_name() == "cpu":
         return []
     from probebook import devices
+
     asked = map(devices.choose_device, [f"cuda:{i}" for i in range(gpus)] or [""])
     return [devices.free_memory(one) for one in asked if one.type not in ("cpu", "mps")]
 
@@ -59,4 +64,5 @@ def free_memory(gpus: int = 0) -> list[int]:
 def cores() -> int:
     """Cores that this process may use; in a container, the container's share."""
     from joblib import cpu_count
+
     return cpu_count()

@@ -1,4 +1,5 @@
 """Kernels of pages: they talk through files instead of ports, and end when they exceed a limit."""
+
 from __future__ import annotations
 
 import re
@@ -17,15 +18,16 @@ from probebook.base import UserError
 if TYPE_CHECKING:
     from probebook.runs.warm import Server
 
-UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}                   # seconds
+UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}  # seconds
 TIME = re.compile(rf"(?P<number>-?\d*\.?\d+)\s*(?P<unit>{'|'.join(UNITS)})")
-EVERY = .2      # seconds between two looks at a kernel's memory
+EVERY = 0.2  # seconds between two looks at a kernel's memory
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a page may take: `seconds` of wall time, bytes of `memory` of its kernel and all its
     children. None: no limit."""
+
     seconds: float | None = None
     memory: int | None = None
 
@@ -34,27 +36,31 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
     """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: no such time or
     size."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
+
     time_limit, memory_limit = None, None
     if seconds:
         found = TIME.fullmatch(seconds.strip())
         if not found:
-            raise UserError(f"time limit {seconds!r}: should be seconds, "
-                            "or a time such as 30min or 2h")
+            raise UserError(
+                f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h"
+            )
         time_limit = float(found["number"]) * UNITS[found["unit"]]
     if memory:
         try:
             memory_limit = int(TypeAdapter(ByteSize).validate_python(memory))
         except ValidationError:
-            raise UserError(f"memory limit {memory!r}: "
-                            "should be a size such as 800MB or 6GiB") from None
+            raise UserError(
+                f"memory limit {memory!r}: should be a size such as 800MB or 6GiB"
+            ) from None
     if any(limit is not None and not limit > 0 for limit in (time_limit, memory_limit)):
         raise UserError("a limit of time or memory should be more than nothing")
     return Limits(time_limit, memory_limit)
 
 
 @contextmanager
-def watched(limits: Limits,
-            server: Server | None = None) -> Iterator[tuple[type, Callable[[], str]]]:
+def watched(
+    limits: Limits, server: Server | None = None
+) -> Iterator[tuple[type, Callable[[], str]]]:
     """A class of kernel managers for one page, and a function that says why its kernel was ended.
 
     The function returns an empty text if the kernel was not ended. With a server the kernel is its
@@ -69,14 +75,18 @@ def watched(limits: Limits,
             self.connection_file = f"{folder}/kernel.json"
             if server:
                 from probebook.runs.warm import WarmProvisioner
-                self.provisioner = WarmProvisioner(kernel_id=self.kernel_id, parent=self,
-                                                   kernel_spec=self.kernel_spec)
+
+                self.provisioner = WarmProvisioner(
+                    kernel_id=self.kernel_id, parent=self, kernel_spec=self.kernel_spec
+                )
                 self.provisioner.server = server
             await super().start_kernel(**given)
             processes.append(psutil.Process(self.provisioner.pid))
 
-    with tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder, \
-            ended_beyond(limits) as (processes, reason):
+    with (
+        tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder,
+        ended_beyond(limits) as (processes, reason),
+    ):
         yield Watched, reason
 
 
@@ -106,8 +116,9 @@ def _watch(limits, processes, reasons, over) -> None:
         if limits.seconds and time.monotonic() - began > limits.seconds:
             reasons.append(f"ended after {limits.seconds:g} s, its time limit")
         elif limits.memory and (used := sum(map(_memory, processes))) > limits.memory:
-            reasons.append(f"ended at {used / 1e9:.2f} GB of memory, its limit is "
-                           f"{limits.memory / 1e9:.2f} GB")
+            reasons.append(
+                f"ended at {used / 1e9:.2f} GB of memory, its limit is {limits.memory / 1e9:.2f} GB"
+            )
         if reasons and processes:
             kill(processes)
             return

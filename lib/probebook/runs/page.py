@@ -1,4 +1,5 @@
 """What a page calls: `start` checks parameters and sets the seed, `write_table` writes a table."""
+
 from __future__ import annotations
 
 import base64
@@ -19,14 +20,14 @@ from probebook.base import UserError, plain_name
 from probebook.runs.assertions import Measured, compared, false
 from probebook.runs.schema import check_models, coerce
 
-if TYPE_CHECKING:              # the command line checks names without it
+if TYPE_CHECKING:  # the command line checks names without it
     import pandas as pd
 
 # outputs of this prefix are stored in a notebook and never shown
 HIDDEN = "application/papermill.record/"
-ENDED = "probebook:ended"       # holds why a page ended early
-LARGEST_FILE = 1 << 25          # bytes of a file that a page keeps
-CONTEXT = 1 << 29               # bytes of a GPU that a process takes before its first tensor, about
+ENDED = "probebook:ended"  # holds why a page ended early
+LARGEST_FILE = 1 << 25  # bytes of a file that a page keeps
+CONTEXT = 1 << 29  # bytes of a GPU that a process takes before its first tensor, about
 PLAIN = (bool, int, float, str, list, dict, type(None))
 
 
@@ -40,9 +41,12 @@ def start(page: dict) -> None:
     `probebook run` prints before a kernel starts.
     """
     types = page.get("__annotations__", {})
-    given = {name: value for name, value in page.items()
-             if name in types or (isinstance(value, PLAIN) and not name.startswith("_")
-                                  and name not in ("In", "Out"))}
+    given = {
+        name: value
+        for name, value in page.items()
+        if name in types
+        or (isinstance(value, PLAIN) and not name.startswith("_") and name not in ("In", "Out"))
+    }
     if "_started" in page:  # the cell is run again: other names are the page's own by now
         given = {name: page[name] for name in types}
     page.update(coerce(types, given))
@@ -50,11 +54,13 @@ def start(page: dict) -> None:
     page["_started"] = True
     _measure_assertions(page)
 
-    os.environ.update(TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error",
-                      HF_HUB_DISABLE_PROGRESS_BARS="1")
+    os.environ.update(
+        TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1"
+    )
     import numpy as np
 
     from probebook.tables import escape
+
     if "transformers" in sys.modules:
         sys.modules["transformers"].logging.set_verbosity_error()
     seed = page.get("seed", 0)
@@ -63,8 +69,9 @@ def start(page: dict) -> None:
     _when_imported("torch", lambda: sys.modules["torch"].manual_seed(seed))
     _when_imported("matplotlib.pyplot", _style)
     escape()
-    versions = {"python": platform.python_version()} | {p: version(p)
-                                                        for p in ("torch", "transformers", "numpy")}
+    versions = {"python": platform.python_version()} | {
+        p: version(p) for p in ("torch", "transformers", "numpy")
+    }
     about = {"seed": seed, "device": device(), "threads": threads(), "versions": versions}
     _keep_environment(about)
 
@@ -76,8 +83,12 @@ def _keep_environment(about: dict) -> None:
 
     def store(*_: object) -> None:
         if (taken := device_memory()) > about.get("device_memory", -1):
-            keep("probebook:environment", "application/json",
-                 json.dumps(about | {"device_memory": taken}), "device_memory" in about)
+            keep(
+                "probebook:environment",
+                "application/json",
+                json.dumps(about | {"device_memory": taken}),
+                "device_memory" in about,
+            )
             about["device_memory"] = taken
 
     store()
@@ -88,9 +99,11 @@ def _keep_environment(about: dict) -> None:
 def _measure_assertions(page: dict) -> None:
     """From here on, what a page asserts says by how much it fails."""
     from IPython import get_ipython
+
     page.update(_compared=compared, _false=false)
-    if (shell := get_ipython()) and not any(isinstance(one, Measured)
-                                            for one in shell.ast_transformers):
+    if (shell := get_ipython()) and not any(
+        isinstance(one, Measured) for one in shell.ast_transformers
+    ):
         shell.ast_transformers.append(Measured())
 
 
@@ -99,13 +112,14 @@ def end_page_if(reason: str) -> None:
     Without a reason, go on. The run is finished all the same, and says so."""
     from IPython import get_ipython
     from IPython.display import Markdown, display
+
     if not reason:
         return
     display(Markdown(f"**The page ends here: {reason}.** The cells below are left out."))
     keep(ENDED, "text/plain", reason)
 
     def skip(lines: list[str]) -> list[str]:
-        if any("start(globals())" in line for line in lines):               # it is run again
+        if any("start(globals())" in line for line in lines):  # it is run again
             shell.input_transformers_cleanup.remove(skip)
             return lines
         return []
@@ -131,11 +145,12 @@ def _when_imported(name: str, do: Callable[[], object]) -> None:
                 spec.loader.exec_module = lambda module: (load(module), do())  # type: ignore
             return spec
 
-    sys.meta_path.insert(0, Finder())       # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
 
 
 def _style() -> None:
     from probebook.figures import style
+
     style()
 
 
@@ -148,17 +163,20 @@ def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None
     file. A page may use each name once.
     """
     if taken := {"table", "metric", "value"} & set(ids):
-        raise UserError(f"table {name!r}: {min(taken)!r} cannot be an id, results have a column "
-                        "of that name")
+        raise UserError(
+            f"table {name!r}: {min(taken)!r} cannot be an id, results have a column of that name"
+        )
     missing = [column for column in ids if column not in frame]
     if missing:
-        raise UserError(f"table {name!r}: no column {missing[0]!r}; the table has "
-                        f"{', '.join(map(str, frame))}")
+        raise UserError(
+            f"table {name!r}: no column {missing[0]!r}; the table has {', '.join(map(str, frame))}"
+        )
     metrics = frame.drop(columns=list(ids))
     texts = list(metrics.columns.difference(metrics.select_dtypes("number").columns))
     if texts:
-        raise UserError(f"table {name!r}: column {texts[0]!r} holds no numbers; name it in "
-                        "ids=[...] or drop it")
+        raise UserError(
+            f"table {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it"
+        )
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
     keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
 
@@ -171,8 +189,10 @@ def write_file(name: str, save: Callable[[Path], object]) -> None:
         path = Path(folder, plain_name(name))
         save(path)
         if path.stat().st_size > LARGEST_FILE:
-            raise UserError(f"{name} has {path.stat().st_size / 1e6:.0f} MB: a page keeps files "
-                            f"of at most {LARGEST_FILE / 1e6:.0f}")
+            raise UserError(
+                f"{name} has {path.stat().st_size / 1e6:.0f} MB: a page keeps files "
+                f"of at most {LARGEST_FILE / 1e6:.0f}"
+            )
         text = base64.b64encode(path.read_bytes()).decode()
     keep(f"probebook:file:{name}", "application/base64", text)
 
@@ -189,9 +209,14 @@ def keep(name: str, mime: str, text: str, again: bool | None = None) -> None:
     """Store a text in the page's notebook without showing it. A page may use each `name` once, or
     `again` if it was False at first: the new text then takes the place of the old one."""
     from IPython.display import display
-    display({HIDDEN + mime: text}, raw=True,
-            metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}},
-            display_id=None if again is None else name, update=bool(again))
+
+    display(
+        {HIDDEN + mime: text},
+        raw=True,
+        metadata={"scrapbook": {"name": name, "mime_prefix": HIDDEN}},
+        display_id=None if again is None else name,
+        update=bool(again),
+    )
 
 
 def device() -> str:
@@ -200,6 +225,7 @@ def device() -> str:
     if "torch" not in sys.modules:
         return processor()
     from probebook.devices import choose_device, gpu_name
+
     found = choose_device()
     return processor() if found.type == "cpu" else gpu_name(found)
 

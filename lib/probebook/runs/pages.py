@@ -1,4 +1,5 @@
 """Pages of the book: their files, parameters and profiles, and the modules that they import."""
+
 from __future__ import annotations
 
 import ast
@@ -17,7 +18,7 @@ from probebook import base
 from probebook.base import UserError, read_yaml
 from probebook.runs.schema import Parameter, declared
 
-if TYPE_CHECKING:              # loading it takes longer than all else here
+if TYPE_CHECKING:  # loading it takes longer than all else here
     from nbformat import NotebookNode
 
 LIBRARY = base.PACKAGE
@@ -32,11 +33,14 @@ INSTALL = """    import sys
     sys.path.insert(0, "probebook/lib")"""
 FENCE = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
-    re.MULTILINE | re.DOTALL)
+    re.MULTILINE | re.DOTALL,
+)
 # of a page, or of a cell with nested options
 HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
-WHOSE_NUMBERS = ("*Numbers in the text are those of the run that the book ships with (profile "
-                 "`pocket`); what the cells print is of your own.*")
+WHOSE_NUMBERS = (
+    "*Numbers in the text are those of the run that the book ships with (profile "
+    "`pocket`); what the cells print is of your own.*"
+)
 NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
@@ -47,14 +51,17 @@ def home() -> Path:
     """
     folder = os.environ.get("PROBEBOOK_HOME")
     if not folder and base.PACKAGE / "data" == base.DATA:
-        raise UserError("the library is installed without the book's pages: set PROBEBOOK_HOME to "
-                        "a checkout of it")
+        raise UserError(
+            "the library is installed without the book's pages: set PROBEBOOK_HOME to "
+            "a checkout of it"
+        )
     return Path(folder or base.ROOT).resolve()
 
 
 @dataclass(frozen=True)
 class Page:
     """A page by its name: "1_causal_probing/03_first_interventions", or "book/run_table"."""
+
     name: str
 
     @property
@@ -75,8 +82,9 @@ class Page:
         """Its first heading. UserError: it has none."""
         found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
         if not found:
-            raise UserError(f"{self.path.name} has no heading: its first cell begins with one, "
-                            "# Title")
+            raise UserError(
+                f"{self.path.name} has no heading: its first cell begins with one, # Title"
+            )
         return found[1]
 
     @cached_property
@@ -84,22 +92,29 @@ class Page:
         """The page as a notebook without outputs; a cell's id depends on its source only."""
         import jupytext
         import nbformat
+
         try:
             notebook = jupytext.reads(self.source, fmt="md:myst")
         except nbformat.ValidationError as e:
             raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
-        codes = [(cell.metadata.get("tags", []), cell.source) for cell in notebook.cells
-                 if cell.cell_type == "code"]
+        codes = [
+            (cell.metadata.get("tags", []), cell.source)
+            for cell in notebook.cells
+            if cell.cell_type == "code"
+        ]
         if codes != self.code:
-            raise UserError(f"{self.name}.md: its code cells are not clear: begin and end each at "
-                            "a line's start")
+            raise UserError(
+                f"{self.name}.md: its code cells are not clear: begin and end each at "
+                "a line's start"
+            )
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
         seen = set()
         for cell in notebook.cells:
             copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
-            cell.id = next(i for c in copies
-                           if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen)
+            cell.id = next(
+                i for c in copies if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen
+            )
             seen.add(cell.id)
         return notebook
 
@@ -111,24 +126,28 @@ class Page:
         """
         header = HEADER.match(self.source)
         if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
-            raise UserError(f"{self.name}.md has no kernelspec: begin it with the header of "
-                            "another page")
+            raise UserError(
+                f"{self.name}.md has no kernelspec: begin it with the header of another page"
+            )
         found = []
         for fence in FENCE.finditer(self.source, header.end()):
             if not fence["info"].startswith("{code-cell}"):
                 continue
             nested, lines = HEADER.match(fence["body"]), fence["body"].splitlines()
             if nested:
-                options, lines = nested["yaml"], fence["body"][nested.end() + 1:].splitlines()
+                options, lines = nested["yaml"], fence["body"][nested.end() + 1 :].splitlines()
             else:
                 marked = list(takewhile(lambda line: line.lstrip().startswith(":"), lines))
-                options, lines = "\n".join(line.lstrip()[1:]
-                                           for line in marked), lines[len(marked):]
+                options, lines = (
+                    "\n".join(line.lstrip()[1:] for line in marked),
+                    lines[len(marked) :],
+                )
             tags = self._options(options).get("tags", [])
             if not isinstance(tags, list):
-                raise UserError(f"{self.name}.md, header or cell options: {tags!r} should be a "
-                                f"list, [{tags}]")
-            found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip():])))
+                raise UserError(
+                    f"{self.name}.md, header or cell options: {tags!r} should be a list, [{tags}]"
+                )
+            found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip() :])))
         return found
 
     def _options(self, text: str) -> dict:
@@ -145,8 +164,9 @@ class Page:
 
     @cached_property
     def parameters(self) -> list[Parameter]:
-        return declared("\n".join(source for tags, source in self.code if "parameters" in tags),
-                        self.name)
+        return declared(
+            "\n".join(source for tags, source in self.code if "parameters" in tags), self.name
+        )
 
     @property
     def types(self) -> dict:
@@ -157,6 +177,7 @@ class Page:
         """The notebook's first cell. It installs the book where the library is missing, as in
         Colab."""
         from nbformat.v4 import new_code_cell
+
         path = home() / "_config.yml"
         url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
         how = INSTALL.format(url=url) if url else NO_ADDRESS
@@ -170,6 +191,7 @@ class Page:
         import nbformat
 
         from probebook.runs.plain import markdown, quotes, stored_numbers
+
         notebook, numbers = deepcopy(self.notebook), stored_numbers(self.name)
         texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
         quoting = any(quotes(cell.source) for cell in texts)
@@ -194,8 +216,10 @@ def find(name: str) -> Page:
     name = name.removeprefix("notebooks/").removesuffix(".md").removesuffix(".ipynb")
     fits = [n for n in names if n == name] or [n for n in names if n.startswith(name)]
     if len(fits) != 1:
-        raise UserError(f"{'several pages begin' if fits else 'no page begins'} with {name!r}: "
-                        f"there are {', '.join(fits or names) or 'none'}")
+        raise UserError(
+            f"{'several pages begin' if fits else 'no page begins'} with {name!r}: "
+            f"there are {', '.join(fits or names) or 'none'}"
+        )
     return Page(fits[0])
 
 
@@ -210,8 +234,9 @@ def profile_values(profile: str) -> dict[str, dict]:
         if name not in names:
             raise UserError(f"profile {profile}: no page {name!r}; there are {', '.join(names)}")
         if not isinstance(given, dict | None):
-            raise UserError(f"profile {profile}: {name}: should be {{parameter: value, …}}, not "
-                            f"{given!r}")
+            raise UserError(
+                f"profile {profile}: {name}: should be {{parameter: value, …}}, not {given!r}"
+            )
     return values or {}
 
 
@@ -243,8 +268,9 @@ def _imports(source: str, package: str) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[:len(package.split(".")) - node.level
-                                         + 1] if node.level else []
+            parents = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             module = ".".join([*parents, *([node.module] if node.module else [])])
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return tuple(name for name in found if name.split(".")[0] == LIBRARY.name)

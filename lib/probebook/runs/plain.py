@@ -3,6 +3,7 @@ HTML, citations authors and years, links links, and numbers those of the book's 
 
     markdown(text, {"share": .5})       # where the text quotes share:.2f, it says 0.50
 """
+
 from __future__ import annotations
 
 import json
@@ -16,9 +17,11 @@ from probebook.base import DATA, UserError
 from probebook.runs.pages import Page, home
 
 NUMBERS = DATA / "records" / "numbers.json"
-FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n"
-                   r"(?P<options>(?::[a-z-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)$",
-                   re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n"
+    r"(?P<options>(?::[a-z-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
 ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}`(?P<text>[^`]*)`")
 LABEL = re.compile(r"^\$\$[ ]*\((?P<label>[\w-]+)\)$|^\((?P<anchor>[\w-]+)\)=\n", re.MULTILINE)
 TITLED = re.compile(r"(?P<title>.*?)\s*<(?P<target>[^>]*)>", re.DOTALL)
@@ -37,8 +40,11 @@ def _stored(path: Path) -> dict[str, dict[str, float | str]]:
 
 def quotes(text: str) -> list[str]:
     """The names of the numbers that a text quotes."""
-    return [found["text"].partition(":")[0] for found in ROLE.finditer(text)
-            if found["role"].startswith("glue")]
+    return [
+        found["text"].partition(":")[0]
+        for found in ROLE.finditer(text)
+        if found["role"].startswith("glue")
+    ]
 
 
 def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: str = "") -> str:
@@ -74,7 +80,7 @@ def _box(found: re.Match, body: str) -> str:
 def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -> str:
     if role.startswith("glue"):
         name, _, form = text.partition(":")
-        known = name in numbers and not (form and isinstance(numbers[name], str))   # of this page
+        known = name in numbers and not (form and isinstance(numbers[name], str))  # of this page
         return format(numbers[name], form) if known else "…"
     if role.startswith("cite"):
         return _cited([key.strip() for key in text.split(",")], in_text=role == "cite:t")
@@ -112,6 +118,7 @@ def _cited(keys: list[str], in_text: bool) -> str:
 def _bibliography(path: Path) -> dict[str, tuple[str, str]]:
     """Authors and year of each entry."""
     from pybtex.database import parse_file
+
     entries = {}
     for key, entry in parse_file(path).entries.items():
         people = entry.persons.get("author", [])

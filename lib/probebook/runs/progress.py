@@ -3,6 +3,7 @@
 The time left comes from recorded durations (`data/durations.csv`), scaled by how long the finished
 runs took on this machine.
 """
+
 from __future__ import annotations
 
 import csv
@@ -22,14 +23,15 @@ from rich.progress import (
 
 from probebook.base import DATA
 
-USUAL = 30.     # seconds of a run of which nothing is recorded
+USUAL = 30.0  # seconds of a run of which nothing is recorded
 
 
 @cache
 def _recorded() -> dict[tuple[str, str], float]:
     with open(DATA / "durations.csv", encoding="utf-8", newline="") as file:
-        return {(row["page"], row["profile"]): float(row["seconds"])
-                for row in csv.DictReader(file)}
+        return {
+            (row["page"], row["profile"]): float(row["seconds"]) for row in csv.DictReader(file)
+        }
 
 
 def expected(page: str, profile: str) -> float:
@@ -55,15 +57,21 @@ class RunProgress:
 
     def __init__(self, expected: Mapping[str, float], workers: int, finished: int = 0):
         self.waiting, self.workers = dict(expected), workers
-        self.under_way: dict[str, tuple[float, float]] = {}       # key → expected, begun
-        self.took, self.planned = 0., 0.
+        self.under_way: dict[str, tuple[float, float]] = {}  # key → expected, begun
+        self.took, self.planned = 0.0, 0.0
         self.total, self.done, self.failed = len(expected) + finished, finished, 0
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-                   TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[unit]}"),
+            TimeElapsedColumn(),
+        )
         self.bars = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.whole = self.bars.add_task(self._rest(), total=self.total, completed=finished,
-                                        unit="runs")
+        self.whole = self.bars.add_task(
+            self._rest(), total=self.total, completed=finished, unit="runs"
+        )
         self.tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> RunProgress:
@@ -84,7 +92,7 @@ class RunProgress:
     def end(self, key: str, label: str, seconds: float, error: str = "") -> None:
         """A run has ended after so many seconds. Its error is shown at once."""
         self.done, self.failed = self.done + 1, self.failed + bool(error)
-        usual, _ = self.under_way.pop(key, (self.waiting.pop(key, USUAL), 0.))
+        usual, _ = self.under_way.pop(key, (self.waiting.pop(key, USUAL), 0.0))
         if not error:
             self.took, self.planned = self.took + seconds, self.planned + usual
         if key in self.tasks:
@@ -103,7 +111,7 @@ class RunProgress:
 
     def left(self) -> float:
         """Estimated seconds until all runs have ended."""
-        pace, now = self.took / self.planned if self.planned else 1., time.monotonic()
-        rest = [max(0., pace * usual - (now - begun)) for usual, begun in self.under_way.values()]
+        pace, now = self.took / self.planned if self.planned else 1.0, time.monotonic()
+        rest = [max(0.0, pace * usual - (now - begun)) for usual, begun in self.under_way.values()]
         waiting = [pace * usual for usual in self.waiting.values()]
-        return max([sum(rest + waiting) / self.workers, *rest, *waiting, 0.])
+        return max([sum(rest + waiting) / self.workers, *rest, *waiting, 0.0])

@@ -1,5 +1,6 @@
 """The record of a run, `record.json`: what it says, whether the run's folder agrees, and all
 records."""
+
 from __future__ import annotations
 
 import csv
@@ -29,31 +30,38 @@ LATER = {"dtype": "float32", "device_memory": 0}
 class Record(BaseModel):
     """`record.json` of a run. A later schema may add fields, but does not change the meaning of
     these."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_version: Literal[1] = 1
     page: str
-    run: str                        # the run's id
+    run: str  # the run's id
     profile: str
-    parameters: dict                # every parameter, with the value that it had
-    changed: list[str]              # names of those that differ from the page's own values
-    seed: int | None                # None: the page never called `start`
+    parameters: dict  # every parameter, with the value that it had
+    changed: list[str]  # names of those that differ from the page's own values
+    seed: int | None  # None: the page never called `start`
     device: str
-    dtype: str = "float32"          # the precision of models
-    device_memory: int = 0          # bytes of a GPU that the page took at most; 0: none
+    dtype: str = "float32"  # the precision of models
+    device_memory: int = 0  # bytes of a GPU that the page took at most; 0: none
     threads: int | None
-    versions: dict[str, str]        # Python and the libraries that numbers depend on
+    versions: dict[str, str]  # Python and the libraries that numbers depend on
     data: dict[str, str]  # sha256 of the registry, the published figures, the shipped models
-    seconds: float                  # wall time of the page, kernel included
-    finished: str                   # UTC, YYYY-MM-DD HH:MM
-    commit: str                     # of the sources; "-dirty": with changes; "" outside git
-    files: dict[str, str]           # sha256 of the other files of the folder
-    sha256: str = ""                # of this record as JSON with sorted keys and this field empty
+    seconds: float  # wall time of the page, kernel included
+    finished: str  # UTC, YYYY-MM-DD HH:MM
+    commit: str  # of the sources; "-dirty": with changes; "" outside git
+    files: dict[str, str]  # sha256 of the other files of the folder
+    sha256: str = ""  # of this record as JSON with sorted keys and this field empty
 
     def sealed(self) -> Record:
         """A copy with its own checksum."""
         fields = self.model_dump(mode="json") | {"sha256": ""}
-        text = json.dumps({name: value for name, value in fields.items()
-                           if name not in LATER or value != LATER[name]}, sort_keys=True)
+        text = json.dumps(
+            {
+                name: value
+                for name, value in fields.items()
+                if name not in LATER or value != LATER[name]
+            },
+            sort_keys=True,
+        )
         return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
 
     @property
@@ -71,6 +79,7 @@ def run_lock(page: str, run: str) -> FileLock:
     """The lock held by a process that makes or imports the run. The operating system frees it when
     that process ends."""
     from filelock import FileLock
+
     path = home() / "_build" / "partial" / page / f"{run}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path)
@@ -90,8 +99,9 @@ def intact(folder: Path) -> bool:
     """Whether every file of a run's folder has the checksum that its record gives."""
     record = read_record(folder)
     try:
-        return record is not None and all(sha256(folder / name) == digest
-                                          for name, digest in record.files.items())
+        return record is not None and all(
+            sha256(folder / name) == digest for name, digest in record.files.items()
+        )
     except OSError:
         return False
 
@@ -112,8 +122,9 @@ def read_all(page: str = "") -> list[Record]:
         if name.startswith(page):
             record = read_record(folder)
             if record and (record.page, record.run) == (name, folder.name):
-                records.append((record.page, record.finished, (folder / RECORD).stat().st_mtime_ns,
-                                record))
+                records.append(
+                    (record.page, record.finished, (folder / RECORD).stat().st_mtime_ns, record)
+                )
             else:
                 warn_damaged(name, folder.name)
     if page and not any(name.startswith(page) for name in names):
@@ -127,18 +138,23 @@ def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
     """Columns and rows of the table of runs that `results.runs` returns."""
     names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
     records = read_all(page)
-    changes = [[f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
-               for record in records]
-    rows = [record.model_dump() | {"changed": ", ".join(each), "device": record.hardware}
-            for record, each in zip(records, changes)]
+    changes = [
+        [f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
+        for record in records
+    ]
+    rows = [
+        record.model_dump() | {"changed": ", ".join(each), "device": record.hardware}
+        for record, each in zip(records, changes)
+    ]
     return names, [tuple(row[name] for name in names) for row in rows]
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
     """A table as CSV, as pandas writes it: all digits, nothing for None and NaN."""
     text = io.StringIO()
-    plain_rows = (["" if value is None or value != value else value for value in row]
-                  for row in rows)
+    plain_rows = (
+        ["" if value is None or value != value else value for value in row] for row in rows
+    )
     csv.writer(text, lineterminator="\n").writerows([names, *plain_rows])
     return text.getvalue()
 
@@ -152,11 +168,15 @@ def plain_value(value: Any) -> int | float | str:
 def newest(records: Sequence[Record]) -> list[Record]:
     """The last of all records (oldest first) with the same page and parameters. stderr says how
     many were left out."""
-    last = {(record.page, json.dumps(record.parameters, sort_keys=True)): record
-            for record in records}
+    last = {
+        (record.page, json.dumps(record.parameters, sort_keys=True)): record for record in records
+    }
     if left := len(records) - len(last):
-        print(f"{left} older run{'s' * (left > 1)} with the same parameters left out: "
-              "--all-versions keeps them", file=sys.stderr)
+        print(
+            f"{left} older run{'s' * (left > 1)} with the same parameters left out: "
+            "--all-versions keeps them",
+            file=sys.stderr,
+        )
     return list(last.values())
 
 
@@ -164,8 +184,9 @@ def find_run(beginning: str) -> Record:
     """The record of the run whose id begins with these digits, at least four. UserError: there is
     none, there are several, or it is damaged."""
     if not re.fullmatch("[0-9a-f]{4,20}", beginning):
-        raise UserError(f"run {beginning!r}: should be a run's id or its beginning, "
-                        "four of 0-9a-f at least")
+        raise UserError(
+            f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least"
+        )
     folders = sorted(_root().glob(f"*/*/{beginning}*/"))
     if not folders:
         raise UserError(f"no run begins with {beginning!r}: probebook results lists them")
@@ -186,9 +207,14 @@ def warn_damaged(page: str, run: str) -> None:
 def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
     """UserError: there is no such name; the message gives the nearest one."""
     near = difflib.get_close_matches(name, sorted(names), 1, 0)
-    raise UserError(f"no {kind} {name!r}: "
-                    + (f"the nearest is {near[0]!r} of {', '.join(sorted(names))}" if near
-                                               else "there are none"))
+    raise UserError(
+        f"no {kind} {name!r}: "
+        + (
+            f"the nearest is {near[0]!r} of {', '.join(sorted(names))}"
+            if near
+            else "there are none"
+        )
+    )
 
 
 def _root() -> Path:

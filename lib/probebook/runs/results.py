@@ -4,6 +4,7 @@ comparisons.
 Every run is checked when it is read. A run with a damaged record or damaged metrics is left out and
 named on stderr.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -31,8 +32,14 @@ from probebook.runs.records import (
     warn_damaged,
 )
 
-SIGNS = {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq,
-         "<": operator.lt, ">": operator.gt}
+SIGNS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
 
 
@@ -49,14 +56,21 @@ def runs(page: str = "") -> pd.DataFrame:
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
     """Parameters of runs, one run per row. Numbers and text stay; lists, truth values and null
     become JSON text."""
-    rows = [{name: plain_value(value) for name, value in record.parameters.items()}
-            for record in records]
+    rows = [
+        {name: plain_value(value) for name, value in record.parameters.items()}
+        for record in records
+    ]
     return pd.DataFrame(rows, index=range(len(records))).convert_dtypes()
 
 
-def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (),
-            names: Sequence[str] = (),
-            keep: Sequence[str] = (), all_versions: bool = False) -> pd.DataFrame:
+def metrics(
+    page: str = "",
+    where: Sequence[str] = (),
+    tables: Sequence[str] = (),
+    names: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    all_versions: bool = False,
+) -> pd.DataFrame:
     """Metrics of runs, one value per row: page, run, parameters that differ or are in `keep`,
     table, ids, metric, value.
 
@@ -72,8 +86,9 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     long, at = _long(records)
     long = long.rename(columns={name: f"id.{name}" for name in ("page", "run")})
     ids = _ids(long)
-    values = parameters(records).rename(columns=lambda name: f"p.{name}"
-                                        if name in ("page", "run", *long) else name)
+    values = parameters(records).rename(
+        columns=lambda name: f"p.{name}" if name in ("page", "run", *long) else name
+    )
     about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
     frame = pd.concat([about.join(values).take(at).reset_index(drop=True), long], axis=1)
     frame = _chosen(_chosen(frame, "table", tables), "metric", names)
@@ -82,8 +97,11 @@ def metrics(page: str = "", where: Sequence[str] = (), tables: Sequence[str] = (
     for name in keep:
         _known("column", name, frame.columns)
     same = [name for name in values if frame[name].nunique() < 2 and name not in keep]
-    return frame[["page", "run", *values, "table", *ids, "metric", "value"]].drop(
-        columns=[*same, *(name for name in ids if frame[name].isna().all())]).reset_index(drop=True)
+    return (
+        frame[["page", "run", *values, "table", *ids, "metric", "value"]]
+        .drop(columns=[*same, *(name for name in ids if frame[name].isna().all())])
+        .reset_index(drop=True)
+    )
 
 
 def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
@@ -94,8 +112,9 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
     """
     match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", condition)
     if not match:
-        raise UserError(f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in "
-                        "place of =")
+        raise UserError(
+            f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in place of ="
+        )
     name, sign, text = match.groups()
     _known("parameter or id", name, names)
     column, number = frame[name], pd.to_numeric(text, errors="coerce")
@@ -105,16 +124,18 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
     elif sign in ("=", "!="):
         fits = SIGNS[sign](column.astype("string"), _list(text) if text.startswith("[") else text)
     else:
-        raise UserError(f"--where {condition!r}: {sign} compares numbers; {name} has "
-                        f"{_some(column)}")
+        raise UserError(
+            f"--where {condition!r}: {sign} compares numbers; {name} has {_some(column)}"
+        )
     fitting = frame[fits.fillna(False).astype(bool) & column.notna()]
     if fitting.empty:
         raise UserError(f"--where {condition!r}: nothing is left; {name} has {_some(column)}")
     return fitting
 
 
-def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
-          columns: Sequence[str] = ()) -> pd.DataFrame:
+def pivot(
+    long: pd.DataFrame, rows: Sequence[str] = (), columns: Sequence[str] = ()
+) -> pd.DataFrame:
     """The values of `metrics` as a table, one row per value of `rows` and one column per value of
     `columns`.
 
@@ -126,8 +147,9 @@ def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
     for name in (*rows, *columns):
         _known("column", name, names)
     columns = list(columns) or ["metric"]
-    rows = list(rows) or [name for name in names
-                          if name not in ("run", *columns) and long[name].nunique() > 1]
+    rows = list(rows) or [
+        name for name in names if name not in ("run", *columns) and long[name].nunique() > 1
+    ]
     if not rows or set(rows) & set(columns):
         raise UserError("--rows and --columns: each needs a column of its own")
     long = long.dropna(subset=[*rows, *columns])
@@ -137,11 +159,14 @@ def pivot(long: pd.DataFrame, rows: Sequence[str] = (),
         cell = several[places.eq(places.iloc[0]).all(axis=1)]
         differ = [name for name in names if cell[name].nunique(dropna=False) > 1]
         differ = [name for name in differ if name != "run"] or differ or ["nothing"]
-        raise UserError(f"{len(cell)} values for one cell, which differ in {', '.join(differ)}: "
-                        "name it in --rows or --columns, or choose by --where, --table, --metric")
+        raise UserError(
+            f"{len(cell)} values for one cell, which differ in {', '.join(differ)}: "
+            "name it in --rows or --columns, or choose by --where, --table, --metric"
+        )
     table = long.set_index([*rows, *columns])["value"].unstack(columns)
-    table.columns = [", ".join(map(str, name if isinstance(name, tuple) else (name,)))
-                     for name in table.columns]
+    table.columns = [
+        ", ".join(map(str, name if isinstance(name, tuple) else (name,))) for name in table.columns
+    ]
     return table.reset_index(allow_duplicates=True)
 
 
@@ -151,12 +176,13 @@ def show(frame: pd.DataFrame, form: Literal["csv", "markdown", "latex"] = "csv")
     if form == "csv":
         return frame.to_csv(index=False)
     from tabulate import tabulate
+
     texts = [[_text(value) for value in row] for row in frame.itertuples(index=False)]
     align = ["right" if pd.api.types.is_numeric_dtype(kind) else "left" for kind in frame.dtypes]
     names = [_text(name) for name in frame.columns]
     if form == "latex":
         done = tabulate(texts, names, "latex_booktabs", disable_numparse=True, colalign=align)
-        return done.replace("|", r"\textbar{}") + "\n"                  # tabulate escapes the rest
+        return done.replace("|", r"\textbar{}") + "\n"  # tabulate escapes the rest
     texts = [[MARKDOWN.sub(r"\\\1", text) for text in row] for row in texts]
     names = [MARKDOWN.sub(r"\\\1", name) for name in names]
     return tabulate(texts, names, "pipe", disable_numparse=True, colalign=align) + "\n"
@@ -175,30 +201,39 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
     keys = [name for name in long if name != "value"]
     # rows without ids
     long["copy"] = long.assign(at=at).groupby(["at", *keys], dropna=False).cumcount()
-    both = long[at == 0].merge(long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"),
-                               sort=False)
-    both = both.drop(columns="copy").rename(columns={"value_a": "a", "value_b": "b"}).assign(
-        difference=lambda t: t["b"] - t["a"])
+    both = long[at == 0].merge(
+        long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"), sort=False
+    )
+    both = (
+        both.drop(columns="copy")
+        .rename(columns={"value_a": "a", "value_b": "b"})
+        .assign(difference=lambda t: t["b"] - t["a"])
+    )
     size = both[["a", "b"]].abs().max(axis=1).clip(lower=1)
     near = both.difference.abs().le(tolerance * size)
     same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | near
-    return {"parameters": _differing(a.parameters, b.parameters),
-            "metrics": both[~same].dropna(axis=1, how="all").reset_index(drop=True),
-            "rest": _differing(_rest(a), _rest(b))}
+    return {
+        "parameters": _differing(a.parameters, b.parameters),
+        "metrics": both[~same].dropna(axis=1, how="all").reset_index(drop=True),
+        "rest": _differing(_rest(a), _rest(b)),
+    }
 
 
 def _rest(record: Record) -> dict:
     """What a run depends on besides its parameters."""
-    return record.model_dump(include={"profile", "seed", "device", "dtype", "threads",
-                                      "commit"}) | {
-        f"{name} version": version for name, version in record.versions.items()} | {
-        f"data {name}": digest for name, digest in record.data.items()}
+    return (
+        record.model_dump(include={"profile", "seed", "device", "dtype", "threads", "commit"})
+        | {f"{name} version": version for name, version in record.versions.items()}
+        | {f"data {name}": digest for name, digest in record.data.items()}
+    )
 
 
 def _differing(a: dict, b: dict) -> pd.DataFrame:
-    rows = [(name, *("" if name not in r else plain_value(r[name]) for r in (a, b)))
-            for name in a | b
-            if (name in a, a.get(name)) != (name in b, b.get(name))]
+    rows = [
+        (name, *("" if name not in r else plain_value(r[name]) for r in (a, b)))
+        for name in a | b
+        if (name in a, a.get(name)) != (name in b, b.get(name))
+    ]
     return pd.DataFrame(rows, columns=["name", "a", "b"], dtype=object)
 
 
@@ -222,11 +257,14 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
         for field in part.schema:
             types.setdefault(field.name, set()).add(field.type)
     texts = {name for name, kinds in types.items() if len(kinds) > 1 and any(map(_is_text, kinds))}
-    whole = pa.concat_tables([_as_text(part, texts) for part in parts.values()],
-                             promote_options="permissive")
+    whole = pa.concat_tables(
+        [_as_text(part, texts) for part in parts.values()], promote_options="permissive"
+    )
     long = whole.to_pandas()
-    return (long.assign(value=long["value"].astype(float), **long[_ids(long)].convert_dtypes()),
-            np.repeat(list(parts), [part.num_rows for part in parts.values()]))
+    return (
+        long.assign(value=long["value"].astype(float), **long[_ids(long)].convert_dtypes()),
+        np.repeat(list(parts), [part.num_rows for part in parts.values()]),
+    )
 
 
 def _ids(long: pd.DataFrame) -> list[str]:

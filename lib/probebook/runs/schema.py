@@ -4,6 +4,7 @@ A page declares each parameter once, in the cell tagged `parameters`: `layer: La
 layer, 0 = embeddings`. A type is a name of `TYPES`, `list[…]`, `Literal[…]`, `… | None`, or a range
 of its own: `Annotated[float, Field(ge=0, le=1)]`.
 """
+
 from __future__ import annotations
 
 import ast
@@ -40,6 +41,7 @@ class Reads:
 
     Those that exist are part of a run's id.
     """
+
     files: Callable[[str], tuple[str, ...]]
 
 
@@ -47,6 +49,7 @@ class Reads:
 class Fits:
     """Part of a parameter's type: the kinds of model (`hub.kind_of`) that a page can use there,
     `without` the architectures whose names begin so."""
+
     kinds: tuple[str, ...]
     words: str
     without: tuple[str, ...] = ()
@@ -85,31 +88,72 @@ def _sweep_files(name: str) -> tuple[str, ...]:
 ANY = Fits((), "a model")
 # a model, if need be of some kinds only
 ModelName = Annotated[str, Field(min_length=1), Reads(_itself), ANY]
-WithHead = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("masked", "causal", "seq2seq"), "a language model with a head")]
-Masked = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("masked",), "a masked language model")]
-LeftToRight = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("causal",), "a left-to-right language model")]
-Prompted = Annotated[str, Field(min_length=1), Reads(_itself), Fits(
-    ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder")]
+WithHead = Annotated[
+    str,
+    Field(min_length=1),
+    Reads(_itself),
+    Fits(("masked", "causal", "seq2seq"), "a language model with a head"),
+]
+Masked = Annotated[
+    str, Field(min_length=1), Reads(_itself), Fits(("masked",), "a masked language model")
+]
+LeftToRight = Annotated[
+    str, Field(min_length=1), Reads(_itself), Fits(("causal",), "a left-to-right language model")
+]
+Prompted = Annotated[
+    str,
+    Field(min_length=1),
+    Reads(_itself),
+    Fits(
+        ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder"
+    ),
+]
 # a model, a twin of one, or word vectors
 Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files), ANY]
-BothSides = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
-    ("masked", "encoder"), "an encoder such as BERT, which reads both sides of a word")]
-Tagged = Annotated[str, Field(min_length=1), Reads(_encoder_files), Fits(
-    ("masked", "encoder"), "an encoder such as BERT, whose readers mark the words that they use "
-    "(XLNet's do not)", without=("XLNet",))]
+BothSides = Annotated[
+    str,
+    Field(min_length=1),
+    Reads(_encoder_files),
+    Fits(("masked", "encoder"), "an encoder such as BERT, which reads both sides of a word"),
+]
+Tagged = Annotated[
+    str,
+    Field(min_length=1),
+    Reads(_encoder_files),
+    Fits(
+        ("masked", "encoder"),
+        "an encoder such as BERT, whose readers mark the words that they use (XLNet's do not)",
+        without=("XLNet",),
+    ),
+]
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
 FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
-TYPES = {"Count": Count, "Rank": Rank, "Seed": Seed, "Share": Share, "Strength": Strength,
-         "Layer": Layer, "ModelName": ModelName, "WithHead": WithHead, "Masked": Masked,
-         "LeftToRight": LeftToRight, "Prompted": Prompted, "BothSides": BothSides,
-         "Tagged": Tagged, "Encoder": Encoder, "Source": Source, "FilePath": FilePath,
-         "DataFolder": DataFolder, "Sweep": Sweep, "int": int,
-         "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
+TYPES = {
+    "Count": Count,
+    "Rank": Rank,
+    "Seed": Seed,
+    "Share": Share,
+    "Strength": Strength,
+    "Layer": Layer,
+    "ModelName": ModelName,
+    "WithHead": WithHead,
+    "Masked": Masked,
+    "LeftToRight": LeftToRight,
+    "Prompted": Prompted,
+    "BothSides": BothSides,
+    "Tagged": Tagged,
+    "Encoder": Encoder,
+    "Source": Source,
+    "FilePath": FilePath,
+    "DataFolder": DataFolder,
+    "Sweep": Sweep,
+    "int": int,
+    "float": Annotated[float, Field(allow_inf_nan=False)],
+    "str": str,
+    "bool": bool,
+}
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
 
@@ -117,6 +161,7 @@ RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "all
 @dataclass(frozen=True)
 class Parameter:
     """One declared parameter. `kind` is its type as the page writes it."""
+
     name: str
     kind: str
     type: Any
@@ -149,20 +194,24 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
         raise UserError(
             f"parameters cell of {page}, line {node.lineno}: should be `name: Type = plain value` "
             f"with a type of {', '.join(TYPES)}, list[…], Literal[…], … | None, or a range "
-            f"Annotated[…, Field(ge=…)] ({problem})")
+            f"Annotated[…, Field(ge=…)] ({problem})"
+        )
     return parameters
 
 
-def coerce(types: dict[str, Any], values: dict[str, Any],
-           page: str = "this page") -> dict[str, Any]:
+def coerce(
+    types: dict[str, Any], values: dict[str, Any], page: str = "this page"
+) -> dict[str, Any]:
     """`values` in their declared types. UserError: unknown name, wrong type, impossible value."""
     fitted = {}
     for name, value in values.items():
         if name not in types:
             near = get_close_matches(name, types, n=1)
-            raise UserError(f"unknown parameter {name!r} of {page}: "
-                            f"{f'did you mean {near[0]}? ' if near else ''}"
-                            f"it has {', '.join(types) or 'no cell tagged parameters'}")
+            raise UserError(
+                f"unknown parameter {name!r} of {page}: "
+                f"{f'did you mean {near[0]}? ' if near else ''}"
+                f"it has {', '.join(types) or 'no cell tagged parameters'}"
+            )
         refuse_secrets(name, value)
         try:
             fitted[name] = _fit(types[name], value)
@@ -185,8 +234,9 @@ def from_file(path: Path) -> dict[str, Any]:
     """Values of a YAML file `name: value`. UserError: no such file, or something else in it."""
     values = read_yaml(path)
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise UserError(f"{path}: should be a YAML mapping, a line `name: value` for each "
-                        "parameter")
+        raise UserError(
+            f"{path}: should be a YAML mapping, a line `name: value` for each parameter"
+        )
     return values
 
 
@@ -196,34 +246,47 @@ def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]
     found = []
     for name, type_ in types.items():
         for part in _parts(type_):
-            for reads in (more for more in getattr(part, "__metadata__", ())
-                          if isinstance(more, Reads)):
-                found += [(name, path) for item in _flat(values[name]) if item
-                          for path in dict.fromkeys(reads.files(item))]
+            for reads in (
+                more for more in getattr(part, "__metadata__", ()) if isinstance(more, Reads)
+            ):
+                found += [
+                    (name, path)
+                    for item in _flat(values[name])
+                    if item
+                    for path in dict.fromkeys(reads.files(item))
+                ]
     return found
 
 
 def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
     """UserError if the files of a model that is given do not fit together, if the page cannot use a
     model of its kind, or if a `Layer` parameter lies outside it."""
-    layers = [(name, item) for name, type_ in types.items() if Layer in _parts(type_)
-              for item in _flat(values[name])]
+    layers = [
+        (name, item)
+        for name, type_ in types.items()
+        if Layer in _parts(type_)
+        for item in _flat(values[name])
+    ]
     for reads, fits, model in _models(types, values):
         check_folder(model)
         if not fits(model):
-            raise UserError(f"{model} is {KINDS[kind(model)]}; this page needs {fits.words}. "
-                            f"It fits {', '.join(_pages_for(model))}")
+            raise UserError(
+                f"{model} is {KINDS[kind(model)]}; this page needs {fits.words}. "
+                f"It fits {', '.join(_pages_for(model))}"
+            )
         if not layers or reads is not _itself:
             continue
         known = model_sizes().get(model)
         last = known.layers if known else pocket_depth(model)
         if last is None:
             from probebook.models.loading import depth
+
             last = depth(model)
         for name, layer in layers:
             if not -last - 1 <= layer <= last:
-                raise UserError(f"{name} {layer}: {model} has layers 0 … {last} (or −1 … "
-                                f"−{last + 1})")
+                raise UserError(
+                    f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
+                )
 
 
 def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any, Fits, str]]:
@@ -233,27 +296,32 @@ def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any
             more = {type(found): found for found in getattr(part, "__metadata__", ())}
             if Fits in more:
                 reads = more[Reads].files
-                yield from ((reads, more[Fits], reads(item)[0] if reads is not _itself else item)
-                            for item in _flat(values[name]) if item)
+                yield from (
+                    (reads, more[Fits], reads(item)[0] if reads is not _itself else item)
+                    for item in _flat(values[name])
+                    if item
+                )
 
 
 def _pages_for(model: str) -> list[str]:
     """The pages that can use a model: ["1/01–09", "3/02"]."""
     from probebook.runs.pages import pages  # which imports this module
+
     fitting = []
     for page in pages():
         defaults = {parameter.name: parameter.default for parameter in page.parameters}
         fits = [fits for _, fits, _ in _models(page.types, defaults)]
-        if fits and fits[0](model):                                      # the page's own model
+        if fits and fits[0](model):  # the page's own model
             fitting.append([int(part.split("_")[0]) for part in page.name.split("/")])
-    spans: list[list[int]] = []                                     # chapter, first and last page
+    spans: list[list[int]] = []  # chapter, first and last page
     for chapter, number in fitting:
         if spans and spans[-1][0] == chapter and spans[-1][2] == number - 1:
             spans[-1][2] = number
         else:
             spans.append([chapter, number, number])
-    return [f"{chapter}/{first:02}" + f"–{last:02}" * (last > first)
-            for chapter, first, last in spans]
+    return [
+        f"{chapter}/{first:02}" + f"–{last:02}" * (last > first) for chapter, first, last in spans
+    ]
 
 
 def _type(node: ast.expr) -> Any:
@@ -269,9 +337,9 @@ def _type(node: ast.expr) -> Any:
             return list[_type(item)]  # type: ignore[misc]
         case ast.Subscript(ast.Name("Literal"), constants):
             return Literal[ast.literal_eval(constants)]
-        case ast.Subscript(ast.Name("Annotated"),
-                           ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])) \
-                if all(limit.arg in RANGE for limit in limits):
+        case ast.Subscript(
+            ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Field"), [], limits)])
+        ) if all(limit.arg in RANGE for limit in limits):
             given = {str(limit.arg): ast.literal_eval(limit.value) for limit in limits}
             return Annotated[_type(kind), Field(**given)]
     raise ValueError(f"no type of a parameter: {ast.unparse(node)}")
@@ -295,8 +363,9 @@ def _items(kind: Any) -> Any:
 
 def _flat(value: Any) -> Iterator[Any]:
     """A value, or the items of a list, without those that are None."""
-    yield from (item for item in (value if isinstance(value, list) else [value])
-                if item is not None)
+    yield from (
+        item for item in (value if isinstance(value, list) else [value]) if item is not None
+    )
 
 
 def _read(type_: Any, value: Any) -> Any:
@@ -312,8 +381,11 @@ def _read(type_: Any, value: Any) -> Any:
         if items is not None and value.startswith("["):
             with suppress(yaml.YAMLError):
                 value = yaml.load(value, Loader=yaml.BaseLoader)  # its items stay text
-    return [_read(items, item)
-            for item in value] if items is not None and isinstance(value, list) else value
+    return (
+        [_read(items, item) for item in value]
+        if items is not None and isinstance(value, list)
+        else value
+    )
 
 
 def _fit(type_: Any, value: Any) -> Any:

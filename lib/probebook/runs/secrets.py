@@ -1,5 +1,6 @@
 """Keys stay in environment variables: they never enter a parameter, a notebook, a record or an
 error."""
+
 from __future__ import annotations
 
 import html
@@ -11,8 +12,9 @@ from urllib.parse import quote
 
 from probebook.base import UserError
 
-SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_ID|_BASE64)?$",
-                    re.IGNORECASE)
+SECRET = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_ID|_BASE64)?$", re.IGNORECASE
+)
 # user:password of an address
 USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]+(?:@[^/?#\s\"'<>@]+)*(?=@)")
 
@@ -36,26 +38,39 @@ def refuse_secrets(name: str, value: Any) -> None:
             continue
         for variable, secret in secrets().items():
             if any(form in text for form in _forms(secret)):
-                raise UserError(f"{name}: holds the value of {variable}, and parameters are kept "
-                                "in records: "
-                                "leave the key in the environment and give the variable's name")
+                raise UserError(
+                    f"{name}: holds the value of {variable}, and parameters are kept "
+                    "in records: "
+                    "leave the key in the environment and give the variable's name"
+                )
         if USER.search(text):
-            raise UserError(f"{name}: an address without user and password: keys belong in "
-                            "environment variables")
+            raise UserError(
+                f"{name}: an address without user and password: keys belong in "
+                "environment variables"
+            )
 
 
 def secrets() -> dict[str, str]:
     """Environment variables that hold keys: name → value."""
-    return {name: value.strip() for name, value in os.environ.items()
-            if SECRET.search(name) and len(value.strip()) >= 8}
+    return {
+        name: value.strip()
+        for name, value in os.environ.items()
+        if SECRET.search(name) and len(value.strip()) >= 8
+    }
 
 
 def _forms(value: str) -> set[str]:
     """A value as it is, and as JSON, HTML, CSV, Python's repr and an address write it."""
-    return {value, value.replace('"', '""'), repr(value)[1:-1],
-            *(json.dumps(value, ensure_ascii=e)[1:-1] for e in
-            (True, False)), html.escape(value), html.escape(value, quote=False), quote(value),
-            quote(value, safe="")}
+    return {
+        value,
+        value.replace('"', '""'),
+        repr(value)[1:-1],
+        *(json.dumps(value, ensure_ascii=e)[1:-1] for e in (True, False)),
+        html.escape(value),
+        html.escape(value, quote=False),
+        quote(value),
+        quote(value, safe=""),
+    }
 
 
 def _hide(what: Any, found: list[tuple[str, str]]) -> Any:

@@ -6,6 +6,7 @@ on. A finished run is the folder `_build/runs/PAGE/ID/` with `notebook.ipynb` (e
 (`records.Record`). The folder gets its name when all three are written. Runs that are under way or
 have failed are in `_build/partial/PAGE/`.
 """
+
 from __future__ import annotations
 
 import base64
@@ -37,7 +38,7 @@ from probebook.runs.records import (
 )
 from probebook.runs.schema import coerce, files
 
-if TYPE_CHECKING:              # loading them takes longer than all else here
+if TYPE_CHECKING:  # loading them takes longer than all else here
     import pandas as pd
     from nbformat import NotebookNode
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:              # loading them takes longer than all else here
 class Run:
     """One page with one set of parameters. `after`: hashes of the runs that it reports on; `dtype`:
     the precision of its models."""
+
     page: Page
     profile: str
     values: dict
@@ -55,18 +57,27 @@ class Run:
     @property
     def changed(self) -> dict:
         """Parameters that differ from the page's own."""
-        return {p.name: self.values[p.name] for p in self.page.parameters
-                if self.values[p.name] != p.default}
+        return {
+            p.name: self.values[p.name]
+            for p in self.page.parameters
+            if self.values[p.name] != p.default
+        }
 
     @cached_property
     def id(self) -> str:
-        parts = {"page": self.page.source, "parameters": self.values, "after": self.after,
-                 "library": {name: _file_hash(path)
-                             for name, path in sorted(modules(self.page).items())},
-                 "data": data_hashes(), "records": _records(self.page, self.values),
-                 "static": _static(self.page), "files": _files(self.page, self.values),
-                 "versions": [platform.python_version(), _version("torch"),
-                              _version("transformers")]}
+        parts = {
+            "page": self.page.source,
+            "parameters": self.values,
+            "after": self.after,
+            "library": {
+                name: _file_hash(path) for name, path in sorted(modules(self.page).items())
+            },
+            "data": data_hashes(),
+            "records": _records(self.page, self.values),
+            "static": _static(self.page),
+            "files": _files(self.page, self.values),
+            "versions": [platform.python_version(), _version("torch"), _version("transformers")],
+        }
         parts |= {} if self.dtype == "float32" else {"dtype": self.dtype}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -92,8 +103,9 @@ class Run:
             return False
         whole = intact(self.folder)
         if not whole:
-            print(f"{self.page.name}: run {self.id[:8]} is damaged, it is made again",
-                  file=sys.stderr)
+            print(
+                f"{self.page.name}: run {self.id[:8]} is damaged, it is made again", file=sys.stderr
+            )
         return whole
 
     @property
@@ -112,6 +124,7 @@ class Run:
         """The executed notebook. UserError if the run is not finished."""
         self._demand()
         import nbformat
+
         return nbformat.read(self.path, as_version=4)
 
     def metrics(self) -> tuple[list[str], list[tuple]]:
@@ -119,13 +132,15 @@ class Run:
         finished."""
         self._demand()
         from pyarrow.parquet import ParquetFile
+
         columns = ParquetFile(self.folder / METRICS).read(use_threads=False).to_pydict()
         return list(columns), list(zip(*columns.values(), strict=True))
 
     def _demand(self) -> None:
         if not self.finished:
-            raise UserError(f"no finished run of {self.page.name} with these parameters: "
-                            f"{self.command}")
+            raise UserError(
+                f"no finished run of {self.page.name} with these parameters: {self.command}"
+            )
 
     def finish(self, notebook: NotebookNode, seconds: float, finished: str, commit: str) -> None:
         """Write the run's folder from its executed notebook. It gets its name last and replaces an
@@ -145,25 +160,40 @@ class Run:
         shutil.rmtree(old, ignore_errors=True)
         self.partial.unlink(missing_ok=True)
 
-    def _write(self, folder: Path, notebook: NotebookNode, seconds: float, finished: str,
-               commit: str) -> None:
+    def _write(
+        self, folder: Path, notebook: NotebookNode, seconds: float, finished: str, commit: str
+    ) -> None:
         import nbformat
+
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / NOTEBOOK)
         metrics = results(notebook)
         # one type a column
         texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])
         metrics.astype(dict.fromkeys(texts, "string")).to_parquet(folder / METRICS, index=False)
-        about = environment(notebook) or {"seed": None, "device": "", "threads": None,
-                                          "versions": {}}
-        record = Record(**about, page=self.page.name, run=self.id, profile=self.profile,
-                        parameters=self.values, dtype=self.dtype,
-                        changed=list(self.changed), data=data_hashes(), seconds=round(seconds, 1),
-                        finished=finished,
-                        commit=commit,
-                        files={name: sha256(folder / name) for name in (NOTEBOOK, METRICS)})
-        (folder / RECORD).write_text(record.sealed().model_dump_json(indent=1) + "\n",
-                                     encoding="utf-8")
+        about = environment(notebook) or {
+            "seed": None,
+            "device": "",
+            "threads": None,
+            "versions": {},
+        }
+        record = Record(
+            **about,
+            page=self.page.name,
+            run=self.id,
+            profile=self.profile,
+            parameters=self.values,
+            dtype=self.dtype,
+            changed=list(self.changed),
+            data=data_hashes(),
+            seconds=round(seconds, 1),
+            finished=finished,
+            commit=commit,
+            files={name: sha256(folder / name) for name in (NOTEBOOK, METRICS)},
+        )
+        (folder / RECORD).write_text(
+            record.sealed().model_dump_json(indent=1) + "\n", encoding="utf-8"
+        )
         for path in (*folder.iterdir(), folder):
             _to_disk(path)
 
@@ -177,8 +207,9 @@ def _to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def plan(page: Page, profile: str = "pocket", values: dict | None = None,
-         after: tuple[str, ...] = ()) -> Run:
+def plan(
+    page: Page, profile: str = "pocket", values: dict | None = None, after: tuple[str, ...] = ()
+) -> Run:
     """The run of a page: its own parameters, changed by the profile, then by `values`. UserError:
     bad values."""
     own = {p.name: p.default for p in page.parameters}
@@ -226,11 +257,15 @@ def _records(page: Page, values: dict) -> dict[str, str]:
     """
     if page.name.startswith("book/"):
         texts = sorted((home() / "book").glob("*.yaml"))
-        return {"all": _tree_hash(home() / "data" / "records")} | {path.name: _file_hash(path)
-                                                                   for path in texts}
+        return {"all": _tree_hash(home() / "data" / "records")} | {
+            path.name: _file_hash(path) for path in texts
+        }
     manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
-    return {path.parent.name: _tree_hash(path.parent) for path in sorted(manifests)
-            if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values}
+    return {
+        path.parent.name: _tree_hash(path.parent)
+        for path in sorted(manifests)
+        if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values
+    }
 
 
 def _files(page: Page, values: dict) -> dict[str, str]:
@@ -256,34 +291,51 @@ def hidden_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
 
 def _own_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
     """The library's own among these outputs, without that beginning of their names."""
-    return ((name.removeprefix("probebook:"), text) for name, text in hidden_outputs(notebook)
-            if name.startswith("probebook:"))
+    return (
+        (name.removeprefix("probebook:"), text)
+        for name, text in hidden_outputs(notebook)
+        if name.startswith("probebook:")
+    )
 
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     """A page's tables by name: ids, metric, value. UserError: a name was used twice."""
     import pandas as pd
-    found = [(name.removeprefix("record:"), text) for name, text in _own_outputs(notebook)
-             if name.startswith("record:")]
+
+    found = [
+        (name.removeprefix("record:"), text)
+        for name, text in _own_outputs(notebook)
+        if name.startswith("record:")
+    ]
     names = [name for name, _ in found]
     if len(names) != len(set(names)):
-        raise UserError(f"a page wrote {max(names, key=names.count)!r} twice: give each table "
-                        "its own name")
-    return {name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
-            for name, text in found}
+        raise UserError(
+            f"a page wrote {max(names, key=names.count)!r} twice: give each table its own name"
+        )
+    return {
+        name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+        for name, text in found
+    }
 
 
 def kept_files(notebook: NotebookNode) -> dict[str, bytes]:
     """What a page put into its notebook with `runs.write_file`, by name."""
-    return {name.removeprefix("file:"): base64.b64decode(text)
-            for name, text in _own_outputs(notebook) if name.startswith("file:")}
+    return {
+        name.removeprefix("file:"): base64.b64decode(text)
+        for name, text in _own_outputs(notebook)
+        if name.startswith("file:")
+    }
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:
     """All tables of a run as one: table, all ids (empty where a table lacks one), metric, value."""
     import pandas as pd
-    long = pd.concat([table.assign(table=name) for name, table in tables(notebook).items()] or
-                     [pd.DataFrame(columns=["table", "metric", "value"])], ignore_index=True)
+
+    long = pd.concat(
+        [table.assign(table=name) for name, table in tables(notebook).items()]
+        or [pd.DataFrame(columns=["table", "metric", "value"])],
+        ignore_index=True,
+    )
     ends = ["metric", "value"]
     return long[["table", *(c for c in long.columns if c not in ("table", *ends)), *ends]]
 
@@ -300,14 +352,19 @@ def book_table(page: str, table: str) -> pd.DataFrame:
     if table not in found:
         raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
     ids = [column for column in found[table] if column not in ("metric", "value")]
-    return found[table].pivot(index=ids, columns="metric",
-                              values="value").reset_index().rename_axis(columns=None)
+    return (
+        found[table]
+        .pivot(index=ids, columns="metric", values="value")
+        .reset_index()
+        .rename_axis(columns=None)
+    )
 
 
 def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
-    return next((json.loads(text) for name, text in _own_outputs(notebook)
-                 if name == "environment"), {})
+    return next(
+        (json.loads(text) for name, text in _own_outputs(notebook) if name == "environment"), {}
+    )
 
 
 def run_table() -> pd.DataFrame:
@@ -317,19 +374,37 @@ def run_table() -> pd.DataFrame:
     device, finished (UTC), versions, commit, run (first digits of its id).
     """
     import pandas as pd
+
     runs = [book_run(page.name) for page in pages()]
-    rows = [_row(run, record) for run in runs
-            if run.finished and (record := read_record(run.folder))]
-    columns = ["profile", "parameters", "seed", "seconds", "device", "finished", "versions",
-               "commit", "run"]
+    rows = [
+        _row(run, record) for run in runs if run.finished and (record := read_record(run.folder))
+    ]
+    columns = [
+        "profile",
+        "parameters",
+        "seed",
+        "seconds",
+        "device",
+        "finished",
+        "versions",
+        "commit",
+        "run",
+    ]
     table = pd.DataFrame(rows, columns=["page", *columns]).set_index("page")
     return table.rename_axis(index=None, columns="page")
 
 
 def _row(run: Run, record: Record) -> dict:
     changes = ", ".join(f"{name}={value}" for name, value in run.changed.items())
-    return {"page": run.page.name, "profile": run.profile, "run": run.id[:8],
-            "parameters": changes or "the page's own", "device": record.hardware,
-            "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
-            "seed": record.seed, "seconds": round(record.seconds), "finished": record.finished,
-            "commit": record.commit}
+    return {
+        "page": run.page.name,
+        "profile": run.profile,
+        "run": run.id[:8],
+        "parameters": changes or "the page's own",
+        "device": record.hardware,
+        "versions": ", ".join(f"{name} {v}" for name, v in record.versions.items()),
+        "seed": record.seed,
+        "seconds": round(record.seconds),
+        "finished": record.finished,
+        "commit": record.commit,
+    }

@@ -1,4 +1,5 @@
 """The file of a sweep: which runs of one page it asks for."""
+
 from __future__ import annotations
 
 from difflib import get_close_matches
@@ -20,12 +21,13 @@ Point = dict[str, Any]
 
 class SweepFile(BaseModel):
     """The keys that a sweep's file may have; book/how_to_use.md explains them."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
     page: str
     profile: str = "pocket"
-    fixed: Point = {}                                                       # values of every run
+    fixed: Point = {}  # values of every run
     grid: dict[str, list] | None = None  # every combination of these
-    points: list[Point] | None = Field(None, alias="list")                  # and these
+    points: list[Point] | None = Field(None, alias="list")  # and these
     exclude: list[Point] = []  # but none that agrees with one of these
     # each of them with every seed
     seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None
@@ -36,16 +38,21 @@ class SweepFile(BaseModel):
 
         If there is neither, one point without values.
         """
-        rows = [] if self.grid is None else [dict(zip(self.grid, row))
-                                             for row in product(*self.grid.values())]
+        rows = (
+            []
+            if self.grid is None
+            else [dict(zip(self.grid, row)) for row in product(*self.grid.values())]
+        )
         rows += [{}] if self.grid is self.points is None else self.points or []
         if self.seeds is None:
             return rows
         if twice := [row for row in [self.fixed, *rows] if "seed" in row]:
             raise UserError(f"seeds, and {text(twice[0])}: give seeds in one place")
-        return [row | {"seed": s} for row in rows
-                for s in (range(self.seeds) if isinstance(self.seeds, int)
-                                                            else self.seeds)]
+        return [
+            row | {"seed": s}
+            for row in rows
+            for s in (range(self.seeds) if isinstance(self.seeds, int) else self.seeds)
+        ]
 
 
 def read(path: Path) -> dict[str, Run]:
@@ -70,21 +77,24 @@ def checked(path: Path) -> list[tuple[str, Run]]:
             work.check(page.types)
         except UserError as e:
             raise UserError(f"{path}: {e}") from None
-    rules = [{name: _any_of(page, name, value) for name, value in rule.items()}
-             for rule in sweep.exclude]
+    rules = [
+        {name: _any_of(page, name, value) for name, value in rule.items()} for rule in sweep.exclude
+    ]
     for point in sweep.combinations():
         try:
             run = plan(page, sweep.profile, sweep.fixed | point)
-            if any(all(run.values[name] in values for name, values in rule.items())
-                   for rule in rules):
+            if any(
+                all(run.values[name] in values for name, values in rule.items()) for rule in rules
+            ):
                 continue
             check_models(page.types, run.values)
         except UserError as e:
             raise UserError(f"{path}, point {text(point)}: {e}") from None
         runs.append((text({name: run.values[name] for name in point}), run))
     if not runs:
-        raise UserError(f"{path}: asks for no run; grid, list and seeds need a value each, exclude "
-                        "leaves none")
+        raise UserError(
+            f"{path}: asks for no run; grid, list and seeds need a value each, exclude leaves none"
+        )
     return runs
 
 
@@ -100,8 +110,9 @@ def load(path: Path) -> SweepFile:
 
 def text(values: Point) -> str:
     """Values as one line: n=3, seed=0."""
-    return ", ".join(f"{name}={value}"
-                     for name, value in values.items()) or "of the page's own values"
+    return (
+        ", ".join(f"{name}={value}" for name, value in values.items()) or "of the page's own values"
+    )
 
 
 def _any_of(page, name: str, value: Any) -> list:

@@ -5,6 +5,7 @@ environment, folder), forks, and answers with the new process's number. It ends 
 kernels then see that their parent is gone. It computes nothing itself, so kernels share no threads,
 seeds or caches.
 """
+
 from __future__ import annotations
 
 import gc
@@ -23,12 +24,21 @@ from typing import Any
 import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
-LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot",
-             "seaborn", "scipy.stats", "sklearn.linear_model", "torch",
-             "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto",
-             "transformers.models.modernbert.modeling_modernbert",       # the pocket models' own
-             "transformers.models.llama.modeling_llama")
-FEW = 2             # kernels that start by themselves in the time that the server takes to start
+LIBRARIES = (
+    "ipykernel.ipkernel",
+    "ipykernel.kernelapp",
+    "ipywidgets",
+    "matplotlib.pyplot",
+    "seaborn",
+    "scipy.stats",
+    "sklearn.linear_model",
+    "torch",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.models.modernbert.modeling_modernbert",  # the pocket models' own
+    "transformers.models.llama.modeling_llama",
+)
+FEW = 2  # kernels that start by themselves in the time that the server takes to start
 # what a kernel sets before a page imports matplotlib
 INLINE = "module://matplotlib_inline.backend_inline"
 
@@ -42,8 +52,8 @@ class Server:
 
     def __init__(self, modules: Iterable[str]):
         self.modules = sorted(modules)
-        self.process: Any = None                                # the server's Popen
-        self.environment: dict[str, str] | None = None          # its own; None: this process's
+        self.process: Any = None  # the server's Popen
+        self.environment: dict[str, str] | None = None  # its own; None: this process's
         self.lock, self.asked = threading.Lock(), 0
 
     def __enter__(self) -> Server:
@@ -68,8 +78,12 @@ class Server:
         if not self.process or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *LIBRARIES, *self.modules],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                start_new_session=True, env=self.environment)
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env=self.environment,
+            )
 
     def fork(self, command: list[str], env: dict[str, str], folder: str) -> Forked:
         """A process that runs `command` (`python -m MODULE …`). RuntimeError: the server has
@@ -97,6 +111,7 @@ def server(modules: Collection[str]) -> Server | None:
 class Forked:
     """The part of `Popen` that `LocalProvisioner` needs, for a server's fork. Its exit status is
     unknown."""
+
     stdin = stdout = stderr = None
 
     def __init__(self, pid: int):
@@ -126,11 +141,12 @@ class Forked:
 
 class WarmProvisioner(LocalProvisioner):
     """Starts a manager's kernel as a fork of `server`."""
+
     server: Server
 
     async def launch_kernel(self, cmd, **given):
         self.process = self.server.fork(cmd, given["env"], str(given.get("cwd") or os.getcwd()))
-        self.pid = self.pgid = self.process.pid                   # it leads a session of its own
+        self.pid = self.pgid = self.process.pid  # it leads a session of its own
         self.cwd = given.get("cwd", os.getcwd())
         return self.connection_info
 
@@ -146,7 +162,7 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     for name in modules:
         with suppress(ImportError):  # the page that wants it will say so
             import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)                 # no kernel waits to be reaped
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no kernel waits to be reaped
     gc.collect()
     gc.freeze()  # or a kernel's first collection copies all pages
     for line in sys.stdin:
@@ -160,6 +176,7 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
 def _become(command: list[str], env: dict[str, str], folder: str) -> None:
     """Continue as the process that `command` would have started."""
     import numpy as np
+
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,5 @@
 """The workers of a cluster: what each must have before a run goes to it, and SLURM's jobs."""
+
 from __future__ import annotations
 
 import asyncio
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
 PACKAGES = ("torch", "transformers", "numpy", "distributed")
-SHOWN = 3       # differences that the line about a refused worker names
+SHOWN = 3  # differences that the line about a refused worker names
 
 
 def has(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -51,6 +52,7 @@ def has(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
 class Question(NamedTuple):
     """What each worker is asked: whether it sees the file `token` in the book's folder, and has
     what runs of `page` with these values have here."""
+
     page: str
     values: list[dict[str, Any]]
     environment: dict[str, str]
@@ -62,11 +64,16 @@ def refused(client: Client, workers: list[str], question: Question) -> dict[str,
     """Worker → a line that says why it is refused, empty if it is not. Without those that have gone
     meanwhile."""
     answers = client.run(_answer, question, workers=workers, on_error="return") if workers else {}
-    said = {worker: f"lacks this version of the library: {hide_secrets(str(answer))}"
-            if isinstance(answer, Exception) else answer
-            for worker, answer in answers.items() if not isinstance(answer, OSError)}
-    return {worker: text and f"worker {worker} is refused: it {text}"
-            for worker, text in said.items()}
+    said = {
+        worker: f"lacks this version of the library: {hide_secrets(str(answer))}"
+        if isinstance(answer, Exception)
+        else answer
+        for worker, answer in answers.items()
+        if not isinstance(answer, OSError)
+    }
+    return {
+        worker: text and f"worker {worker} is refused: it {text}" for worker, text in said.items()
+    }
 
 
 async def _answer(question: Question) -> str:
@@ -83,9 +90,13 @@ def _differs(question: Question) -> str:
         found = has(Page(question.page), question.values)
     except (OSError, UserError) as e:
         return f"cannot tell what it has: {one_line(e)}"
-    differ = [f"{what} {_short(found[what])} where {_short(right)} is right" if what in found else
-              f"no {what} ({_short(right)})"
-              for what, right in question.right.items() if found.get(what) != right]
+    differ = [
+        f"{what} {_short(found[what])} where {_short(right)} is right"
+        if what in found
+        else f"no {what} ({_short(right)})"
+        for what, right in question.right.items()
+        if found.get(what) != right
+    ]
     more = f", and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
     return f"has {', '.join(differ[:SHOWN])}{more}" if differ else ""
 
@@ -111,7 +122,7 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
         from dask_jobqueue import SLURMCluster
     except ImportError:
         raise UserError("dask-jobqueue is not installed: pip install -e '.[slurm]'") from None
-    shared = home() / "_build"          # the jobs find the certificate there
+    shared = home() / "_build"  # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
     nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
     given = {"scheduler_options": nothing, "shared_temp_directory": str(shared)} | from_file(file)

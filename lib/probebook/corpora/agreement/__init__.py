@@ -15,6 +15,7 @@ Every table has these columns; what is not known is "" or −1.
     table = agreement.generate(2_000)
     parts = agreement.split(table)           # oracle, intervention, test: disjoint by noun
 """
+
 from __future__ import annotations
 
 import random
@@ -34,14 +35,26 @@ from probebook.corpora.words import single_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = ["text", "zc", "ze", "verb", "other_verb", "subject", "attractor", "subject_flipped",
-           "attractor_flipped", "animacy", "group", "work"]
+COLUMNS = [
+    "text",
+    "zc",
+    "ze",
+    "verb",
+    "other_verb",
+    "subject",
+    "attractor",
+    "subject_flipped",
+    "attractor_flipped",
+    "animacy",
+    "group",
+    "work",
+]
 GROUPS = ["oracle", "intervention", "test"]
-SHARES = [.4, .4, .2]
-VALID = .05                                     # share of the first two groups
+SHARES = [0.4, 0.4, 0.2]
+VALID = 0.05  # share of the first two groups
 # thousands; rows zc Sg, Pl; columns ze none, Sg, Pl (Canby et al., §4)
 CONTINGENCY = [[176, 31, 5], [78, 10, 4]]
-WITH_ATTRACTOR = [[.3, .2], [.2, .3]]           # rows zc, columns ze: as many of both, φ = .2
+WITH_ATTRACTOR = [[0.3, 0.2], [0.2, 0.3]]  # rows zc, columns ze: as many of both, φ = .2
 
 
 def apportion(n: int, weights: ArrayLike) -> np.ndarray:
@@ -50,12 +63,13 @@ def apportion(n: int, weights: ArrayLike) -> np.ndarray:
     w = np.asarray(weights, dtype=float)
     exact = n * w.ravel() / w.sum()
     counts = np.floor(exact).astype(int)
-    counts[np.argsort(counts - exact, kind="stable")[:n - counts.sum()]] += 1
+    counts[np.argsort(counts - exact, kind="stable")[: n - counts.sum()]] += 1
     return counts.reshape(w.shape)
 
 
-def generate(n: int, seed: int = 0, contingency: ArrayLike | None = None,
-             nouns: str = "all") -> pd.DataFrame:
+def generate(
+    n: int, seed: int = 0, contingency: ArrayLike | None = None, nouns: str = "all"
+) -> pd.DataFrame:
     """Sentences in plain English with known structure, each with its two minimal pairs.
 
     `contingency`: weights [2, 3] of (zc Sg, Pl) × (ze none, Sg, Pl), by default the paper's test
@@ -69,8 +83,10 @@ def generate(n: int, seed: int = 0, contingency: ArrayLike | None = None,
         raise UserError(f"n = {n}: at least 1 sentence")
     possible = np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() != 0
     if weights.shape != (2, 3) or not possible:
-        raise UserError(f"contingency {weights.tolist()}: a [2, 3] table of weights ≥ 0, not all 0 "
-                        "(rows: subject Sg, Pl; columns: attractor none, Sg, Pl)")
+        raise UserError(
+            f"contingency {weights.tolist()}: a [2, 3] table of weights ≥ 0, not all 0 "
+            "(rows: subject Sg, Pl; columns: attractor none, Sg, Pl)"
+        )
     if nouns not in ("all", "train", "test"):
         raise UserError(f"nouns = {nouns!r}: 'all', 'train' or 'test'")
     rng = random.Random(seed)
@@ -108,9 +124,9 @@ def _sentence(rng: random.Random, nouns: dict[str, list[Noun]], zc: int, ze: int
     plural, singular, continuation = rng.choice(words.predicates[kind])
     attractor, middle = _modifier(rng, nouns, subject, ze)
     head = [rng.choice(words.determiners) if kind in ("person", "thing") else "the"]
-    if rng.random() < .3:
+    if rng.random() < 0.3:
         head.append(rng.choice(words.adjectives[kind]))
-    if rng.random() < .2:
+    if rng.random() < 0.2:
         opening = rng.choice(words.openings)
         head.insert(0, opening if opening.endswith("that") else opening + ",")
     frame = " ".join([*head, "{s}", *middle, "[MASK]", continuation]) + "."
@@ -119,48 +135,56 @@ def _sentence(rng: random.Random, nouns: dict[str, list[Noun]], zc: int, ze: int
     def text(number: int, other: int) -> str:
         return frame.format(s=subject.form(number), a=attractor and attractor.form(other))
 
-    return {"text": text(zc, ze), "zc": zc, "ze": ze, "verb": plural if zc else singular,
-            "other_verb": singular if zc else plural, "subject": subject.singular,
-            "attractor": attractor.singular if attractor else "",
-            "subject_flipped": text(1 - zc, ze),
-            "attractor_flipped": text(zc, 1 - ze) if attractor else "",
-            "animacy": "animate" if kind in ("person", "animal") else "inanimate"}
+    return {
+        "text": text(zc, ze),
+        "zc": zc,
+        "ze": ze,
+        "verb": plural if zc else singular,
+        "other_verb": singular if zc else plural,
+        "subject": subject.singular,
+        "attractor": attractor.singular if attractor else "",
+        "subject_flipped": text(1 - zc, ze),
+        "attractor_flipped": text(zc, 1 - ze) if attractor else "",
+        "animacy": "animate" if kind in ("person", "animal") else "inanimate",
+    }
 
 
-def _modifier(rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun,
-              ze: int) -> tuple[Noun | None, list[str]]:
+def _modifier(
+    rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun, ze: int
+) -> tuple[Noun | None, list[str]]:
     """The attractor and the words between subject and verb; `{a}` stands for the attractor."""
     words, kind = load_lexicon(), subject.kind
     if ze >= 0:
         attractor, phrase = _phrase(rng, nouns, subject, "{a}")
-        if kind in words.place_relatives and rng.random() < .15:    # who stood near the gates
+        if kind in words.place_relatives and rng.random() < 0.15:  # who stood near the gates
             clause = rng.choice(words.place_relatives[kind])
             return attractor, [clause, rng.choice(words.places), *phrase[1:]]
         return attractor, phrase
     shape = rng.random()
-    if shape < .3:                                                  # the judges [MASK]
+    if shape < 0.3:  # the judges [MASK]
         return None, []
-    if shape < .55:                                                 # the judges often [MASK]
+    if shape < 0.55:  # the judges often [MASK]
         return None, [rng.choice(words.adverbs)]
-    if shape < .7:                                                  # the judges who came yesterday
+    if shape < 0.7:  # the judges who came yesterday
         return None, [rng.choice(words.relatives[kind])]
-    if shape < .85:                                                 # the judges that the boy saw
+    if shape < 0.85:  # the judges that the boy saw
         person = rng.choice([noun for noun in nouns["person"] if noun != subject])
         verb_of_person = words.object_relatives[kind]
         return None, ["that the", person.form(rng.randrange(2)), rng.choice(verb_of_person)]
-    between, phrase = _phrase(rng, nouns, subject, "{b}")           # the judges near the gates
+    between, phrase = _phrase(rng, nouns, subject, "{b}")  # the judges near the gates
     middle = [between.form(rng.randrange(2)) if word == "{b}" else word for word in phrase]
     return None, [*middle, rng.choice(words.adverbs)]
 
 
-def _phrase(rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun,
-            slot: str) -> tuple[Noun, list[str]]:
+def _phrase(
+    rng: random.Random, nouns: dict[str, list[Noun]], subject: Noun, slot: str
+) -> tuple[Noun, list[str]]:
     """A noun that may follow `subject`, and its prepositional phrase with `slot` for the noun."""
     words = load_lexicon()
     kinds = [kind for kind in KINDS if (subject.kind, kind) in words.prepositions]
     noun = rng.choice([noun for kind in kinds for noun in nouns[kind] if noun != subject])
     phrase = [rng.choice(words.prepositions[subject.kind, noun.kind]), "the"]
-    if rng.random() < .2:
+    if rng.random() < 0.2:
         phrase.append(rng.choice(words.adjectives[noun.kind]))
     return noun, [*phrase, slot]
 
@@ -171,9 +195,13 @@ def _table(rows: Iterable[dict]) -> pd.DataFrame:
     return table.astype({"zc": "int64", "ze": "int64"})
 
 
-def load(name: str, n: int | None = None, seed: int = 0,
-         tokenizer: PreTrainedTokenizerBase | None = None,
-         attractors: float | None = None) -> pd.DataFrame:
+def load(
+    name: str,
+    n: int | None = None,
+    seed: int = 0,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    attractors: float | None = None,
+) -> pd.DataFrame:
     """Sentences of one collection, in the file's order. UserError if no row is left.
 
     - `name`: "prose" (mined by `prose.find`, ships with the project), "linzen", "lgd_masked", these
@@ -204,11 +232,14 @@ def load(name: str, n: int | None = None, seed: int = 0,
         table = _table(ROWS[name]())
     if tokenizer is not None:
         known = single_tokens({*table.verb, *table.other_verb}, tokenizer)
-        table = table[(table.verb != table.other_verb) & table.verb.isin(known)
-                      & table.other_verb.isin(known)]
+        table = table[
+            (table.verb != table.other_verb) & table.verb.isin(known) & table.other_verb.isin(known)
+        ]
         if table.empty:
-            raise UserError(f"agreement data {name!r}: in no sentence are both verb forms single "
-                            "tokens of the model's vocabulary; another model's may have them")
+            raise UserError(
+                f"agreement data {name!r}: in no sentence are both verb forms single "
+                "tokens of the model's vocabulary; another model's may have them"
+            )
     if n is not None and n < len(table):
         table = table.iloc[sorted(random.Random(seed).sample(range(len(table)), n))]
     return table.reset_index(drop=True)
@@ -247,8 +278,9 @@ def decorrelate(zc: ArrayLike, ze: ArrayLike) -> np.ndarray:
     for b in np.unique(ze[present]):
         cells = [present[(zc[present] == a) & (ze[present] == b)] for a in classes]
         m = min(len(cell) / p_a for cell, p_a in zip(cells, p))
-        kept += [rng.choice(cell, int(m * p_a + 1e-9), replace=False)
-                 for cell, p_a in zip(cells, p)]
+        kept += [
+            rng.choice(cell, int(m * p_a + 1e-9), replace=False) for cell, p_a in zip(cells, p)
+        ]
     return np.sort(np.concatenate(kept))
 
 
@@ -263,8 +295,7 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
     templates remains. UserError for an empty table.
     """
     names = ("text", "subject", "attractor", "group", "work")
-    text, subject, attractor, part, work = (np.asarray(table[name], dtype=object)
-                                            for name in names)
+    text, subject, attractor, part, work = (np.asarray(table[name], dtype=object) for name in names)
     rng = np.random.default_rng(seed)
     if len(text) == 0:
         raise UserError("an empty table cannot be split: give it at least one sentence")
@@ -273,8 +304,12 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
             part = _work_groups(np.where(work == "", text, work), rng)
         elif subject.all():
             group = _noun_groups(subject, attractor, rng)
-            part = np.array([group[s] if a == "" or group[a] == group[s] else ""
-                             for s, a in zip(subject, attractor)])
+            part = np.array(
+                [
+                    group[s] if a == "" or group[a] == group[s] else ""
+                    for s, a in zip(subject, attractor)
+                ]
+            )
         else:
             texts = sorted(set(text))
             names = rng.permutation(np.repeat(GROUPS, apportion(len(texts), SHARES)))
@@ -283,7 +318,7 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
     parts = {name: np.flatnonzero(part == name) for name in GROUPS}
     for name in GROUPS[:2]:
         texts = sorted(set(text[parts[name]]))
-        valid = set(rng.permutation(texts)[:round(VALID * len(texts))])
+        valid = set(rng.permutation(texts)[: round(VALID * len(texts))])
         held = np.array([t in valid for t in text[parts[name]]], dtype=bool)
         parts |= {name: parts[name][~held], f"{name}_valid": parts[name][held]}
     return parts
@@ -301,8 +336,9 @@ def _work_groups(work: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.array([group[name] for name in work], dtype=object)
 
 
-def _noun_groups(subject: np.ndarray, attractor: np.ndarray,
-                 rng: np.random.Generator) -> dict[str, str]:
+def _noun_groups(
+    subject: np.ndarray, attractor: np.ndarray, rng: np.random.Generator
+) -> dict[str, str]:
     """noun → group.
 
     Subjects, attractors and nouns that are both are assigned apart, and frequent nouns as evenly as

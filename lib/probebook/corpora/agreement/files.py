@@ -1,4 +1,5 @@
 """Agreement sentences of others, read from their files, and the rule for Z_e in natural text."""
+
 from __future__ import annotations
 
 import csv
@@ -29,8 +30,10 @@ def _lgd_masked() -> list[dict]:
     with open(fetch("lgd_masked.tsv"), encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
     split_up = [(row, row["masked"].split(" ")) for row in rows]
-    return [_natural(words, words.index("***mask***"), row["verb"], row["other_verb"])
-            for row, words in split_up]
+    return [
+        _natural(words, words.index("***mask***"), row["verb"], row["other_verb"])
+        for row, words in split_up
+    ]
 
 
 def _natural_text() -> list[dict]:
@@ -40,13 +43,17 @@ def _natural_text() -> list[dict]:
 
 
 def _masked(words: list[str], index: int) -> list[str]:
-    return [*words[:index], "[MASK]", *words[index + 1:]]
+    return [*words[:index], "[MASK]", *words[index + 1 :]]
 
 
 def _natural(words: list[str], index: int, verb: str, other: str) -> dict:
-    return {"text": " ".join(_masked(words, index)),
-            "zc": int(verb != _third_person(verb, other)), "ze": object_number(words[:index]),
-            "verb": verb, "other_verb": other}
+    return {
+        "text": " ".join(_masked(words, index)),
+        "zc": int(verb != _third_person(verb, other)),
+        "ze": object_number(words[:index]),
+        "verb": verb,
+        "other_verb": other,
+    }
 
 
 def _third_person(a: str, b: str) -> str:
@@ -70,35 +77,51 @@ def _template(pair: dict[str, str]) -> dict:
 
     def flipped(i: int, number: int) -> str:
         noun = masked[i].removesuffix("s") if number else masked[i] + "s"
-        return " ".join([*masked[:i], noun, *masked[i + 1:]])
+        return " ".join([*masked[:i], noun, *masked[i + 1 :]])
 
-    return {"text": " ".join(masked), "zc": zc, "ze": ze,
-            "verb": words[at], "other_verb": wrong[at],
-            "subject": words[1].removesuffix("s") if zc else words[1],
-            "attractor": words[at - 1].removesuffix("s") if ze else words[at - 1],
-            "subject_flipped": flipped(1, zc), "attractor_flipped": flipped(at - 1, ze),
-            "animacy": pair["animacy"]}
+    return {
+        "text": " ".join(masked),
+        "zc": zc,
+        "ze": ze,
+        "verb": words[at],
+        "other_verb": wrong[at],
+        "subject": words[1].removesuffix("s") if zc else words[1],
+        "attractor": words[at - 1].removesuffix("s") if ze else words[at - 1],
+        "subject_flipped": flipped(1, zc),
+        "attractor_flipped": flipped(at - 1, ze),
+        "animacy": pair["animacy"],
+    }
 
 
 def _lgd() -> list[dict]:
     """The full corpus. Singular verbs whose plural form never occurs in it are left out."""
     columns = ["orig_sentence", "pos_sentence", "verb", "verb_pos", "subj_index", "verb_index"]
-    table = pd.read_csv(fetch("agr_50_mostcommon_10K.tsv.gz"), sep="\t", keep_default_na=False,
-                        usecols=columns)
+    table = pd.read_csv(
+        fetch("agr_50_mostcommon_10K.tsv.gz"), sep="\t", keep_default_na=False, usecols=columns
+    )
     verbs = table["verb"].str.lower()
-    plurals = sorted(verb for verb in verbs[table["verb_pos"] == "VBP"].unique()
-                     if verb.isalpha() and verb != "am")
+    plurals = sorted(
+        verb
+        for verb in verbs[table["verb_pos"] == "VBP"].unique()
+        if verb.isalpha() and verb != "am"
+    )
     singular = {verb: {"are": "is", "have": "has"}.get(verb) or _s_form(verb) for verb in plurals}
     other_form = singular | {sg: pl for pl, sg in singular.items()}
     rows = []
     for verb, row in zip(verbs, table.itertuples(index=False)):
         words, tags = row.orig_sentence.split(" "), row.pos_sentence.split(" ")
-        index, is_plural = row.verb_index - 1, row.verb_pos == "VBP"      # the file counts from 1
+        index, is_plural = row.verb_index - 1, row.verb_pos == "VBP"  # the file counts from 1
         right_form = (verb in singular) == is_plural and verb in other_form
         if right_form and words[index].lower() == verb:
-            rows.append({"text": " ".join(_masked(words, index)), "zc": int(is_plural),
-                         "ze": _tagged_object_number(tags[:index], row.subj_index - 1),
-                         "verb": verb, "other_verb": other_form[verb]})
+            rows.append(
+                {
+                    "text": " ".join(_masked(words, index)),
+                    "zc": int(is_plural),
+                    "ze": _tagged_object_number(tags[:index], row.subj_index - 1),
+                    "verb": verb,
+                    "other_verb": other_form[verb],
+                }
+            )
     return rows
 
 
@@ -110,8 +133,21 @@ def _tagged_object_number(tags: list[str], subject: int) -> int:
     """`object_number` by Penn Treebank tags: IN or TO, then determiners, adjectives and nouns."""
     if not tags or not tags[-1].startswith("NN"):
         return -1
-    inside = ("DT", "PRP$", "POS", "JJ", "JJR", "JJS", "CD", "VBN", "VBG",
-              "NN", "NNS", "NNP", "NNPS")
+    inside = (
+        "DT",
+        "PRP$",
+        "POS",
+        "JJ",
+        "JJR",
+        "JJS",
+        "CD",
+        "VBN",
+        "VBG",
+        "NN",
+        "NNS",
+        "NNP",
+        "NNPS",
+    )
     at = next((i for i in range(len(tags) - 1, -1, -1) if tags[i] not in inside), -1)
     found = at > subject and tags[at] in ("IN", "TO")
     return int(tags[-1] in ("NNS", "NNPS")) if found else -1
@@ -160,6 +196,13 @@ def _nominal(word: str) -> bool:
     return len(word) > 1 and letters and not word.endswith("ly") and not closed
 
 
-ROWS = {"linzen": _linzen, "lgd_masked": _lgd_masked, "natural": _natural_text,
-        "syneval": _syneval, "lgd": _lgd, "prose": prose.mined, "addresses": prose.addresses,
-        "wikitext": prose.wikitext}
+ROWS = {
+    "linzen": _linzen,
+    "lgd_masked": _lgd_masked,
+    "natural": _natural_text,
+    "syneval": _syneval,
+    "lgd": _lgd,
+    "prose": prose.mined,
+    "addresses": prose.addresses,
+    "wikitext": prose.wikitext,
+}

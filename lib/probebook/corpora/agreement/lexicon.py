@@ -1,4 +1,5 @@
 """The lexicon of the agreement generator, read from `data/corpora/agreement.yaml`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ _LETTERS = {"P": ["person"], "A": ["animal"], "L": ["area", "spot"], "T": ["thin
 @dataclass(frozen=True)
 class Noun:
     """A countable noun. `pocket-agreement` is not trained on those of the split "test"."""
+
     singular: str
     plural: str
     kind: str
@@ -33,6 +35,7 @@ class Lexicon:
     object_relatives: kind → verbs of "that the PERSON saw"
     place_relatives: kind → clauses that a prepositional phrase of place completes
     """
+
     nouns: list[Noun]
     predicates: dict[str, list[tuple[str, str, str]]]
     prepositions: dict[tuple[str, str], list[str]]
@@ -52,12 +55,17 @@ def load_lexicon() -> Lexicon:
     table = word_table("agreement")
     places = phrases(table["place"])
     return Lexicon(
-        nouns=[_noun(entry, kind, i) for kind in KINDS
-               for i, entry in enumerate(table["nouns"][kind].split())],
+        nouns=[
+            _noun(entry, kind, i)
+            for kind in KINDS
+            for i, entry in enumerate(table["nouns"][kind].split())
+        ],
         predicates=_predicates(table["verbs"]),
-        prepositions={(subject, attractor): _prepositions(text, places)
-                      for subject, row in table["prepositions"].items()
-                      for attractor, text in row.items()},
+        prepositions={
+            (subject, attractor): _prepositions(text, places)
+            for subject, row in table["prepositions"].items()
+            for attractor, text in row.items()
+        },
         places=places,
         adjectives=_by_kind(table["adjectives"], str.split),
         relatives=_by_kind(table["relatives"], phrases),
@@ -65,7 +73,8 @@ def load_lexicon() -> Lexicon:
         place_relatives=_by_kind(table["relatives of place"], phrases),
         adverbs=table["adverbs"].split(),
         openings=phrases(table["openings"]),
-        determiners=table["determiners"].split())
+        determiners=table["determiners"].split(),
+    )
 
 
 def _by_kind(texts: dict[str, str], split: Callable[[str], list[str]]) -> dict[str, list[str]]:
@@ -93,8 +102,10 @@ def _predicates(text: str) -> dict[str, list[tuple[str, str, str]]]:
         plural_form, singular_form, letters = verb.split()
         for letter in letters:
             for kind in _LETTERS[letter]:
-                predicates[kind] += [(plural_form, singular_form, continuation)
-                                     for continuation in phrases(continuations)]
+                predicates[kind] += [
+                    (plural_form, singular_form, continuation)
+                    for continuation in phrases(continuations)
+                ]
     return predicates
 
 

@@ -5,6 +5,7 @@
 The sentences mined from the project's public-domain prose ship with it (`load("prose")`), and those
 from a text that trained no pocket model, the presidents' addresses (`load("addresses")`);
 `python benchmarks/agreement_prose.py` mines them again."""
+
 from __future__ import annotations
 
 import csv
@@ -28,8 +29,8 @@ SENTENCES = DATA / "corpora" / "agreement_prose.tsv.xz"
 ADDRESSES = DATA / "corpora" / "agreement_addresses.tsv.xz"
 WORKS = DATA / "corpora" / "agreement_works.tsv"
 COLUMNS = ["text", "verb", "other_verb", "subject", "attractor", "zc", "ze", "work"]
-LONGEST = 60                                    # words of a sentence; of a longer one, the clause
-DIGITS = 20                                     # of a sentence in the addresses
+LONGEST = 60  # words of a sentence; of a longer one, the clause
+DIGITS = 20  # of a sentence in the addresses
 
 
 class Found(NamedTuple):
@@ -38,6 +39,7 @@ class Found(NamedTuple):
     `subject`, `attractor`: singular forms; `zc`, `ze`: their numbers (0 Sg, 1 Pl); `verb`,
     `other_verb`; `start`, `at`, `end`: where the subject and the verb begin, and the verb ends.
     `agrees`: whether the verb has the subject's number."""
+
     subject: str
     attractor: str
     zc: int
@@ -90,8 +92,11 @@ def _noun(word: str) -> tuple[str, int] | None:
 def _verbs() -> dict[str, tuple[str, int]]:
     """Form → (the other form, number)."""
     pairs = [pair.split("/") for pair in _words()["verbs"]]
-    return {form: (other, number) for pair in pairs
-            for number, (form, other) in enumerate((pair, pair[::-1]))}
+    return {
+        form: (other, number)
+        for pair in pairs
+        for number, (form, other) in enumerate((pair, pair[::-1]))
+    }
 
 
 @cache
@@ -110,7 +115,8 @@ def _pattern() -> re.Pattern[str]:
     noun = rf"(?!(?i:{closed})\b)[A-Za-z]+"
     word = rf"{noun}(?:-[a-z]+)*(?:[’']s)?"
     determiner = rf"(?:(?:all|both)\ )?(?:{determiner})(?:\ (?:{one_of('plural determiners')}))?"
-    return re.compile(rf"""
+    return re.compile(
+        rf"""
         (?: ^ | [.,;:!?—–] | -- | \b(?i:{openers})\b )      # here a clause may begin:
         ["”’)]?\ ?["“‘(']? (?: (?i:{openers}|and|for)\  )?  # and
         (?P<subject>
@@ -124,7 +130,9 @@ def _pattern() -> re.Pattern[str]:
         (?P<m2> (?:\ {word}){{0,3}}? )                      # cold
         \ (?P<object>{noun})                                # garden
         \ (?P<verb>{"|".join(_verbs())}) (?![\w’'-])        # are
-        """, re.VERBOSE)
+        """,
+        re.VERBOSE,
+    )
 
 
 def find(sentence: str) -> Iterator[Found]:
@@ -144,17 +152,30 @@ def _judged(match: re.Match[str]) -> Found | None:
     modifiers = (match["m1"] + match["m2"]).split()
     other, number = _verbs()[match["verb"]]
     words = _words()
-    before = match.string[match.start():match.start("subject")].lower().split()[-1:]
+    before = match.string[match.start() : match.start("subject")].lower().split()[-1:]
     object_clause = not match["d1"] and set(before) & set(words["words before a clause"])
-    doubtful = (noun in words["not subjects"], match["object"] in words["not objects"],
-                object_clause,                                  # find men in boats
-                any(_nouns().get(word, ("", 0))[1] for word in modifiers),
-                not _fits(match["d1"], zc, bare=zc == 1),
-                not _fits(match["d2"], ze, bare=match["preposition"] != "to"))
+    doubtful = (
+        noun in words["not subjects"],
+        match["object"] in words["not objects"],
+        object_clause,  # find men in boats
+        any(_nouns().get(word, ("", 0))[1] for word in modifiers),
+        not _fits(match["d1"], zc, bare=zc == 1),
+        not _fits(match["d2"], ze, bare=match["preposition"] != "to"),
+    )
     if any(doubtful):
         return None
-    return Found(subject, attractor, zc, ze, match["verb"], other, match.start("subject"),
-                 match.start("verb"), match.end("verb"), number == zc)
+    return Found(
+        subject,
+        attractor,
+        zc,
+        ze,
+        match["verb"],
+        other,
+        match.start("subject"),
+        match.start("verb"),
+        match.end("verb"),
+        number == zc,
+    )
 
 
 def _fits(determiner: str | None, number: int, bare: bool) -> bool:
@@ -170,8 +191,10 @@ def _candidate() -> re.Pattern[str]:
     """A preposition, up to seven words, a verb: every match holds them, and they are found
     sooner."""
     words = _words()
-    return re.compile(rf"\b(?:{'|'.join(words['prepositions'])})(?: [A-Za-z’'-]+){{1,7}} "
-                      rf"(?:{'|'.join(_verbs())})(?![\w’'-])")
+    return re.compile(
+        rf"\b(?:{'|'.join(words['prepositions'])})(?: [A-Za-z’'-]+){{1,7}} "
+        rf"(?:{'|'.join(_verbs())})(?![\w’'-])"
+    )
 
 
 _ABBREVIATION = r"(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)(?<!\b[A-Z])"
@@ -204,8 +227,8 @@ def _masked(sentence: str, found: Found) -> str:
         start = found.start
         clause = re.compile(r"[;:—]|--|[.!?](?=\W|$)").search(sentence, found.end)
         end = clause.start() if clause else end
-    text = f"{sentence[start:found.at]}[MASK]{sentence[found.end:end]}"
-    return " ".join(text.strip(" \"“”‘").split())
+    text = f"{sentence[start : found.at]}[MASK]{sentence[found.end : end]}"
+    return " ".join(text.strip(' "“”‘').split())
 
 
 def mined(path: Path = SENTENCES) -> list[dict]:
@@ -226,8 +249,13 @@ def works() -> pd.DataFrame:
     `year` of first publication (of a collection made later, that of the collection; "" where it is
     doubtful), `sentences` (how many), and `seen`: whether text of it may have trained the pocket
     models, that is, whether any of its paragraphs is not among the held-out ones."""
-    return pd.read_csv(WORKS, sep="\t", dtype={"work": str, "year": str}, keep_default_na=False,
-                       quoting=csv.QUOTE_NONE)
+    return pd.read_csv(
+        WORKS,
+        sep="\t",
+        dtype={"work": str, "year": str},
+        keep_default_na=False,
+        quoting=csv.QUOTE_NONE,
+    )
 
 
 def make() -> int:
@@ -235,11 +263,11 @@ def make() -> int:
     number of candidates that were dropped because subject and verb did not agree."""
     paragraphs = list(english.paragraphs_of_works())
     rows, dropped = mine(paragraphs)
-    trained = paragraphs[:len(paragraphs) - len(paragraphs) // english.HELD_OUT]
+    trained = paragraphs[: len(paragraphs) - len(paragraphs) // english.HELD_OUT]
     seen = {work for work, _ in trained}
     table = english.works()[["work", "author", "title", "year", "source"]]
     years = works().drop_duplicates(["author", "title"]).set_index(["author", "title"]).year
-    known = years.reindex([*zip(table.author, table.title)]).to_numpy()     # entered by hand
+    known = years.reindex([*zip(table.author, table.title)]).to_numpy()  # entered by hand
     table["year"] = table.year.where(table.year != "", known)
     table["seen"] = table.work.isin(seen)
     table["sentences"] = table.work.map(Counter(row["work"] for row in rows)).fillna(0).astype(int)
@@ -253,8 +281,11 @@ def make_addresses(folder: Path) -> int:
     """Mine the addresses again, `1790_george_washington_n.txt` and so on, and write their file.
     Sentences full of amounts, which fall into too many tokens for a model, are left out. Returns
     the number of candidates dropped because subject and verb did not agree."""
-    rows, dropped = mine((_president(path), line.strip()) for path in sorted(folder.glob("*.txt"))
-                         for line in path.read_text(encoding="utf-8").splitlines())
+    rows, dropped = mine(
+        (_president(path), line.strip())
+        for path in sorted(folder.glob("*.txt"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
     _write([row for row in rows if sum(map(str.isdigit, row["text"])) <= DIGITS], ADDRESSES)
     return dropped
 
@@ -267,8 +298,9 @@ def _president(path: Path) -> str:
 
 def _write(rows: list[dict], path: Path) -> None:
     with written_whole(path) as part, lzma.open(part, "wt", preset=9, encoding="utf-8") as f:
-        out = csv.DictWriter(f, COLUMNS, delimiter="\t", quoting=csv.QUOTE_NONE,
-                             lineterminator="\n", quotechar=None)
+        out = csv.DictWriter(
+            f, COLUMNS, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n", quotechar=None
+        )
         out.writeheader()
         out.writerows(rows)
 

@@ -7,6 +7,7 @@ sentences of which the rule is not sure are left out.
 
     table = probing_tasks.generate("past_present", probing_tasks.sentences("plain"))
 """
+
 from __future__ import annotations
 
 import random
@@ -23,22 +24,25 @@ from probebook.corpora.fetch import fetch
 from probebook.corpora.probing_tasks import plain_sentences
 from probebook.corpora.probing_tasks.main_verbs import WORD, inverted, main_verb
 
-BINS = [(5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)]        # words
-TASKS = {                                                               # classes 0, 1, …
+BINS = [(5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)]  # words
+TASKS = {  # classes 0, 1, …
     "sentence_length": [f"{low}–{high}" for low, high in BINS],
     "bigram_shift": ["intact", "swapped"],
     "coordination_inversion": ["intact", "inverted"],
-    "past_present": ["past", "present"]}
+    "past_present": ["past", "present"],
+}
 SOURCES = ["plain", "wikitext2", "english"]
 SHARES = {"train": 4, "dev": 1, "test": 1}
-_LABELS = {"sentence_length": [*"012345"], "past_present": ["PAST", "PRES"]}    # others: O, I
+_LABELS = {"sentence_length": [*"012345"], "past_present": ["PAST", "PRES"]}  # others: O, I
 _PARTS = {"tr": "train", "va": "dev", "te": "test"}
 
 
 # the tasks
 
-def generate(task: str, sentences: Iterable[str], n: int | None = None,
-             seed: int = 0) -> pd.DataFrame:
+
+def generate(
+    task: str, sentences: Iterable[str], n: int | None = None, seed: int = 0
+) -> pd.DataFrame:
     """The task's table of the sentences that fit it.
 
     `n`: at most so many rows, with classes as equal as they can be. `seed` draws the changes and
@@ -54,11 +58,12 @@ def generate(task: str, sentences: Iterable[str], n: int | None = None,
         change = bigram_shift if task == "bigram_shift" else coordination_inversion
         table = change(given, seed)
     if table.empty:
-        raise UserError(f"none of the {len(given)} sentences fits {task}: give more, or longer and "
-                        "plainer ones")
+        raise UserError(
+            f"none of the {len(given)} sentences fits {task}: give more, or longer and plainer ones"
+        )
     order = np.random.default_rng(seed).permutation(len(table))
     z = table.z.iloc[order]
-    rank = z.groupby(z).cumcount()                                      # of a row in its class
+    rank = z.groupby(z).cumcount()  # of a row in its class
     return table.loc[np.sort(rank.sort_values(kind="stable").index[:n])].reset_index(drop=True)
 
 
@@ -94,8 +99,11 @@ def bigram_shift(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:
 def _exchangeable(text: str) -> list[tuple[int, int, int, int]]:
     """Start and end of the first and of the second of two words that may be exchanged."""
     spans = [match.span() for match in WORD.finditer(text)]
-    return [(*a, *b) for a, b in zip(spans[1:], spans[2:])
-            if text[a[1]:b[0]].isspace() and text[slice(*a)].lower() != text[slice(*b)].lower()]
+    return [
+        (*a, *b)
+        for a, b in zip(spans[1:], spans[2:])
+        if text[a[1] : b[0]].isspace() and text[slice(*a)].lower() != text[slice(*b)].lower()
+    ]
 
 
 def coordination_inversion(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:
@@ -114,7 +122,7 @@ def coordination_inversion(sentences: Iterable[str], seed: int = 0) -> pd.DataFr
     few = min(len(pairs[1]), len(pairs[-1]))
     rows = []
     for longer, some in pairs.items():
-        some = some[:few] if longer else some[:len(some) // 2 * 2]
+        some = some[:few] if longer else some[: len(some) // 2 * 2]
         # `few` stay intact in all, with the first clause longer and with it shorter
         intact = (few + (longer > 0)) // 2 if longer else len(some) // 2
         rows += [(text, 0) for text, _ in some[:intact]]
@@ -157,6 +165,7 @@ def _table(rows: Iterable[tuple], more: Iterable[str] = ()) -> pd.DataFrame:
 
 # subsets and sources
 
+
 def subset(table: pd.DataFrame, per_class: int, seed: int = 0, leak: bool = False) -> pd.DataFrame:
     """`per_class` training texts of each class and a quarter as many for dev and for test (4:1:1).
 
@@ -167,8 +176,9 @@ def subset(table: pd.DataFrame, per_class: int, seed: int = 0, leak: bool = Fals
     if there are too few texts.
     """
     if not {"text", "z"} <= set(table) or table.z.nunique() < 2:
-        raise UserError("a table of generate or load is needed: columns text and z, at least two "
-                        "classes")
+        raise UserError(
+            "a table of generate or load is needed: columns text and z, at least two classes"
+        )
     if per_class < 4 or per_class % 4:
         raise UserError(f"per_class = {per_class}: training texts of each class, a multiple of 4")
     rng = np.random.default_rng(seed)
@@ -184,12 +194,15 @@ def subset(table: pd.DataFrame, per_class: int, seed: int = 0, leak: bool = Fals
     if most < per_class:
         no_leak = ", with no verb in two splits" if by_lemma else ""
         counts = ", ".join(map(str, rows.z.value_counts().sort_index()))
-        raise UserError(f"per_class = {per_class}: there are texts for {most} training texts of "
-                        f"each class{no_leak} (the classes have {counts})")
+        raise UserError(
+            f"per_class = {per_class}: there are texts for {most} training texts of "
+            f"each class{no_leak} (the classes have {counts})"
+        )
     size = rows.split.map({name: per_class * share // 4 for name, share in SHARES.items()})
     chosen = rows[rows.groupby(["split", "z"]).cumcount() < size]
-    return chosen.sort_values("split", key=lambda names: names.map([*SHARES].index), kind="stable",
-                              ignore_index=True)
+    return chosen.sort_values(
+        "split", key=lambda names: names.map([*SHARES].index), kind="stable", ignore_index=True
+    )
 
 
 _SIXTHS = [name for name, share in SHARES.items() for _ in range(share)]
@@ -230,8 +243,9 @@ def load(path: str | Path, task: str) -> pd.DataFrame:
     _known(task)
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such file: SentEval's {task}.txt is in its folder "
-                        "data/probing")
+        raise UserError(
+            f"{path}: no such file: SentEval's {task}.txt is in its folder data/probing"
+        )
     labels = _LABELS.get(task, ["O", "I"])
     rows: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -239,8 +253,10 @@ def load(path: str | Path, task: str) -> pd.DataFrame:
             continue
         fields = line.split("\t")
         if len(fields) < 3 or fields[0] not in _PARTS or fields[1] not in labels:
-            raise UserError(f"{path.name}, line {number}: partition ({', '.join(_PARTS)}), label "
-                            f"({', '.join(labels)}) and sentence, divided by tabs, are needed")
+            raise UserError(
+                f"{path.name}, line {number}: partition ({', '.join(_PARTS)}), label "
+                f"({', '.join(labels)}) and sentence, divided by tabs, are needed"
+            )
         rows.setdefault(fields[-1], (labels.index(fields[1]), _PARTS[fields[0]]))
     table = _table((text, z) for text, (z, _) in rows.items())
     table["split"] = [split for _, split in rows.values()]
@@ -270,7 +286,7 @@ def sentences(source: str = "plain", n: int = 10_000, seed: int = 0) -> list[str
     elif source == "english":
         found = {}
         order: np.ndarray = (np.arange(8) + seed) % 8
-        for shard in order:                             # one is enough for some 100,000 sentences
+        for shard in order:  # one is enough for some 100,000 sentences
             paragraphs = english.paragraphs([int(shard)])
             found |= _whole(part for text in paragraphs for part in _ENDS.split(text))
             if len(found) >= n:
@@ -283,8 +299,13 @@ def sentences(source: str = "plain", n: int = 10_000, seed: int = 0) -> list[str
 
 
 _ENDS = re.compile(r"(?<=[a-z]{2}[.?!])(?<!Mr\.)(?<!Mrs\.)(?<!Dr\.)(?<!St\.) (?=[A-Z])")
-_SPELLING = [(r" @([-,.])@ ", r"\1"), (r" (['’](?:s|t|re|ve|ll|d|m)\b)", r"\1"),
-             (r" ([,.;:?!%)])", r"\1"), (r"\( ", "("), (r'" ([^"]*) "', r'"\1"')]
+_SPELLING = [
+    (r" @([-,.])@ ", r"\1"),
+    (r" (['’](?:s|t|re|ve|ll|d|m)\b)", r"\1"),
+    (r" ([,.;:?!%)])", r"\1"),
+    (r"\( ", "("),
+    (r'" ([^"]*) "', r'"\1"'),
+]
 
 
 def _wikitext() -> dict[str, None]:

@@ -3,6 +3,7 @@
 The rule is sure rather than complete: it gives None where it could be wrong. Its words stand in
 `data/corpora/main_verbs.yaml`.
 """
+
 from __future__ import annotations
 
 import re
@@ -44,15 +45,15 @@ def inverted(sentence: str) -> tuple[str, int] | None:
     left, right = at, len(spans) - at - 1
     if left < 3 or right < 3:
         return None
-    gap = sentence[spans[at - 1][1]:spans[at][0]]
+    gap = sentence[spans[at - 1][1] : spans[at][0]]
     if gap not in (" ", ", ", " , "):
         return None
     starts = _STARTS - {"that"} if "," in gap else _NOMINATIVE
     known = clause.lower[0] in _STARTS and clause.lower[at + 1] in starts
     if not (known and clause.joined[at] and clause.verb(0, at) and clause.verb(at + 1)):
         return None
-    first, link = sentence[:spans[at - 1][1]], sentence[spans[at - 1][1]:spans[at + 1][0]]
-    second, end = sentence[spans[at + 1][0]:spans[-1][1]], sentence[spans[-1][1]:]
+    first, link = sentence[: spans[at - 1][1]], sentence[spans[at - 1][1] : spans[at + 1][0]]
+    second, end = sentence[spans[at + 1][0] : spans[-1][1]], sentence[spans[-1][1] :]
     first = first if clause.lower[0].split("'")[0] == "i" else first[0].lower() + first[1:]
     return second[0].upper() + second[1:] + link + first + end, (left > right) - (left < right)
 
@@ -68,7 +69,7 @@ class _Clause:
         self.spans = [match.span() for match in WORD.finditer(text)]
         self.words = [text[a:b] for a, b in self.spans]
         self.lower = [word.lower().replace("’", "'") for word in self.words]
-        self.gaps = [text[a[1]:b[0]].strip() for a, b in zip(self.spans, self.spans[1:])]
+        self.gaps = [text[a[1] : b[0]].strip() for a, b in zip(self.spans, self.spans[1:])]
         self.joined = [gap == "" for gap in self.gaps] + [False]
 
     def start(self) -> int:
@@ -76,7 +77,7 @@ class _Clause:
         …")."""
         if self.lower and self.lower[0] in _OPENERS and "," in self.gaps[:8]:
             comma = self.gaps.index(",")
-            if _VERBAL.isdisjoint(self.lower[:comma + 1]):
+            if _VERBAL.isdisjoint(self.lower[: comma + 1]):
                 return comma + 1
         return 0
 
@@ -129,7 +130,7 @@ class _Clause:
         """Whether word `j`, which could be a participle or a noun, is a verb with an object."""
         words = self.lower
         has_object = j + 1 < end and self.joined[j] and words[j + 1] in _NAMED
-        passive = lemma in _RETAINED or _DATES & set(words[j + 1:j + 4])
+        passive = lemma in _RETAINED or _DATES & set(words[j + 1 : j + 4])
         return has_object and not (tense == "past" and passive)
 
 
@@ -161,7 +162,7 @@ _OPENERS = _set("openers")
 _AUXILIARIES = _set("auxiliaries")
 _FUNCTION = _OPENERS | _OBJECTS | _set("function words")
 _PRONOUNS = _SINGULAR | _PLURAL
-_NAMED = _DETERMINERS | _OBJECTS                        # begin the object of a verb
+_NAMED = _DETERMINERS | _OBJECTS  # begin the object of a verb
 _OWNERS = _SINGULAR | _FUNCTION
 _STARTS = _PRONOUNS | _DETERMINERS
 _CLOSED = _FUNCTION | _AUXILIARIES | _STARTS
@@ -189,12 +190,15 @@ def _forms() -> tuple[dict[str, tuple[str, str, str]], set[str], set[str]]:
     for base, marks, past, participle in _verbs():
         ending = "es" if re.search("(s|sh|ch|x|z|[^e]o)$", base) else "s"
         third = re.sub("([^aeiou])y$", r"\1ie", base) + ending
-        forms |= {base: (base, "present", "base"), third: (base, "present", "third"),
-                  past: (base, "past", "past")}
+        forms |= {
+            base: (base, "present", "base"),
+            third: (base, "present", "third"),
+            past: (base, "past", "past"),
+        }
         nouns |= {base, third} if "~" in marks else set()
         unsure |= {past} if participle in ("", past) and "-" not in marks else set()
     return forms, nouns, unsure | nouns
 
 
-FORMS, _ALSO_NOUNS, _UNSURE = _forms()                  # "found" is of find, "saw" of see
-_VERBAL = _AUXILIARIES | _NOMINATIVE | FORMS.keys()     # in an opening they would be a clause's
+FORMS, _ALSO_NOUNS, _UNSURE = _forms()  # "found" is of find, "saw" of see
+_VERBAL = _AUXILIARIES | _NOMINATIVE | FORMS.keys()  # in an opening they would be a clause's

@@ -6,6 +6,7 @@ has the length that was drawn. A second clause often has the first one's subject
 `data/corpora/plain_sentences.yaml`, where [was|is] is past and present, and {my}, {him} are
 pronouns of the subject.
 """
+
 from __future__ import annotations
 
 import random
@@ -17,14 +18,15 @@ from typing import NamedTuple
 from probebook.base import UserError
 from probebook.corpora.words import phrases, word_table
 
-SHORTEST, LONGEST = 5, 28                               # words
+SHORTEST, LONGEST = 5, 28  # words
 _PAIR = re.compile(r"\[(\w+)\|(\w+)\]")
 _PARTS = {"m": "manners", "p": "places", "t": "times", "u": "purposes", "s": "circumstances"}
-_SLOTS = {"acts": "mptu", "states": "t", "moves": "mtu"}            # parts that may follow a verb
+_SLOTS = {"acts": "mptu", "states": "t", "moves": "mtu"}  # parts that may follow a verb
 
 
 class Verb(NamedTuple):
     """A verb and the phrases that may follow it."""
+
     base: str
     third: str
     past: str
@@ -42,6 +44,7 @@ class Phrasebook:
     parts: letter of `_PARTS` → phrases
     reactions: second clauses about the subject of the first
     """
+
     pronouns: dict[str, dict[str, str]]
     persons: dict[str, list[str]]
     adjectives: list[str]
@@ -57,14 +60,24 @@ class Phrasebook:
 def phrasebook() -> Phrasebook:
     """The words of `data/corpora/plain_sentences.yaml`."""
     table = word_table("plain_sentences")
-    pronouns = {name: dict(zip(("he", "him", "my"), forms.split()))
-                for name, forms in table["pronouns"].items()}
+    pronouns = {
+        name: dict(zip(("he", "him", "my"), forms.split()))
+        for name, forms in table["pronouns"].items()
+    }
     persons = {pronoun: nouns.split() for pronoun, nouns in table["persons"].items()}
     parts = {letter: phrases(table[name]) for letter, name in _PARTS.items()}
     verbs = [(slots, verb) for name, slots in _SLOTS.items() for verb in _verbs(table[name])]
-    return Phrasebook(pronouns, persons, table["adjectives"].split(), table["adverbs"].split(),
-                      verbs, _things(table["things"]), parts, phrases(table["reactions"]),
-                      phrases(table["openings"]))
+    return Phrasebook(
+        pronouns,
+        persons,
+        table["adjectives"].split(),
+        table["adverbs"].split(),
+        verbs,
+        _things(table["things"]),
+        parts,
+        phrases(table["reactions"]),
+        phrases(table["openings"]),
+    )
 
 
 def _verbs(text: str) -> list[Verb]:
@@ -106,31 +119,32 @@ def generate(n: int, seed: int = 0) -> list[str]:
 
 def _sentence(rng: random.Random) -> str:
     book = phrasebook()
-    past, length = rng.random() < .5, rng.randint(SHORTEST, LONGEST + 5)
-    opening = rng.choice(book.openings) + ", " if rng.random() < .1 else ""
-    if length < 9 or rng.random() < (.5 if length < 17 else .25):
+    past, length = rng.random() < 0.5, rng.randint(SHORTEST, LONGEST + 5)
+    opening = rng.choice(book.openings) + ", " if rng.random() < 0.1 else ""
+    if length < 9 or rng.random() < (0.5 if length < 17 else 0.25):
         return opening + _clause(rng, past, length, None, "s")[0]
-    share, kind = rng.uniform(.3, .7), rng.random()
+    share, kind = rng.uniform(0.3, 0.7), rng.random()
     first, pronoun = _clause(rng, past, round(length * share), None, "")
     rest = round(length * (1 - share))
-    if kind < .3 and pronoun:
+    if kind < 0.3 and pronoun:
         reaction = _inflect(rng.choice(book.reactions), past, pronoun)
         second = _extend(rng, reaction, past, rest, pronoun, "t")
     else:
-        second = _clause(rng, past, rest, pronoun if kind < .75 else None, "s")[0]
-    same_subject = pronoun and .3 <= kind < .75
+        second = _clause(rng, past, rest, pronoun if kind < 0.75 else None, "s")[0]
+    same_subject = pronoun and 0.3 <= kind < 0.75
     link = rng.choice(("and", "and", "but", "or") if same_subject else ("and", "and", "but"))
     return f"{opening}{first}, {link} {second}"
 
 
-def _clause(rng: random.Random, past: bool, length: int, pronoun: str | None,
-            last: str) -> tuple[str, str | None]:
+def _clause(
+    rng: random.Random, past: bool, length: int, pronoun: str | None, last: str
+) -> tuple[str, str | None]:
     """A clause of about `length` words, and the pronoun of its subject (None: a thing).
 
     `pronoun`: the subject, None for a new one; `last`: "s" if circumstances may follow.
     """
     book = phrasebook()
-    if pronoun is None and rng.random() < .15:
+    if pronoun is None and rng.random() < 0.15:
         subjects, verbs = rng.choice(book.things)
         subject, verb = rng.choice(subjects), rng.choice(verbs)
         present = verb.base if subject.startswith("+") else verb.third
@@ -140,10 +154,10 @@ def _clause(rng: random.Random, past: bool, length: int, pronoun: str | None,
     slots, verb = rng.choice(book.verbs)
     present = verb.third if pronoun in ("he", "she") else verb.base
     form = verb.past if past else present
-    if rng.random() < .06:
+    if rng.random() < 0.06:
         modals = ("could", "would", "did not") if past else ("can", "must", "will")
         form = f"{rng.choice(modals)} {verb.base}"
-    elif rng.random() < .2:
+    elif rng.random() < 0.2:
         form = f"{rng.choice(book.adverbs)} {form}"
     text = _inflect(f"{subject} {form} {rng.choice(verb.complements)}", past, pronoun)
     return _extend(rng, text, past, length, pronoun, slots + last), pronoun
@@ -153,9 +167,9 @@ def _subject(rng: random.Random) -> tuple[str, str]:
     """Words and pronoun of one person or several: the pronoun alone, or a noun."""
     book = phrasebook()
     pronoun = rng.choice(("I", "he", "she", "we", "they", "you", "he", "she", "they"))
-    if pronoun not in book.persons or rng.random() < .25:
+    if pronoun not in book.persons or rng.random() < 0.25:
         return pronoun, pronoun
-    adjective = rng.choice(book.adjectives) + " " if rng.random() < .4 else ""
+    adjective = rng.choice(book.adjectives) + " " if rng.random() < 0.4 else ""
     noun = adjective + rng.choice(book.persons[pronoun])
     others = ("these", "some") if pronoun == "they" else ("a", "this")
     determiner = rng.choice(("the", "the", "the", "our", *others))
@@ -164,8 +178,9 @@ def _subject(rng: random.Random) -> tuple[str, str]:
     return f"{determiner} {noun}", pronoun
 
 
-def _extend(rng: random.Random, text: str, past: bool, length: int, pronoun: str | None,
-              slots: str) -> str:
+def _extend(
+    rng: random.Random, text: str, past: bool, length: int, pronoun: str | None, slots: str
+) -> str:
     """The clause with as many of the parts in `slots` as `length` asks for, in the parts' order."""
     book = phrasebook()
     parts, missing = dict.fromkeys(_PARTS, ""), length - text.count(" ") - 1

@@ -7,6 +7,7 @@ are equally likely.
 
     table = stories.generate(100)            # one row per question
 """
+
 from __future__ import annotations
 
 import random
@@ -30,14 +31,20 @@ from probebook.corpora.stories.facts import (
 from probebook.corpora.stories.questions import ENTITIES, Story, ask, ask_unanswered, denial
 from probebook.corpora.stories.schemas import all_schemas, words
 
-REUSE = .35                 # share of a sentence's persons and things that are in the story already
-DENIALS = .08               # share of the facts that no question is about
+REUSE = 0.35  # share of a sentence's persons and things that are in the story already
+DENIALS = 0.08  # share of the facts that no question is about
 TURNS = (3, 6)
-TRIES = 9                   # to find one more fact of a schema of the story; then of any schema
+TRIES = 9  # to find one more fact of a schema of the story; then of any schema
 
 
-def generate(n: int, seed: int = 0, length: tuple[int, int] = (4, 12), distractors: float = .5,
-             repeat: float = .1, unknown: float = .1) -> pd.DataFrame:
+def generate(
+    n: int,
+    seed: int = 0,
+    length: tuple[int, int] = (4, 12),
+    distractors: float = 0.5,
+    repeat: float = 0.1,
+    unknown: float = 0.1,
+) -> pd.DataFrame:
     """`n` stories of `length` sentences (from, to), each with 3 to 6 questions: one row per
     question.
 
@@ -58,8 +65,9 @@ def generate(n: int, seed: int = 0, length: tuple[int, int] = (4, 12), distracto
     UserError for impossible sizes and shares.
     """
     if n < 1 or not 1 <= length[0] <= length[1] <= 40:
-        raise UserError(f"n = {n}, length = {length}: at least 1 story, of 1 to 40 sentences, as "
-                        "(from, to)")
+        raise UserError(
+            f"n = {n}, length = {length}: at least 1 story, of 1 to 40 sentences, as (from, to)"
+        )
     for name, share in (("distractors", distractors), ("repeat", repeat), ("unknown", unknown)):
         if not 0 <= share <= 1:
             raise UserError(f"{name} = {share}: a share from 0 to 1")
@@ -70,8 +78,9 @@ def generate(n: int, seed: int = 0, length: tuple[int, int] = (4, 12), distracto
     return pd.DataFrame(rows)
 
 
-def _draw(rng: random.Random, size: int, distractors: float, repeat: float,
-          unknown: float) -> tuple[list[Fact], list[tuple[str, Query]]]:
+def _draw(
+    rng: random.Random, size: int, distractors: float, repeat: float, unknown: float
+) -> tuple[list[Fact], list[tuple[str, Query]]]:
     """The facts in the order of their sentences, and the questions."""
     story, twice = Story(), 0
     while len(story.facts) + twice < size:
@@ -84,8 +93,10 @@ def _draw(rng: random.Random, size: int, distractors: float, repeat: float,
             if question := draw(rng, story):
                 questions.append(question)
                 break
-    facts = [denial(rng, fact) or fact if not mentions and rng.random() < DENIALS else fact
-             for fact, mentions in zip(story.facts, story.mentions)]
+    facts = [
+        denial(rng, fact) or fact if not mentions and rng.random() < DENIALS else fact
+        for fact, mentions in zip(story.facts, story.mentions)
+    ]
     facts += [rephrase(rng, fact, fewer=True) for fact in rng.sample(facts, twice)]
     rng.shuffle(facts)
     return facts, questions
@@ -128,9 +139,12 @@ def _uses(fact: Fact) -> list[tuple[str, str, str]]:
     uses = []
     for name, values, _, roles in statements(fact):
         kinds = all_schemas()[name].roles
-        uses += [(name, role, word) for role, word in values.items()
-                 if role in roles and len(words()[kinds[role]]) > 2]
-    if all_schemas()[fact.schema].pair:                     # no chains: older is transitive
+        uses += [
+            (name, role, word)
+            for role, word in values.items()
+            if role in roles and len(words()[kinds[role]]) > 2
+        ]
+    if all_schemas()[fact.schema].pair:  # no chains: older is transitive
         uses += [(fact.schema, "pair", word) for word in fact.values.values()]
     return uses
 
@@ -143,11 +157,25 @@ def _rows(number: int, facts: list[Fact], questions: list[tuple[str, Query]]) ->
     for turn, (question, query) in enumerate(questions):
         answer = entails(facts, query)
         start, end = answer_span(facts, spans, query, answer)
-        rows.append({"story_id": number, "turn": turn, "story": story, "question": question,
-                     "history": history, "answer": answer, "gold": answer,
-                     "kind": _kind(query, answer), "start": start, "end": end,
-                     "rationale": [spans[i] for i in rationale(facts, query)],
-                     "sentences": spans, "edit": "OS", "facts": facts, "query": query})
+        rows.append(
+            {
+                "story_id": number,
+                "turn": turn,
+                "story": story,
+                "question": question,
+                "history": history,
+                "answer": answer,
+                "gold": answer,
+                "kind": _kind(query, answer),
+                "start": start,
+                "end": end,
+                "rationale": [spans[i] for i in rationale(facts, query)],
+                "sentences": spans,
+                "edit": "OS",
+                "facts": facts,
+                "query": query,
+            }
+        )
         history = [*history, (question, answer)]
     return rows
 

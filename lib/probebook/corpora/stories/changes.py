@@ -3,6 +3,7 @@
 The sentences that decide a question are rewritten, and the right answer follows from the new facts.
 (Chaturvedi et al., § 6, edit 275 + 159 stories by hand.)
 """
+
 from __future__ import annotations
 
 import random
@@ -49,8 +50,9 @@ def negate(table: pd.DataFrame, how: str = "negation", seed: int = 0) -> pd.Data
     rng, rows = random.Random(seed), []
     for row in _rows(table):
         query = resolve(row["facts"], row["query"])
-        deciding = [i for i, fact in enumerate(row["facts"])
-                    if fact and entails([fact], query) != UNKNOWN]
+        deciding = [
+            i for i, fact in enumerate(row["facts"]) if fact and entails([fact], query) != UNKNOWN
+        ]
         if not deciding:
             continue
         new = contradict(rng, row, query, [row["facts"][i] for i in deciding])
@@ -71,8 +73,11 @@ def paraphrase(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     rng, rows = random.Random(seed), []
     for row in _rows(table):
         needed = {*map(tuple, row["rationale"])}
-        new = {i: rephrase(rng, row["facts"][i]) for i, span in enumerate(row["sentences"])
-               if tuple(span) in needed}
+        new = {
+            i: rephrase(rng, row["facts"][i])
+            for i, span in enumerate(row["sentences"])
+            if tuple(span) in needed
+        }
         if any(fact != row["facts"][i] for i, fact in new.items()):
             rows.append(_rewrite(row, new, "paraphrase"))
     return pd.DataFrame(rows, columns=table.columns)
@@ -108,21 +113,27 @@ def _rationale_texts(row: dict) -> list[str]:
 
 def _rows(table: pd.DataFrame) -> list[dict]:
     if not {"facts", "query"} <= {*table.columns}:
-        raise UserError("what a sentence states is known of generated stories only: give a table "
-                        "of stories.generate")
+        raise UserError(
+            "what a sentence states is known of generated stories only: give a table "
+            "of stories.generate"
+        )
     return table.to_dict("records")
 
 
 def _rewrite(row: dict, new: dict[int, Fact], edit: str) -> dict:
     """The row with other facts in some of its sentences."""
-    texts = [sentence(new[i])[0] if i in new else row["story"][start:end]
-             for i, (start, end) in enumerate(row["sentences"])]
+    texts = [
+        sentence(new[i])[0] if i in new else row["story"][start:end]
+        for i, (start, end) in enumerate(row["sentences"])
+    ]
     facts = [new.get(i, fact) for i, fact in enumerate(row["facts"])]
-    return solve(row | {"story": " ".join(texts), "sentences": spans_of(texts), "facts": facts,
-                        "edit": edit})
+    return solve(
+        row | {"story": " ".join(texts), "sentences": spans_of(texts), "facts": facts, "edit": edit}
+    )
 
 
 # each returns the deciding facts contradicted, with None where that is impossible
+
 
 def _negation(rng: random.Random, row: dict, query: Query, facts: list[Fact]) -> list[Fact | None]:
     return [_other_form(rng, fact, query) for fact in facts]
@@ -151,8 +162,11 @@ def _other_form(rng: random.Random, fact: Fact, query: Query, lexical: bool = Fa
     def contradicts(form: Form) -> bool:
         return held and form.lexical if lexical else form.holds != held and not form.lexical
 
-    fitting = [i for i, form in enumerate(forms)
-               if contradicts(form) and fact.values.keys() >= {*form.roles}]
+    fitting = [
+        i
+        for i, form in enumerate(forms)
+        if contradicts(form) and fact.values.keys() >= {*form.roles}
+    ]
     if not fitting or fact.schema != query.schema:
         return None
     form = rng.choice(fitting)

@@ -6,6 +6,7 @@ to what is left is "unknown", as the paper has it; in the generated world it is 
 facts that remain. Rows to which an edit does not apply are left out. Conversations and gold answers
 stay as they are.
 """
+
 from __future__ import annotations
 
 import random
@@ -61,8 +62,11 @@ def delete_other(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in _rows(table, ["OS"]):
         size = [end - start for start, end in row["sentences"]]
-        needed = [i for i, span in enumerate(row["sentences"])
-                  if tuple(span) in {*map(tuple, row["rationale"])}]
+        needed = [
+            i
+            for i, span in enumerate(row["sentences"])
+            if tuple(span) in {*map(tuple, row["rationale"])}
+        ]
         others = [i for i in range(len(size)) if i not in needed]
         if not needed or len(others) <= len(needed):
             continue
@@ -102,18 +106,24 @@ def append_answer(table: pd.DataFrame) -> pd.DataFrame:
     the loose words for the sign of a deletion says "unknown". Rows whose answer is no span are left
     out.
     """
-    rows = [_append(row, row["story"][row["start"]:row["end"]]) | {"edit": f"{row['edit']}+answer"}
-            for row in _rows(table, ["OS", "TS"]) if row["start"] >= 0]
+    rows = [
+        _append(row, row["story"][row["start"] : row["end"]]) | {"edit": f"{row['edit']}+answer"}
+        for row in _rows(table, ["OS", "TS"])
+        if row["start"] >= 0
+    ]
     return pd.DataFrame(rows, columns=table.columns)
 
 
 def _rows(table: pd.DataFrame, edits: list[str]) -> list[dict]:
     if missing := [name for name in NEEDED if name not in table]:
-        raise UserError(f"no column {', '.join(missing)}: a table of stories.generate or of "
-                        "conversations is needed")
+        raise UserError(
+            f"no column {', '.join(missing)}: a table of stories.generate or of "
+            "conversations is needed"
+        )
     if other := sorted({*table.edit} - {*edits}):
-        raise UserError(f"the stories are {', '.join(other)}: this edit is for "
-                        f"{' or '.join(edits)}")
+        raise UserError(
+            f"the stories are {', '.join(other)}: this edit is for {' or '.join(edits)}"
+        )
     return table.to_dict("records")
 
 
@@ -129,7 +139,7 @@ def _deletions(table: pd.DataFrame) -> list[tuple[dict, str]]:
             keep = [i for i in keep if tuple(row["sentences"][i]) < first]
         if needed and keep:
             shorter = _shorten(row, keep, row["edit"] + "-R")
-            answer = row["story"][row["start"]:row["end"]] if row["start"] >= 0 else ""
+            answer = row["story"][row["start"] : row["end"]] if row["start"] >= 0 else ""
             whole = (0, len(shorter["story"]))
             found.append((shorter, "" if occurrence(shorter["story"], whole, answer) else answer))
     return found
@@ -141,7 +151,7 @@ def _shorten(row: dict, keep: list[int], edit: str) -> dict:
     for n, (i, (start, end)) in enumerate(zip(keep, old)):
         if n:
             follows = i == keep[n - 1] + 1
-            story += row["story"][old[n - 1][1]:start] if follows else " "
+            story += row["story"][old[n - 1][1] : start] if follows else " "
         new_spans[start, end] = (len(story), len(story) + end - start)
         story += row["story"][start:end]
     row = row | {"story": story, "sentences": [*new_spans.values()], "edit": edit}
@@ -151,8 +161,9 @@ def _shorten(row: dict, keep: list[int], edit: str) -> dict:
     if not new_spans.keys() >= {*needed}:
         return row | {"answer": UNKNOWN, "start": -1, "end": -1, "rationale": []}
     if row["start"] >= 0:
-        shift = next(new[0] - start for (start, end), new in new_spans.items()
-                     if start <= row["start"] < end)
+        shift = next(
+            new[0] - start for (start, end), new in new_spans.items() if start <= row["start"] < end
+        )
         row |= {"start": row["start"] + shift, "end": row["end"] + shift}
     return row | {"rationale": [new_spans[span] for span in needed]}
 
@@ -163,13 +174,19 @@ def solve(row: dict) -> dict:
     answer = entails(row["facts"], row["query"])
     start, end = answer_span(row["facts"], row["sentences"], row["query"], answer)
     needed = rationale(row["facts"], row["query"])
-    return row | {"answer": answer, "start": start, "end": end,
-                  "rationale": [row["sentences"][i] for i in needed]}
+    return row | {
+        "answer": answer,
+        "start": start,
+        "end": end,
+        "rationale": [row["sentences"][i] for i in needed],
+    }
 
 
 def _append(row: dict, text: str) -> dict:
     """The row with a text behind its story that states nothing."""
     at = len(row["story"]) + 1
-    row = row | {"story": f"{row['story']} {text}",
-                 "sentences": [*row["sentences"], (at, at + len(text))]}
+    row = row | {
+        "story": f"{row['story']} {text}",
+        "sentences": [*row["sentences"], (at, at + len(text))],
+    }
     return row | {"facts": [*row["facts"], None]} if "facts" in row else row

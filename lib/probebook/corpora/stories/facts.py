@@ -1,4 +1,5 @@
 """What the sentences of a story state, and what follows from them: answers are computed."""
+
 from __future__ import annotations
 
 import random
@@ -15,6 +16,7 @@ Span = tuple[int, int]
 class Fact(NamedTuple):
     """What one sentence states: a schema, the number of the form that states or denies it, and
     role → word."""
+
     schema: str
     form: int
     values: dict[str, str]
@@ -27,6 +29,7 @@ class Query(NamedTuple):
     bound: the other roles → a word, or a query that finds one
     values: the words put forward: none (who, what), one (yes or no), two (one or the other)
     """
+
     schema: str
     asks: str
     bound: dict[str, str | Query]
@@ -36,6 +39,7 @@ class Query(NamedTuple):
 class Statement(NamedTuple):
     """A schema with role → word, whether it holds, and its roles → the roles of the fact that says
     so."""
+
     schema: str
     values: dict
     holds: bool
@@ -62,16 +66,21 @@ def statements(fact: Fact) -> Iterator[Statement]:
 @cache
 def _sources(name: str) -> frozenset[str]:
     """Schemas whose facts state something of the schema `name`: itself and those that imply it."""
-    return frozenset(of for of, schema in all_schemas().items()
-                     if of == name or name in schema.implied_schemas)
+    return frozenset(
+        of for of, schema in all_schemas().items() if of == name or name in schema.implied_schemas
+    )
 
 
-def _statements_about(facts: Iterable[Fact | None], name: str
-                      ) -> list[tuple[int, Fact, Statement]]:
+def _statements_about(facts: Iterable[Fact | None], name: str) -> list[tuple[int, Fact, Statement]]:
     """What the facts state of the schema `name`: number of the fact, the fact, a statement."""
     sources = _sources(name)
-    return [(i, fact, statement) for i, fact in enumerate(facts) if fact and fact.schema in sources
-            for statement in statements(fact) if statement.schema == name]
+    return [
+        (i, fact, statement)
+        for i, fact in enumerate(facts)
+        if fact and fact.schema in sources
+        for statement in statements(fact)
+        if statement.schema == name
+    ]
 
 
 def opposite(kind: str, word: str) -> str:
@@ -108,13 +117,16 @@ def resolve(facts: Iterable[Fact | None], query: Query) -> Query:
     """The query with words in place of descriptions ("unknown" where nothing fits one)."""
     if not any(isinstance(value, Query) for value in query.bound.values()):
         return query
-    return query._replace(bound={
-        role: entails(facts, value) if isinstance(value, Query) else value
-        for role, value in query.bound.items()})
+    return query._replace(
+        bound={
+            role: entails(facts, value) if isinstance(value, Query) else value
+            for role, value in query.bound.items()
+        }
+    )
 
 
 def _verdict(found: list[Statement], wanted: dict, name: str) -> str:
-    """"yes", "no" or "unknown" to the question whether something wanted holds."""
+    """ "yes", "no" or "unknown" to the question whether something wanted holds."""
     key = ("pair",) if all_schemas()[name].pair else all_schemas()[name].key
     for _, values, holds, _ in found:
         if holds and wanted.items() <= values.items():
@@ -162,8 +174,7 @@ def sentence(fact: Fact) -> tuple[str, dict[str, Span]]:
     return text, spans
 
 
-def answer_span(facts: Sequence[Fact | None], spans: list[Span], query: Query, answer: str
-                ) -> Span:
+def answer_span(facts: Sequence[Fact | None], spans: list[Span], query: Query, answer: str) -> Span:
     """The span of the answer in a story whose sentences have `spans`; (−1, −1) if it is no word of
     it."""
     if answer in ("yes", "no", UNKNOWN):
@@ -192,9 +203,14 @@ def rephrase(rng: random.Random, fact: Fact, fewer: bool = False) -> Fact:
     `fewer`: if no other form says all of it, take one that says as much as possible.
     """
     forms = all_schemas()[fact.schema].forms
-    others = [i for i, form in enumerate(forms)
-              if i != fact.form and form.holds == forms[fact.form].holds
-              and not form.lexical and fact.values.keys() >= {*form.roles}]
+    others = [
+        i
+        for i, form in enumerate(forms)
+        if i != fact.form
+        and form.holds == forms[fact.form].holds
+        and not form.lexical
+        and fact.values.keys() >= {*form.roles}
+    ]
     size = len(fact.values)
     if fewer:
         size = max((len(forms[i].roles) for i in others), default=0)

@@ -1,5 +1,6 @@
 """The questions of a conversation about a story: their form, their words, how they refer to the
 last."""
+
 from __future__ import annotations
 
 import random
@@ -12,17 +13,17 @@ from probebook.corpora.stories.facts import UNKNOWN, Fact, Query, entails, state
 from probebook.corpora.stories.schemas import Schema, all_schemas, pronouns, words
 
 # shares of the questions
-WH, YES_NO = .5, .35                # who, what …; yes or no; the others offer two options
-FOLLOW = .5                         # continue the question before
-PRONOUN = .8                        # use she, he, it for a word of the question before
-ELLIPSIS = .25                      # of those about the same fact as the one before: just "Where?"
-TWO_STEPS = .1                      # What colour was the thing that Mary bought?
+WH, YES_NO = 0.5, 0.35  # who, what …; yes or no; the others offer two options
+FOLLOW = 0.5  # continue the question before
+PRONOUN = 0.8  # use she, he, it for a word of the question before
+ELLIPSIS = 0.25  # of those about the same fact as the one before: just "Where?"
+TWO_STEPS = 0.1  # What colour was the thing that Mary bought?
 # shares of something else
-NEAR = .7                           # of the false words: words of the story, if it has any
-DENIALS = .3                        # of the facts that a question with the answer no is about
-DENIAL_ONLY = .25                   # of the questions without an answer: a fact is just denied
-IN_STORY = .8                       # of the words of questions without an answer
-RELATED = .7                        # of the questions without an answer: on a schema of the story
+NEAR = 0.7  # of the false words: words of the story, if it has any
+DENIALS = 0.3  # of the facts that a question with the answer no is about
+DENIAL_ONLY = 0.25  # of the questions without an answer: a fact is just denied
+IN_STORY = 0.8  # of the words of questions without an answer
+RELATED = 0.7  # of the questions without an answer: on a schema of the story
 ENTITIES = ("person", "thing", "animal", "garment", "fixture", "opening", "building", "work")
 
 
@@ -36,6 +37,7 @@ class Story:
     last: fact, schema and role → word of the last question
     last_words: words of the last question and its answer
     """
+
     facts: list[Fact] = field(default_factory=list)
     uses: set[tuple[str, str, str]] = field(default_factory=set)
     words: dict[str, list[str]] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Story:
 
 class _Topic(NamedTuple):
     """A word to ask for: number of the fact, schema, role → word, and the role of the word."""
+
     fact: int
     schema: str
     values: dict
@@ -55,8 +58,12 @@ class _Topic(NamedTuple):
 @cache
 def _topics() -> list[tuple[str, str]]:
     """Every (schema, role) that some question asks about."""
-    return [(name, role) for name, schema in all_schemas().items() for role in schema.roles
-            if role in schema.wh or role in schema.yes_no]
+    return [
+        (name, role)
+        for name, schema in all_schemas().items()
+        for role in schema.roles
+        if role in schema.wh or role in schema.yes_no
+    ]
 
 
 @cache
@@ -74,12 +81,15 @@ def ask(rng: random.Random, story: Story, deny: bool = False) -> tuple[str, Quer
     if topic is None:
         return None
     i, name, values, role = topic
-    schema, holds = all_schemas()[name], rng.random() < .5
+    schema, holds = all_schemas()[name], rng.random() < 0.5
     form = 0 if deny else _question_form(rng, schema, role)
     if schema.pair and form == 1 and not holds:
         values = dict(zip(schema.roles, [values[r] for r in reversed(schema.roles)]))
-    texts = [text for text in (schema.yes_no if form else schema.wh).get(role, ())
-             if values.keys() >= {*_roles(text)}]
+    texts = [
+        text
+        for text in (schema.yes_no if form else schema.wh).get(role, ())
+        if values.keys() >= {*_roles(text)}
+    ]
     if not texts:
         return None
     text = rng.choice(texts)
@@ -95,8 +105,12 @@ def ask(rng: random.Random, story: Story, deny: bool = False) -> tuple[str, Quer
     word = values[role]
     put: tuple[str, ...] = ()
     if form == 1:
-        denied = ((schema.complement or not holds) and not schema.pair and rng.random() < DENIALS
-                  and _deny(rng, story, i, name, {role, *bound}))
+        denied = (
+            (schema.complement or not holds)
+            and not schema.pair
+            and rng.random() < DENIALS
+            and _deny(rng, story, i, name, {role, *bound})
+        )
         true = schema.pair or holds != denied
         put = (word if true else _false_word(rng, story, schema, role, values),)
     elif form == 2 and schema.pair:
@@ -116,12 +130,19 @@ def _topic(rng: random.Random, story: Story) -> _Topic | None:
     for i, fact in enumerate(story.facts):
         for name, values, holds, roles in statements(fact):
             schema = all_schemas()[name]
-            topics += [_Topic(i, name, values, role) for role in roles
-                       if holds and values[role] not in story.mentions[i]
-                       and (role in schema.wh or role in schema.yes_no)]
+            topics += [
+                _Topic(i, name, values, role)
+                for role in roles
+                if holds
+                and values[role] not in story.mentions[i]
+                and (role in schema.wh or role in schema.yes_no)
+            ]
     last = set(story.last[2].values()) if rng.random() < FOLLOW else set()
-    related = [topic for topic in topics
-               if any(word in last for role, word in topic.values.items() if role != topic.role)]
+    related = [
+        topic
+        for topic in topics
+        if any(word in last for role, word in topic.values.items() if role != topic.role)
+    ]
     return rng.choice(related or topics) if topics else None
 
 
@@ -152,7 +173,7 @@ def ask_unanswered(rng: random.Random, story: Story) -> tuple[str, Query] | None
         return None
     for fact, mentions in zip(story.facts, story.mentions):
         if fact.schema == name and not {*bound.values()}.isdisjoint(fact.values.values()):
-            mentions.add("")                        # so it is never denied: that could be an answer
+            mentions.add("")  # so it is never denied: that could be an answer
     story.last = (-1, name, bound)
     return _wording(rng, story, text, query, {*put})
 
@@ -161,8 +182,11 @@ def denial(rng: random.Random, fact: Fact, within: set[str] | None = None) -> Fa
     """The same fact denied by "not", with no other roles than `within`; None if no form fits."""
     allowed = set(fact.values) if within is None else within & fact.values.keys()
     forms = all_schemas()[fact.schema].forms
-    fitting = [i for i, form in enumerate(forms)
-               if not form.holds and not form.lexical and allowed >= {*form.roles}]
+    fitting = [
+        i
+        for i, form in enumerate(forms)
+        if not form.holds and not form.lexical and allowed >= {*form.roles}
+    ]
     if not fitting:
         return None
     form = rng.choice(fitting)
@@ -198,8 +222,9 @@ def _false_word(rng: random.Random, story: Story, schema: Schema, role: str, val
     return rng.choice([word for word in words()[kind] if word not in values.values()])
 
 
-def _wording(rng: random.Random, story: Story, text: str, query: Query, new: set[str],
-             i: int = -1) -> tuple[str, Query]:
+def _wording(
+    rng: random.Random, story: Story, text: str, query: Query, new: set[str], i: int = -1
+) -> tuple[str, Query]:
     """The question in words: perhaps with a thing described by another fact, or with pronouns for
     words of the last question."""
     before, story.last_words = story.last_words, {*query.bound.values(), *new}
@@ -218,8 +243,9 @@ def _wording(rng: random.Random, story: Story, text: str, query: Query, new: set
     return text.format(**values, **dict(zip("xy", query.values))), query
 
 
-def _description(rng: random.Random, story: Story, query: Query,
-                 i: int) -> tuple[str, str, Query] | None:
+def _description(
+    rng: random.Random, story: Story, query: Query, i: int
+) -> tuple[str, str, Query] | None:
     """A role of the query, the description of its word by a fact that no question mentions, and the
     query that finds the word."""
     found = []

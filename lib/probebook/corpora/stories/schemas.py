@@ -2,6 +2,7 @@
 
 A template has roles in braces; in a yes/no question {x} is the value asked about.
 """
+
 from __future__ import annotations
 
 import re
@@ -19,6 +20,7 @@ class Form:
     `lexical`: the denial uses another verb ("refused to"), not "not". `parts`: literal, role,
     literal, and so on.
     """
+
     text: str
     holds: bool
     lexical: bool
@@ -37,6 +39,7 @@ class Schema:
     exclude each other and leave no third pair: a comparison, in which {who} and {whom} cannot
     change places
     """
+
     roles: dict[str, str]
     key: tuple[str, ...]
     forms: tuple[Form, ...]
@@ -98,17 +101,22 @@ def _form(text: str, holds: bool = True, lexical: bool = False) -> Form:
     return Form(text, holds, lexical, parts, parts[1::2])
 
 
-def _forms(statements: Iterable[str], denials: Iterable[str],
-           refusals: Iterable[str] = ()) -> tuple[Form, ...]:
-    return (*map(_form, statements), *(_form(text, False) for text in denials),
-            *(_form(text, False, True) for text in refusals))
+def _forms(
+    statements: Iterable[str], denials: Iterable[str], refusals: Iterable[str] = ()
+) -> tuple[Form, ...]:
+    return (
+        *map(_form, statements),
+        *(_form(text, False) for text in denials),
+        *(_form(text, False, True) for text in refusals),
+    )
 
 
 _COLOURED = (("colour", {"what": "what", "colour": "colour"}),)
 
 
-def _event(verb: str, what: str, refusal: str = "", where: str = "in the {where}",
-           whom: str = "") -> Schema:
+def _event(
+    verb: str, what: str, refusal: str = "", where: str = "in the {where}", whom: str = ""
+) -> Schema:
     """Somebody does something to a thing, once: it has one doer, one place and one time.
 
     `verb`: base, past and participle; `what`: type of the thing; `refusal`: what stands before "to
@@ -125,49 +133,85 @@ def _event(verb: str, what: str, refusal: str = "", where: str = "in the {where}
     if what == "thing":
         roles |= {"colour": "colour"}
         coloured = f"{{who}} {past} a {{colour}} {{what}}{to}"
-        statements += ([f"{coloured} {where}", f"one {{when}} {coloured}"] if where
-                       else [f"in the {{when}} {coloured}"])
+        statements += (
+            [f"{coloured} {where}", f"one {{when}} {coloured}"]
+            if where
+            else [f"in the {{when}} {coloured}"]
+        )
     if where:
-        statements += [f"{active} {where}", f"{passive} {where}",
-                       f"it was {{who}} who {past} the {{what}}{to} {where}"]
+        statements += [
+            f"{active} {where}",
+            f"{passive} {where}",
+            f"it was {{who}} who {past} the {{what}}{to} {where}",
+        ]
         at = where.replace("{where}", "{x}")
         wh["where"] = (f"Where did {{who}} {base} the {{what}}?", f"Where was the {{what}} {part}?")
-        yes_no["where"] = (f"Did {{who}} {base} the {{what}} {at}?",
-                           f"Was the {{what}} {part} {at}?")
-    statements += [f"in the {{when}} {active}", f"in the {{when}} {passive}",
-                   f"{active} in the {{when}}"]
+        yes_no["where"] = (
+            f"Did {{who}} {base} the {{what}} {at}?",
+            f"Was the {{what}} {part} {at}?",
+        )
+    statements += [
+        f"in the {{when}} {active}",
+        f"in the {{when}} {passive}",
+        f"{active} in the {{when}}",
+    ]
     wh["when"] = (f"When did {{who}} {base} the {{what}}?", f"When was the {{what}} {part}?")
-    yes_no["when"] = (f"Did {{who}} {base} the {{what}} in the {{x}}?",
-                      f"Was the {{what}} {part} in the {{x}}?")
+    yes_no["when"] = (
+        f"Did {{who}} {base} the {{what}} in the {{x}}?",
+        f"Was the {{what}} {part} in the {{x}}?",
+    )
     if where:
-        statements += [f"in the {{when}} {active} {where}", f"one {{when}} {active} {where}",
-                       f"one {{when}} {passive} {where}", f"{active} {where} in the {{when}}"]
+        statements += [
+            f"in the {{when}} {active} {where}",
+            f"one {{when}} {active} {where}",
+            f"one {{when}} {passive} {where}",
+            f"{active} {where} in the {{when}}",
+        ]
     wh["who"] = (f"Who {past} the {{what}}{to}?", f"By whom was the {{what}} {part}{to}?")
     wh["what"] = (f"What did {{who}} {base}{to}?",)
-    yes_no["who"] = (f"Did {{x}} {base} the {{what}}{to}?",
-                     f"Was the {{what}} {part}{to} by {{x}}?")
+    yes_no["who"] = (
+        f"Did {{x}} {base} the {{what}}{to}?",
+        f"Was the {{what}} {part}{to} by {{x}}?",
+    )
     if whom:
         preposition = whom.split()[0]
         wh["whom"] = (f"{preposition.capitalize()} whom did {{who}} {base} the {{what}}?",)
         yes_no["whom"] = (f"Did {{who}} {base} the {{what}} {preposition} {{x}}?",)
-    denials = [f"{{who}} did not {base} the {{what}}{to}",
-               f"the {{what}} was not {part}{to} by {{who}}", f"it was not true that {active}"]
+    denials = [
+        f"{{who}} did not {base} the {{what}}{to}",
+        f"the {{what}} was not {part}{to} by {{who}}",
+        f"it was not true that {active}",
+    ]
     refusals = [f"{{who}} {refusal} to {base} the {{what}}{to}"] if refusal else []
     noun = what if what in ("animal", "building") else "thing"
-    descriptions = {"what": f"the {noun} that {{who}} {past}{to}",
-                    "who": f"the person who {past} the {{what}}{to}"}
-    return Schema(roles, ("what",), _forms(statements, denials, refusals), wh, yes_no, descriptions,
-                  _COLOURED if what == "thing" else ())
+    descriptions = {
+        "what": f"the {noun} that {{who}} {past}{to}",
+        "who": f"the person who {past} the {{what}}{to}",
+    }
+    return Schema(
+        roles,
+        ("what",),
+        _forms(statements, denials, refusals),
+        wh,
+        yes_no,
+        descriptions,
+        _COLOURED if what == "thing" else (),
+    )
 
 
 def _state_forms(statements: list[str], denial: str) -> tuple[Form, ...]:
     """The first statement also follows "everybody knew that" and the like."""
     first = statements[0]
-    reported = [f"everybody in those days knew that {first}",
-                f"it was quite clear to all of them that {first}",
-                f"as everybody could see at once, {first}"]
-    denials = [denial, f"everybody in those days knew that {denial}",
-               f"it was not true that {first}"]
+    reported = [
+        f"everybody in those days knew that {first}",
+        f"it was quite clear to all of them that {first}",
+        f"as everybody could see at once, {first}",
+    ]
+    denials = [
+        denial,
+        f"everybody in those days knew that {denial}",
+        f"it was not true that {first}",
+    ]
     return _forms([*statements, *reported], denials)
 
 
@@ -175,20 +219,39 @@ def _opposites(pair: str, bearer: str, complementary: bool = False) -> Schema:
     """Two states of which a bearer has at most one; exactly one if they are complementary."""
     subject, role = ("{who}", "who") if bearer == "person" else ("the {what}", "what")
     statements = [f"{subject} was {{state}}", f"{subject} was quite {{state}}"]
-    return Schema({role: bearer, "state": pair}, (role,),
-                  _state_forms(statements, f"{subject} was not {{state}}"),
-                  {}, {"state": (f"Was {subject} {{x}}?",)},
-                  complement="state" if complementary else "")
+    return Schema(
+        {role: bearer, "state": pair},
+        (role,),
+        _state_forms(statements, f"{subject} was not {{state}}"),
+        {},
+        {"state": (f"Was {subject} {{x}}?",)},
+        complement="state" if complementary else "",
+    )
 
 
-def _state(roles: dict[str, str], statements: str, denial: str, questions: dict[str, str],
-           yes_no: dict[str, str] | None = None, key: str = "",
-           descriptions: dict[str, str] | None = None,
-           implied: list[tuple[str, dict[str, str]]] | None = None,
-           comparison: bool = False) -> Schema:
+def _state(
+    roles: dict[str, str],
+    statements: str,
+    denial: str,
+    questions: dict[str, str],
+    yes_no: dict[str, str] | None = None,
+    key: str = "",
+    descriptions: dict[str, str] | None = None,
+    implied: list[tuple[str, dict[str, str]]] | None = None,
+    comparison: bool = False,
+) -> Schema:
     """A state as the file has it."""
-    wh, closed = ({role: tuple(phrases(text)) for role, text in (texts or {}).items()}
-                  for texts in (questions, yes_no))
-    return Schema(roles, tuple(key.split()) or (next(iter(roles)),),
-                  _state_forms(phrases(statements), denial), wh, closed, descriptions or {},
-                  tuple((name, own) for name, own in implied or []), pair=comparison)
+    wh, closed = (
+        {role: tuple(phrases(text)) for role, text in (texts or {}).items()}
+        for texts in (questions, yes_no)
+    )
+    return Schema(
+        roles,
+        tuple(key.split()) or (next(iter(roles)),),
+        _state_forms(phrases(statements), denial),
+        wh,
+        closed,
+        descriptions or {},
+        tuple((name, own) for name, own in implied or []),
+        pair=comparison,
+    )

@@ -1,4 +1,5 @@
 """Stories under interventions, and the rows of each training regime (Chaturvedi et al., § 5.1)."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,10 +20,17 @@ VERSIONS = {
     "OS-R0": lambda table: edits.delete_rationale(table, put=False),
     "OS-D": edits.delete_other,
     "OS+answer": edits.append_answer,
-    "TS+answer": lambda table: edits.append_answer(edits.truncate(table))}
-NEGATED = ("negation", "value")         # the kinds that "ibt-negated" reads; others are held out
-REGIMES = {"ot": ("OS",), "ot-matched": ("OS",), "ot-answered": ("OS",), "ot-unknown": ("OS",),
-           "ibt": ("OS", "TS", "TS-R"), "ibt-negated": ("OS", "TS", "TS-R", *NEGATED)}
+    "TS+answer": lambda table: edits.append_answer(edits.truncate(table)),
+}
+NEGATED = ("negation", "value")  # the kinds that "ibt-negated" reads; others are held out
+REGIMES = {
+    "ot": ("OS",),
+    "ot-matched": ("OS",),
+    "ot-answered": ("OS",),
+    "ot-unknown": ("OS",),
+    "ibt": ("OS", "TS", "TS-R"),
+    "ibt-negated": ("OS", "TS", "TS-R", *NEGATED),
+}
 
 
 def versions(table: pd.DataFrame, names: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -47,8 +55,9 @@ def training(table: pd.DataFrame, regime: str, deleted: str = "TS-R") -> pd.Data
     `deleted`: "TS-R", as for CoQA, or "OS-R", as for HotpotQA, which has no TS.
     """
     if regime not in REGIMES or deleted not in ("TS-R", "OS-R"):
-        raise UserError(f"regime {regime!r}, deleted {deleted!r}: one of {', '.join(REGIMES)}; "
-                        "TS-R or OS-R")
+        raise UserError(
+            f"regime {regime!r}, deleted {deleted!r}: one of {', '.join(REGIMES)}; TS-R or OS-R"
+        )
     names: Sequence[str] = REGIMES[regime]
     if deleted == "OS-R":
         names = ["OS-R" if name == "TS-R" else name for name in names if name != "TS"]

@@ -8,6 +8,7 @@ follow from the words alone, stand in `sentences.py`.
     found = audit.findings([audit.measure(case, 5, ["LEACE", "FGSM"], [.5, 1, 2], [1])])
     found.word                                      # "reliable", "not enough data" …
 """
+
 from probebook.experiments.audit.case import Case, from_planted, test_rows
 from probebook.experiments.audit.fitting import METHODS, Fit, fit
 from probebook.experiments.audit.from_files import fitting_items, from_states, saved_probe
@@ -18,7 +19,28 @@ from probebook.experiments.audit.sentences import QUESTIONS, percent, sentence
 from probebook.experiments.audit.tables import Findings, fitted_edits, tidy
 from probebook.experiments.audit.verdict import findings, tried
 
-__all__ = ["METHODS", "QUESTIONS", "Case", "Findings", "Fit", "Layer", "cases", "check",
-           "check_draws", "findings", "fit", "fitted_edits", "fitting_items", "from_planted",
-           "from_states", "measure", "percent", "saved_probe", "sentence", "test_rows", "tidy",
-           "tried", "usual_place"]
+__all__ = [
+    "METHODS",
+    "QUESTIONS",
+    "Case",
+    "Findings",
+    "Fit",
+    "Layer",
+    "cases",
+    "check",
+    "check_draws",
+    "findings",
+    "fit",
+    "fitted_edits",
+    "fitting_items",
+    "from_planted",
+    "from_states",
+    "measure",
+    "percent",
+    "saved_probe",
+    "sentence",
+    "test_rows",
+    "tidy",
+    "tried",
+    "usual_place",
+]

@@ -2,6 +2,7 @@
 
 Test groups are fixed; each seed divides the other groups anew into those that train the judges and
 those that fit probes and edits, so that the luck of both is inside the intervals."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -63,7 +64,9 @@ class Case:
             return x.to(h.device) if isinstance(x, Tensor) else x
 
         values = {name: there(value) for name, value in vars(self).items()} | {
-            "h": h, "keep": {name: there(value) for name, value in self.keep.items()}}
+            "h": h,
+            "keep": {name: there(value) for name, value in self.keep.items()},
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -73,7 +76,7 @@ class Case:
         return (self.z[rows] + torch.from_numpy(step).to(self.z.device)) % self.k
 
 
-def test_rows(data: Labelled, most: int = 1000, share: float = .25) -> Tensor:
+def test_rows(data: Labelled, most: int = 1000, share: float = 0.25) -> Tensor:
     """Rows of whole groups for the test: about `share` of the items and at most `most`; the same in
     every report on the same data. UserError: a class is missing on one side."""
     sizes = np.bincount(data.group)
@@ -83,9 +86,11 @@ def test_rows(data: Labelled, most: int = 1000, share: float = .25) -> Tensor:
     inside = np.isin(data.group, chosen)
     for side in (inside, ~inside):
         if np.bincount(data.z[side], minlength=len(data.classes)).min() < 2:
-            raise UserError(f"{data.name}: after the split by groups one side has fewer than 2 "
-                            "items of a class: give more groups, or classes that are not one "
-                            "group each")
+            raise UserError(
+                f"{data.name}: after the split by groups one side has fewer than 2 "
+                "items of a class: give more groups, or classes that are not one "
+                "group each"
+            )
     return torch.from_numpy(np.flatnonzero(inside))
 
 
@@ -96,11 +101,13 @@ def divided(case: Case, seed: int) -> dict[str, Tensor]:
     sizes = np.bincount(number)
     order = np.random.default_rng([seed, 1]).permutation(len(sizes))
     part: Any = np.zeros(len(sizes), dtype=np.int64)
-    begin = np.cumsum(sizes[order]) - sizes[order]              # of each group, in this order
-    part[order] = np.searchsorted([.45 * len(rest), .85 * len(rest)], begin, side="right")
+    begin = np.cumsum(sizes[order]) - sizes[order]  # of each group, in this order
+    part[order] = np.searchsorted([0.45 * len(rest), 0.85 * len(rest)], begin, side="right")
     part = part[number]
-    return {name: torch.from_numpy(rest[part == i]).to(case.h.device)
-            for i, name in enumerate(("oracle", "fit", "valid"))}
+    return {
+        name: torch.from_numpy(rest[part == i]).to(case.h.device)
+        for i, name in enumerate(("oracle", "fit", "valid"))
+    }
 
 
 def association(a: Tensor, b: Tensor) -> float:
@@ -118,8 +125,10 @@ def rule(source: np.ndarray, z: np.ndarray, k: int, asked: np.ndarray) -> np.nda
     """The label that goes most often with each value of a source [n], for the values in `asked`;
     values never seen get the most frequent label."""
     usual = np.bincount(z, minlength=k).argmax()
-    best = {value: int(np.bincount(z[source == value], minlength=k).argmax())
-            for value in np.unique(source)}
+    best = {
+        value: int(np.bincount(z[source == value], minlength=k).argmax())
+        for value in np.unique(source)
+    }
     return np.array([best.get(value, int(usual)) for value in asked])
 
 
@@ -144,12 +153,22 @@ def from_planted(world: Planted) -> Case:
     test."""
     h, pair, head = map(torch.from_numpy, (world.h, world.pair, world.head))
     groups = int(world.group.max()) + 1
-    chosen = np.random.default_rng(groups).permutation(groups)[:groups // 4]
+    chosen = np.random.default_rng(groups).permutation(groups)[: groups // 4]
     probs = choices(head)
-    return Case(h, torch.from_numpy(world.label), 2, {"other": torch.from_numpy(world.other)},
-                world.group, torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))), None,
-                pair, torch.ones(len(h), dtype=torch.bool), None, probs,
-                probs(pair, torch.arange(0)))
+    return Case(
+        h,
+        torch.from_numpy(world.label),
+        2,
+        {"other": torch.from_numpy(world.other)},
+        world.group,
+        torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))),
+        None,
+        pair,
+        torch.ones(len(h), dtype=torch.bool),
+        None,
+        probs,
+        probs(pair, torch.arange(0)),
+    )
 
 
 def choices(head: Tensor) -> Callable[[Tensor, Tensor], Tensor]:

@@ -1,4 +1,5 @@
 """What one seed learns: judges of the label and of what should stay, edits and their controls."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -29,11 +30,11 @@ from probebook.probes.moments import Moments, moments
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
-STREAMED = ("LEACE", "MeanShift")       # which need sums over the states alone
+STREAMED = ("LEACE", "MeanShift")  # which need sums over the states alone
 JUDGES = ("linear", "perceptron")
 ACTUAL, RANDOM, SHUFFLED = "edit", "random", "shuffled"
 CONTROLS = (RANDOM, SHUFFLED)
-TURNS = 4                   # random edits for each edit and seed
+TURNS = 4  # random edits for each edit and seed
 WIDE = 1024
 
 
@@ -66,8 +67,14 @@ def of_others(case: Case, seeds: int) -> list[list[Moments]]:
     return [[found[0], one] for one in found[1:]]
 
 
-def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], ranks: Sequence[int],
-        others: Sequence[Moments] = ()) -> Fit:
+def fit(
+    case: Case,
+    seed: int,
+    methods: Sequence[str],
+    doses: Sequence[float],
+    ranks: Sequence[int],
+    others: Sequence[Moments] = (),
+) -> Fit:
     """Divide, train the judges, and fit every method on the labels and on shuffled ones.
 
     `doses` multiply each method's natural strength (`_of`). `others`: one seed's of `of_others`,
@@ -89,13 +96,17 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
     labels = torch.stack([z, shuffled(z, seed=seed + 1)], 1)
     both = _with(others, x, labels) or [None, None]
-    fitted, mixed = ({method: _of(method, x, own, seed, doses, ranks, sums) for method in methods}
-                     for own, sums in zip(labels.T, both))
+    fitted, mixed = (
+        {method: _of(method, x, own, seed, doses, ranks, sums) for method in methods}
+        for own, sums in zip(labels.T, both)
+    )
     for method in methods:
         own = {s: _called(method, one) for s, one in fitted[method].items()}
         edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
-        edits[method, RANDOM] = {s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1])
-                                     for turn in range(TURNS)] for s, edit in own.items()}
+        edits[method, RANDOM] = {
+            s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1]) for turn in range(TURNS)]
+            for s, edit in own.items()
+        }
         edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
     probe = case.saved or _reader(case, rows, parts["valid"], both[0])
     return Fit(seed, rows, parts["valid"], probe, judges, trained, edits, fitted)
@@ -103,7 +114,7 @@ def fit(case: Case, seed: int, methods: Sequence[str], doses: Sequence[float], r
 
 def linear(h: Tensor, z: Tensor) -> Probe:
     """The linear probe of the audit, fitted on h [n, d] and z [n]."""
-    return LinearProbe(C=.1).fit(h, z)
+    return LinearProbe(C=0.1).fit(h, z)
 
 
 def _reader(case: Case, rows: Tensor, valid: Tensor, sums: Moments | None) -> Probe:
@@ -138,8 +149,15 @@ def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
     return MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(h, z)
 
 
-def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
-        ranks: Sequence[int], sums: Moments | None = None) -> dict[float, Any]:
+def _of(
+    method: str,
+    x: Tensor,
+    z: Tensor,
+    seed: int,
+    doses: Sequence[float],
+    ranks: Sequence[int],
+    sums: Moments | None = None,
+) -> dict[float, Any]:
     """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
     for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
     states from their mean. `sums`: what LEACE and MeanShift learn from in place of x and z."""
@@ -149,7 +167,7 @@ def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
         moved = MeanShift().fit_moments(sums)
         return {dose: moved.at(dose) for dose in doses}
     if method == "INLP":
-        inlp = INLP(max(ranks), C=.1).fit(x, z)
+        inlp = INLP(max(ranks), C=0.1).fit(x, z)
         return {float(rank): inlp.at(rank=rank) for rank in ranks}
     if method in ERASE:
         return {1.0: (LEACE() if method == "LEACE" else RLACE(seed=seed)).fit(x, z)}
@@ -159,7 +177,7 @@ def _of(method: str, x: Tensor, z: Tensor, seed: int, doses: Sequence[float],
         attack: Any = FGSM(probe, norm="l2") if method == "FGSM" else PGD(probe, norm="l2")
         return {dose: attack.at(eps=dose * size) for dose in doses}
     if method == "AlterRep":
-        alter = AlterRep(max(ranks), C=.1).fit(x, z)
+        alter = AlterRep(max(ranks), C=0.1).fit(x, z)
         return {dose: alter.at(2 * dose) for dose in doses}
     steer: Any = (MeanShift() if method == "MeanShift" else AffineSteering()).fit(x, z)
     return {dose: steer.at(dose) for dose in doses}

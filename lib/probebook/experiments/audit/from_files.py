@@ -1,4 +1,5 @@
 """States and probes that a reader saved elsewhere, in safetensors files."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from probebook.experiments.audit.case import Case, Probe, choices, test_rows
 from probebook.interventions.serialization import load as load_fitted
 from probebook.probes.moments import Moments, moments
 
-BLOCK = 1 << 27              # bytes of a block of states in float64
-IN_MEMORY = 1 << 29          # bytes of states in float32 that an audit keeps
+BLOCK = 1 << 27  # bytes of a block of states in float64
+IN_MEMORY = 1 << 29  # bytes of states in float32 that an audit keeps
 
 
-def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "", stream: bool = False
-                ) -> Case:
+def from_states(
+    data: Labelled, path: str, most: int = 1000, probe: str = "", stream: bool = False
+) -> Case:
     """The case of states that were saved elsewhere, in one safetensors file.
 
     Keys: `h` [n, d], a row for each row of the data; if wanted `pair` [n, d], the states of the
@@ -38,18 +40,31 @@ def from_states(data: Labelled, path: str, most: int = 1000, probe: str = "", st
         if other is not None and other.shape[1] != h.shape[1]:
             raise UserError(f"{path}: {name} has {other.shape[1]} columns, h {h.shape[1]}")
     if pair is not None and len(data.classes) > 2:
-        raise UserError(f"{path}: pair needs a label with two values; this one has "
-                        f"{len(data.classes)}")
+        raise UserError(
+            f"{path}: pair needs a label with two values; this one has {len(data.classes)}"
+        )
     probs = true = None
     if head is not None:
         probs = choices(head)
         true = None if pair is None else probs(pair, torch.arange(0))
     keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
     paired = None if pair is None else torch.ones(len(h), dtype=torch.bool)
-    return Case(h, torch.from_numpy(data.z), len(data.classes), keep, data.group,
-                test_rows(data, most), data.text, pair, paired, None, probs, true,
-                saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None,
-                **_streamed(data, path, h) if stream and len(data.other_rows) else {})
+    return Case(
+        h,
+        torch.from_numpy(data.z),
+        len(data.classes),
+        keep,
+        data.group,
+        test_rows(data, most),
+        data.text,
+        pair,
+        paired,
+        None,
+        probs,
+        true,
+        saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None,
+        **_streamed(data, path, h) if stream and len(data.other_rows) else {},
+    )
 
 
 def _streamed(data: Labelled, path: str, h: Tensor) -> dict[str, Any]:
@@ -102,19 +117,23 @@ def _blocks(path: str, name: str, rows: np.ndarray) -> Iterator[tuple[np.ndarray
     shape = _shape(path, name)
     assert shape is not None
     if len(rows) and shape[0] <= rows.max():
-        raise UserError(f"{path}: {name} has {shape[0]:,} rows, the data at least "
-                        f"{rows.max() + 1:,}: give one state for each row")
+        raise UserError(
+            f"{path}: {name} has {shape[0]:,} rows, the data at least "
+            f"{rows.max() + 1:,}: give one state for each row"
+        )
     size = max(1, BLOCK // (8 * max(1, shape[1])))
     for start in range(0, shape[0], size):
         here = np.flatnonzero((rows >= start) & (rows < start + size))
         if len(here):
             with safe_open(path, "pt") as file:
-                states = file.get_slice(name)[start:start + size]
+                states = file.get_slice(name)[start : start + size]
             found = states[torch.from_numpy(rows[here] - start)].float()
             bad = np.flatnonzero(~to_numpy(found.isfinite().all(1)))
             if len(bad):
-                raise UserError(f"{path}: row {rows[here[bad[0]]] + 1:,} of {name} holds NaN or "
-                                "infinite values: embed that text again, or drop it")
+                raise UserError(
+                    f"{path}: row {rows[here[bad[0]]] + 1:,} of {name} holds NaN or "
+                    "infinite values: embed that text again, or drop it"
+                )
             yield here, found
 
 
@@ -130,14 +149,17 @@ def saved_probe(path: str, width: int, k: int) -> Probe:
 
         def probe(h: Tensor) -> Tensor:
             return h @ weight.to(h).T + bias.to(h)
+
     try:
         shape = tuple(probe(torch.zeros(2, width)).shape)
     except (RuntimeError, TypeError, UserError) as e:
-        raise UserError(f"{path} does not read states of {width} dimensions "
-                        f"({str(e).splitlines()[0]})") from None
+        raise UserError(
+            f"{path} does not read states of {width} dimensions ({str(e).splitlines()[0]})"
+        ) from None
     if shape != (2, k):
-        raise UserError(f"{path} gives {shape[-1]} logits for each state; the label has {k} "
-                        "classes")
+        raise UserError(
+            f"{path} gives {shape[-1]} logits for each state; the label has {k} classes"
+        )
     return probe
 
 

@@ -1,4 +1,5 @@
 """The items as a model reads them: their states, and what the model chooses at its blank."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,14 @@ from probebook.models.twins import encoder
 MASK = "[MASK]"
 
 
-def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, most: int = 1000,
-          probe: str = "") -> list[Case]:
+def cases(
+    data: Labelled,
+    model: str,
+    layers: Sequence[int],
+    at: str = MASK,
+    most: int = 1000,
+    probe: str = "",
+) -> list[Case]:
     """One case for each layer: the data as a model reads them.
 
     `at`: a rule of `models.embed`, or "first" or "last" piece of the word in `data.spot`
@@ -30,8 +37,10 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, mos
     if data.text is None:
         raise UserError(f"{data.name}: a model reads texts: name their column with --text")
     if data.pair is not None and len(data.classes) > 2:
-        raise UserError(f"{data.name}: --pair needs a label with two values, since a rewritten "
-                        f"text has the other one; this label has {len(data.classes)}")
+        raise UserError(
+            f"{data.name}: --pair needs a label with two values, since a rewritten "
+            f"text has the other one; this label has {len(data.classes)}"
+        )
     lm, test = load(model), test_rows(data, most)
     rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
     if at.endswith(" word") and data.spot is None:
@@ -53,12 +62,33 @@ def cases(data: Labelled, model: str, layers: Sequence[int], at: str = MASK, mos
             probs = _behaviour(data, lm, depth, rule)
             if paired is not None:
                 where = torch.arange(len(data.z))
-                true = probs(partner[depth], where) if depth == lm.depth and at == MASK else (
-                    _read(data, lm, embedded(other, lm, [lm.depth], _place(data))[lm.depth], where))
-        found.append(Case(h[depth], torch.from_numpy(data.z), len(data.classes), some, data.group,
-                          test, data.text, partner.get(depth), paired, base[depth], probs, true,
-                          depth, saved_probe(probe, lm.width, len(data.classes)) if probe else
-                          None))
+                true = (
+                    probs(partner[depth], where)
+                    if depth == lm.depth and at == MASK
+                    else (
+                        _read(
+                            data, lm, embedded(other, lm, [lm.depth], _place(data))[lm.depth], where
+                        )
+                    )
+                )
+        found.append(
+            Case(
+                h[depth],
+                torch.from_numpy(data.z),
+                len(data.classes),
+                some,
+                data.group,
+                test,
+                data.text,
+                partner.get(depth),
+                paired,
+                base[depth],
+                probs,
+                true,
+                depth,
+                saved_probe(probe, lm.width, len(data.classes)) if probe else None,
+            )
+        )
     return found
 
 
@@ -70,8 +100,9 @@ def usual_place(data: Labelled) -> str:
     return "last" if data.words else "mean"
 
 
-def check(data: Labelled, model: str, at: str, states: str = "", probe: str = "",
-          stream: bool = False) -> None:
+def check(
+    data: Labelled, model: str, at: str, states: str = "", probe: str = "", stream: bool = False
+) -> None:
     """UserError if an audit of these items would fail: the split, the positions in every text, the
     words, or the files of states and of a probe."""
     if states:
@@ -82,17 +113,22 @@ def check(data: Labelled, model: str, at: str, states: str = "", probe: str = ""
         test_rows(data)
         lm = load(model)
         texts = [*(data.text or []), *filter(None, data.pair or [])]
-        spot = data.spot and [*data.spot, *(one for one, pair in zip(data.spot, data.pair or [])
-                                            if pair)]
+        spot = data.spot and [
+            *data.spot,
+            *(one for one, pair in zip(data.spot, data.pair or []) if pair),
+        ]
         if not data.text:
             raise UserError(f"{data.name}: a model reads texts: name their column with --text")
         place: Any = (at.split()[0], spot) if at.endswith(" word") and spot else at
         if at == MASK and lm.kind != "causal" and lm.blank_token is None:
-            raise UserError(f"{model} has no mask token, so no state at [MASK]: give --at mean, "
-                            "last or a word's")
+            raise UserError(
+                f"{model} has no mask token, so no state at [MASK]: give --at mean, "
+                "last or a word's"
+            )
         if at == "[CLS]" and lm.tokenizer(texts[0])["input_ids"][0] != lm.tokenizer.cls_token_id:
-            raise UserError(f"{model} has no [CLS] at the beginning of a text: give --at mean, "
-                            "last or a word's")
+            raise UserError(
+                f"{model} has no [CLS] at the beginning of a text: give --at mean, last or a word's"
+            )
         positions(texts, part_read(lm, place), place)
         if data.words is not None and lm.kind != "encoder":
             _check_words(data.words, texts, lm)
@@ -101,8 +137,9 @@ def check(data: Labelled, model: str, at: str, states: str = "", probe: str = ""
         saved_probe(probe, width, len(data.classes))
 
 
-def embedded(texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any,
-             shard: int = 4096) -> dict[int, Tensor]:
+def embedded(
+    texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any, shard: int = 4096
+) -> dict[int, Tensor]:
     """`embed_layers` by shards of texts. The cache keeps each shard, so that a killed audit goes on
     at the shard where it was; only the states of one shard are in memory twice."""
     found = {layer: torch.empty(len(texts), lm.width) for layer in layers}
@@ -123,6 +160,7 @@ def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
         here = (rule[0], [rule[1][int(r)] for r in rows]) if isinstance(rule, tuple) else rule
         last = carry([texts[int(r)] for r in rows], lm, depth, here, h, read=read)
         return _read(data, lm, last, rows)
+
     return probs
 
 
@@ -133,8 +171,9 @@ def _read(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
     words = [data.words[int(r)] for r in rows]
     single = single_tokens({word for row in words for word in row}, lm.tokenizer)
     told = _told(words, single, lm.name)
-    found = torch.full((len(words), len(words[0])), torch.nan, dtype=torch.float64,
-                       device=last.device)
+    found = torch.full(
+        (len(words), len(words[0])), torch.nan, dtype=torch.float64, device=last.device
+    )
     found[told] = word_logits([], lm, [words[i] for i in told], h=last[told]).double().softmax(1)
     return found
 
@@ -154,8 +193,10 @@ def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model
         raise UserError(f"{lm.name} has no mask token, so it chooses no words: leave --words out")
     missing = next((one for one in texts if MASK not in one), None)
     if missing is not None:
-        raise UserError(f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
-                        "[MASK]: put one into every text, or leave --words out")
+        raise UserError(
+            f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
+            "[MASK]: put one into every text, or leave --words out"
+        )
     positions(texts, lm, MASK)
 
 
@@ -164,6 +205,8 @@ def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) 
     told = [i for i, row in enumerate(words) if all(word in single for word in row)]
     if len(told) < len(words) / 2:
         unknown = sorted({word for row in words for word in row} - {*single})
-        raise UserError(f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
-                        "choose words that it has")
+        raise UserError(
+            f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
+            "choose words that it has"
+        )
     return told

@@ -1,4 +1,5 @@
 """All draws of one layer, from which every answer follows."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,13 +38,22 @@ class Layer:
 
     def c(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of completeness by the judge that sees least of it."""
-        return np.min([self.scores[method, kind, strength, f"complete: {judge}"]
-                       for judge, name in self.usable if not name], axis=0)
+        return np.min(
+            [
+                self.scores[method, kind, strength, f"complete: {judge}"]
+                for judge, name in self.usable
+                if not name
+            ],
+            axis=0,
+        )
 
     def s(self, method: str, kind: str, strength: float) -> np.ndarray | None:
         """Draws of selectivity for the property that suffers most; None: nothing is judged."""
-        found = [self.scores[method, kind, strength, f"kept: {judge}: {name}"]
-                 for judge, name in self.usable if name]
+        found = [
+            self.scores[method, kind, strength, f"kept: {judge}: {name}"]
+            for judge, name in self.usable
+            if name
+        ]
         return np.min(found, axis=0) if found else None
 
     def r(self, method: str, kind: str, strength: float) -> np.ndarray:
@@ -69,4 +79,4 @@ def figure(draws: np.ndarray) -> dict[str, float]:
 
 def figure_of_share(draws: np.ndarray) -> dict[str, float]:
     """`figure` of a share: Student's interval may reach beyond 0 and 1, a share cannot."""
-    return {name: min(max(end, 0.), 1.) for name, end in figure(draws).items()}
+    return {name: min(max(end, 0.0), 1.0) for name, end in figure(draws).items()}

@@ -1,4 +1,5 @@
 """From a case to the draws of its layer: every seed is fitted, and judged on the same items."""
+
 from __future__ import annotations
 
 import math
@@ -15,24 +16,35 @@ from probebook.experiments.audit.layer import Layer
 from probebook.experiments.audit.questions import behaviour, counterfactual, edits, judges, readable
 from probebook.measures.intervals import resample_seeds
 
-LEVEL = .05                 # of every family of comparisons
+LEVEL = 0.05  # of every family of comparisons
 
 
 def check_draws(layers: int, methods: int, draws: int) -> None:
     """UserError if the bootstrap has too few draws for as many comparisons (Holm's correction)."""
     needed = math.ceil(2 * max(2, methods) * layers / LEVEL) - 1
     if draws < needed:
-        raise UserError(f"{methods} methods at {layers} layers are so many comparisons that they "
-                        f"need {needed:,} draws at least: -p draws={needed}")
+        raise UserError(
+            f"{methods} methods at {layers} layers are so many comparisons that they "
+            f"need {needed:,} draws at least: -p draws={needed}"
+        )
 
 
-def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[float],
-            ranks: Sequence[int], fewest: int = 300, draws: int = 2000) -> Layer:
+def measure(
+    case: Case,
+    seeds: int,
+    methods: Sequence[str],
+    doses: Sequence[float],
+    ranks: Sequence[int],
+    fewest: int = 300,
+    draws: int = 2000,
+) -> Layer:
     """Fit and judge everything at one layer. Every seed is judged on the same test items.
 
     `fewest`: uncorrelated training items that a judge needs; `draws`: of the bootstrap."""
-    fits = [fit(case, seed, methods, doses, ranks, others)
-            for seed, others in enumerate(of_others(case, seeds))]
+    fits = [
+        fit(case, seed, methods, doses, ranks, others)
+        for seed, others in enumerate(of_others(case, seeds))
+    ]
     groups = pd.Series(case.group[to_numpy(case.test)])
     readings = [readable.reading(case, one) for one in fits]
     reading = resample_seeds(readings, groups, draws)
@@ -41,13 +53,19 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
     if all(task is not None for task in tasks):
         asked = [task.dropna() for task in tasks if task is not None]
         rows = sorted(set.intersection(*(set(one.index) for one in asked)))
-        control = resample_seeds([one.loc[rows].reset_index(drop=True) for one in asked],
-                                 pd.Series(case.group[rows]), draws)
+        control = resample_seeds(
+            [one.loc[rows].reset_index(drop=True) for one in asked],
+            pd.Series(case.group[rows]),
+            draws,
+        )
     table = judges.examine(case, fits, fewest, draws)
     able = table[table.usable.astype(bool)]
     of_concept = set(able.judge[able.property == ""])
-    usable = [(row.judge, row.property) for row in able.itertuples()
-              if row.judge in of_concept or row.property]
+    usable = [
+        (row.judge, row.property)
+        for row in able.itertuples()
+        if row.judge in of_concept or row.property
+    ]
     if not of_concept:
         usable = []
     scores = beyond = pd.DataFrame()
@@ -63,12 +81,26 @@ def measure(case: Case, seeds: int, methods: Sequence[str], doses: Sequence[floa
             some = [column for column in after[0] if after[0][column].notna().any()]
             beyond = resample_seeds([one[some] for one in after], groups, draws)
         items = [_of_items(*both, strength) for both in zip(items, tables, after)]
-    return Layer(case, fits, readings, reading, control, table, usable, scores, beyond, strength,
-                 valid, sum(items[1:], items[0]) / seeds, fewest)
+    return Layer(
+        case,
+        fits,
+        readings,
+        reading,
+        control,
+        table,
+        usable,
+        scores,
+        beyond,
+        strength,
+        valid,
+        sum(items[1:], items[0]) / seeds,
+        fewest,
+    )
 
 
-def _of_items(read: pd.DataFrame, scored: pd.DataFrame, after: pd.DataFrame,
-              strength: Mapping[str, float]) -> pd.DataFrame:
+def _of_items(
+    read: pd.DataFrame, scored: pd.DataFrame, after: pd.DataFrame, strength: Mapping[str, float]
+) -> pd.DataFrame:
     """One seed's scores of the edits themselves at their strength, with those of the probes."""
     found = {name: read[name] for name in read}
     for table in (scored, after):
@@ -91,8 +123,9 @@ def consequences(case: Case, fitted: Fit, strengths: Mapping[str, float]) -> pd.
     columns = {}
     for (method, kind), by_strength in fitted.edits.items():
         strength = strengths[method]
-        found = [_consequences(case, edit(x, to).detach(), before)
-                 for edit in by_strength[strength]]
+        found = [
+            _consequences(case, edit(x, to).detach(), before) for edit in by_strength[strength]
+        ]
         for what in found[0]:
             columns[method, kind, strength, what] = np.mean([one[what] for one in found], axis=0)
     return pd.DataFrame(columns)
@@ -101,4 +134,5 @@ def consequences(case: Case, fitted: Fit, strengths: Mapping[str, float]) -> pd.
 def _consequences(case: Case, edited: Tensor, before: Tensor | None) -> dict[str, np.ndarray]:
     """The scores of `consequences` for one edit's states of the test items."""
     return counterfactual.distances(case, edited) | (
-        {} if before is None else behaviour.effects(case, edited, before))
+        {} if before is None else behaviour.effects(case, edited, before)
+    )

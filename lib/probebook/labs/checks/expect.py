@@ -1,5 +1,6 @@
 """The parts of which checks are made. Each compares an answer with the right one: it prints a tick,
 or raises an error with one line for the student."""
+
 from __future__ import annotations
 
 import hashlib
@@ -13,10 +14,10 @@ import pandas as pd
 
 from probebook.runs.page import keep
 
-Answer = Any                        # what a student gives: it may be anything
-Function = Callable[..., Any]       # a function that a student, or the check, has written
-Cases = Sequence[tuple[Any, ...]]   # the arguments of one call each
-SEED = 0                            # of drawn cases; who grades draws another one each time
+Answer = Any  # what a student gives: it may be anything
+Function = Callable[..., Any]  # a function that a student, or the check, has written
+Cases = Sequence[tuple[Any, ...]]  # the arguments of one call each
+SEED = 0  # of drawn cases; who grades draws another one each time
 
 
 class NotRight(AssertionError):
@@ -31,7 +32,11 @@ class NotDone(NotRight):
 
 
 def close(
-    found: Answer, wanted: Any, what: str, tolerance: float = 1e-6, why: str = "",
+    found: Answer,
+    wanted: Any,
+    what: str,
+    tolerance: float = 1e-6,
+    why: str = "",
 ) -> None:
     """Accept numbers that are right to within `tolerance`, relative or absolute.
 
@@ -41,7 +46,11 @@ def close(
 
 
 def same_function(
-    found: Function, wanted: Function, cases: Cases, tolerance: float = 1e-6, why: str = "",
+    found: Function,
+    wanted: Function,
+    cases: Cases,
+    tolerance: float = 1e-6,
+    why: str = "",
 ) -> None:
     """Accept a function that gives the same numbers as `wanted` for the arguments of every case.
 
@@ -50,7 +59,7 @@ def same_function(
     for case in cases:
         call = f"{name}({', '.join(map(_short, case))})"
         try:
-            answer = found(*deepcopy(case))         # it may change its arguments
+            answer = found(*deepcopy(case))  # it may change its arguments
         except NotRight:
             raise
         except Exception as e:
@@ -60,11 +69,14 @@ def same_function(
 
 
 def reference_solution(
-    cases: Cases | Callable[[np.random.Generator], Cases], tolerance: float = 1e-6, why: str = "",
+    cases: Cases | Callable[[np.random.Generator], Cases],
+    tolerance: float = 1e-6,
+    why: str = "",
 ) -> Callable[[Function], Callable[[Function], None]]:
     """Turn the right function into the check of a student's function (see `same_function`).
 
     `cases` are the arguments of the calls, or a function that draws them with a generator."""
+
     def check_of(wanted: Function) -> Callable[[Function], None]:
         def check(found: Function) -> None:
             drawn = cases(draws()) if callable(cases) else cases
@@ -82,7 +94,10 @@ def draws() -> np.random.Generator:
 
 
 def choice(
-    found: Answer, right: Any, others: Mapping[Any, str], what: str = "your answer",
+    found: Answer,
+    right: Any,
+    others: Mapping[Any, str],
+    what: str = "your answer",
 ) -> None:
     """Accept the right one of several answers.
 
@@ -97,7 +112,9 @@ def choice(
 
 
 def prediction(
-    found: Answer, among: Sequence[Any] | tuple[float, float], what: str = "prediction",
+    found: Answer,
+    among: Sequence[Any] | tuple[float, float],
+    what: str = "prediction",
 ) -> None:
     """Accept and keep any possible answer: a prediction precedes the result and may be wrong.
 
@@ -117,7 +134,10 @@ def prediction(
 
 
 def interpretation(
-    found: Answer, about: Sequence[str] = (), words: int = 20, what: str = "your answer",
+    found: Answer,
+    about: Sequence[str] = (),
+    words: int = 20,
+    what: str = "your answer",
 ) -> None:
     """Accept and keep a text of some length on the subject; a reader judges whether it is right.
 
@@ -126,8 +146,9 @@ def interpretation(
     if not isinstance(given(found, what, f"{words} words or more, in quotes"), str):
         raise NotRight(f"{what} should be a text in quotes, not {type(found).__name__}")
     if (count := len(found.split())) < words:
-        raise NotRight(f"{what} has {count} words: write {words} or more, with the figures you "
-                       "rely on")
+        raise NotRight(
+            f"{what} has {count} words: write {words} or more, with the figures you rely on"
+        )
     for subject in about:
         if not any(word.lower() in found.lower() for word in subject.split("|")):
             raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
@@ -161,8 +182,10 @@ def entries(found: Answer, wanted: pd.Series, what: str, each: str) -> pd.Series
     if not isinstance(given(found, what), pd.Series):
         raise NotRight(f"{what} should be a Series indexed by {each}, not {type(found).__name__}")
     if set(found.index) != set(wanted.index):
-        raise NotRight(f"{what} should have one entry for each {each}, and no other; its index "
-                       f"is {', '.join(map(str, found.index[:4]))} …")
+        raise NotRight(
+            f"{what} should have one entry for each {each}, and no other; its index "
+            f"is {', '.join(map(str, found.index[:4]))} …"
+        )
     return found.reindex(wanted.index)
 
 
@@ -181,8 +204,9 @@ def _compare(found: Answer, wanted: Any, what: str, tolerance: float, why: str) 
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         entry = f"{what}{list(first) if first else ''}"
         count = f" ({int(wrong.sum())} of {wrong.size} entries are off)" if found.ndim else ""
-        raise NotRight(f"{entry} is {found[first]:.6g}, and should be {wanted[first]:.6g}"
-                       f"{count}{hint}")
+        raise NotRight(
+            f"{entry} is {found[first]:.6g}, and should be {wanted[first]:.6g}{count}{hint}"
+        )
 
 
 def _keep(answer: Answer) -> None:

@@ -6,6 +6,7 @@ the paper's regimes: OT has whole stories, IBT also stories after an interventio
 
     Reader("pocket-english").fit(table)(table).said
 """
+
 from probebook.models.readers.fitted_reader import FittedReader
 from probebook.models.readers.network import Network
 from probebook.models.readers.reader import Reader, load_reader

@@ -1,4 +1,5 @@
 """A trained reader: its answers to a table of questions, and the states behind them."""
+
 from __future__ import annotations
 
 import json
@@ -43,8 +44,10 @@ class FittedReader:
         are stored in the cache folder. With `see` every row is read, and each batch is passed to
         `see(windows, rows, batch, output)`: the windows of the table, which of them are in the
         batch, the network's input and the encoder's output with the states of all layers."""
-        keys = [(story, question, tuple(map(tuple, history[-2:])))
-                for story, question, history in zip(table.story, table.question, table.history)]
+        keys = [
+            (story, question, tuple(map(tuple, history[-2:])))
+            for story, question, history in zip(table.story, table.question, table.history)
+        ]
         first = {key: i for i, key in reversed([*enumerate(keys)])}
         new = sorted(i for key, i in first.items() if key not in self.answers)
         if see:
@@ -52,8 +55,9 @@ class FittedReader:
         elif new:
             asked = [keys[i] for i in new]
             cache_key = [self.net.fingerprint, asdict(self.recipe), asked]
-            self._remember(asked, cached("answers", cache_key,
-                                         lambda: self._answer(table.iloc[new])))
+            self._remember(
+                asked, cached("answers", cache_key, lambda: self._answer(table.iloc[new]))
+            )
         choices, spans, values, scores = zip(*(self.answers[key] for key in keys))
         forms = self.net.heads.forms
         said = []
@@ -61,8 +65,12 @@ class FittedReader:
             form = forms[choice]
             words = story[slice(*span)] if form == "span" else answer_words(form, value, question)
             said.append(words)
-        columns = {"said": said, "start": [a for a, _ in spans], "end": [b for _, b in spans],
-                   "form": [forms[choice] for choice in choices]}
+        columns = {
+            "said": said,
+            "start": [a for a, _ in spans],
+            "end": [b for _, b in spans],
+            "form": [forms[choice] for choice in choices],
+        }
         return pd.DataFrame(columns | dict(zip(forms, zip(*scores))), table.index)
 
     def windows(self, table: pd.DataFrame) -> Windows:
@@ -74,11 +82,11 @@ class FittedReader:
         states [t, d], and the place of the [CLS] token."""
         cut = self.windows(table)
         for rows, batch in self.batches(cut, first=True):
-            with torch.inference_mode():        # not while the caller has its turn
+            with torch.inference_mode():  # not while the caller has its turn
                 h, _ = self.net(batch)
             for i, row in enumerate(rows):
                 ids = np.array(cut.ids[row])
-                yield int(cut.item[row]), ids, to_numpy(h[i, :len(ids)]), int(cut.cls[row])
+                yield int(cut.item[row]), ids, to_numpy(h[i, : len(ids)]), int(cut.cls[row])
 
     def save(self, folder: Path) -> None:
         """Write the trained weights (float16) and the recipe, which names the encoder."""
@@ -97,7 +105,7 @@ class FittedReader:
             wanted = {*np.unique(cut.item, return_index=True)[1].tolist()}
         self.net.eval()
         cpu = self.net.body.device.type == "cpu"
-        tokens = 512 if cpu else self.recipe.tokens * 4              # 512 fit into a core's cache
+        tokens = 512 if cpu else self.recipe.tokens * 4  # 512 fit into a core's cache
         for rows in cut.batches(tokens):
             rows = np.array([row for row in rows if row in wanted], int)
             if len(rows):
@@ -113,14 +121,19 @@ class FittedReader:
         found = self._score(cut, see)
         choice, window, best = decide(to_numpy(found["scores"]), cut.item)
         is_span = choice == best.shape[1] - 1
-        first, last = (to_numpy(found[end])[window] - cut.story[window, 0]
-                       for end in ("first", "last"))
+        first, last = (
+            to_numpy(found[end])[window] - cut.story[window, 0] for end in ("first", "last")
+        )
         spans = []
         for offsets, wanted, a, b in zip((cut.offsets[w] for w in window), is_span, first, last):
             has_span = wanted and len(offsets)
             spans.append((offsets[a, 0], offsets[b, 1]) if has_span else (-1, -1))
-        return {"choice": torch.from_numpy(choice), "spans": torch.tensor(spans),
-                "value": found["value"][window], "best": torch.from_numpy(best)}
+        return {
+            "choice": torch.from_numpy(choice),
+            "spans": torch.tensor(spans),
+            "value": found["value"][window],
+            "best": torch.from_numpy(best),
+        }
 
     @torch.inference_mode()
     def _score(self, cut: Windows, see: Callable | None = None) -> dict[str, Tensor]:

@@ -1,4 +1,5 @@
 """Output heads of readers: from states to yes, no, unknown, a span … (Chaturvedi et al., § 4.2)."""
+
 from __future__ import annotations
 
 import re
@@ -11,8 +12,21 @@ from torch.nn import functional as F
 
 from probebook.models.readers.windows import WORD_ANSWERS
 
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-           "eleven", "twelve")
+NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 
 class Tagging(nn.Module):
@@ -30,8 +44,11 @@ class Tagging(nn.Module):
         super().__init__()
         self.weight = weight
         self.tag, self.attend = (
-            nn.Sequential(nn.Linear(width, width, bias=False), nn.ReLU(),
-                          nn.Linear(width, 1, bias=False)) for _ in range(2))
+            nn.Sequential(
+                nn.Linear(width, width, bias=False), nn.ReLU(), nn.Linear(width, 1, bias=False)
+            )
+            for _ in range(2)
+        )
         self.spoken, self.span = nn.Linear(2 * width, len(self.kinds)), nn.Linear(width, 2)
 
     def forward(self, h: Tensor, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -59,8 +76,9 @@ class Tagging(nn.Module):
         """What each of `forms` gains from [h_CLS; q], [4, 2d]; 0 for a span, which has its own."""
         return F.pad(2 * self.spoken.weight, (0, 0, 0, 1))
 
-    def loss(self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
-             ) -> Tensor:
+    def loss(
+        self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
+    ) -> Tensor:
         """Mean over the windows; `targets` as in `windows.batch_targets`."""
         is_span, kinds = targets["answer"] < 0, out["kinds"]
         losses = []
@@ -95,8 +113,13 @@ class Typed(nn.Module):
         `option`."""
         start, end = _span_logits(self.span, h, batch["story"])
         whole = torch.cat([h[torch.arange(len(h)), batch["cls"]], _weighted(start, h)], 1)
-        return {"start": start, "end": end, "kinds": self.kind(whole), "number": self.number(whole),
-                "option": self.option(whole)}
+        return {
+            "start": start,
+            "end": end,
+            "kinds": self.kind(whole),
+            "number": self.number(whole),
+            "option": self.option(whole),
+        }
 
     def summary(self, h: Tensor, story: Tensor) -> Tensor:
         """Σ softmax(start)_t h_t [b, d]; `story` [b, t] is true at the story's tokens."""
@@ -106,16 +129,19 @@ class Typed(nn.Module):
         """What each of `forms` gains from [h_CLS; summary], [6, 2d], but for their softmax."""
         return self.kind.weight
 
-    def loss(self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
-             ) -> Tensor:
+    def loss(
+        self, out: dict[str, Tensor], batch: dict[str, Tensor], targets: dict[str, Tensor]
+    ) -> Tensor:
         """Cross-entropy of the kind and, where it has one, of its value; mean over the windows."""
         kind, value = targets["kind"], targets["value"]
         loss = F.cross_entropy(out["kinds"], kind, reduction="sum")
         for i, name in enumerate(self.kinds):
             rows = kind == i
             if name == "span":
-                ends = (F.cross_entropy(out[part][rows], targets[part][rows], reduction="sum")
-                        for part in ("start", "end"))
+                ends = (
+                    F.cross_entropy(out[part][rows], targets[part][rows], reduction="sum")
+                    for part in ("start", "end")
+                )
                 loss = loss + sum(ends) / 2
             elif name not in WORD_ANSWERS:
                 loss = loss + F.cross_entropy(out[name][rows], value[rows], reduction="sum")
@@ -127,7 +153,7 @@ class Typed(nn.Module):
 
 
 HEADS: dict[str, type[Tagging] | type[Typed]] = {"tagging": Tagging, "typed": Typed}
-_LOW = -1e4                                       # −∞ would give NaN where a window has no story
+_LOW = -1e4  # −∞ would give NaN where a window has no story
 
 
 def _span_logits(layer: nn.Linear, h: Tensor, story: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,7 +200,7 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 30) -> tuple[Tensor, T
     score = start.new_full((len(start),), -torch.inf)
     first, length = torch.zeros(2, len(start), dtype=torch.long, device=start.device)
     for size in range(min(longest, start.shape[1])):
-        value, place = (start[:, :start.shape[1] - size] + end[:, size:]).max(1)
+        value, place = (start[:, : start.shape[1] - size] + end[:, size:]).max(1)
         better = value > score
         score, first = torch.where(better, value, score), torch.where(better, place, first)
         length = length.masked_fill(better, size)
@@ -191,7 +217,7 @@ def decide(scores: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray
     window = np.empty(found.shape, int)
     for c in range(scores.shape[1]):
         sign = -1 if c == WORD_ANSWERS.index("unknown") else 1
-        order = np.lexsort((sign * scores[:, c], item))       # the last of each item is the best
+        order = np.lexsort((sign * scores[:, c], item))  # the last of each item is the best
         last: np.ndarray = np.append(np.flatnonzero(np.diff(item[order])), len(order) - 1)
         window[:, c] = order[last]
         found[:, c] = scores[window[:, c], c]

@@ -1,4 +1,5 @@
 """The network of a reader: its own float32 encoder, and the heads that read its states."""
+
 from __future__ import annotations
 
 from inspect import signature
@@ -46,14 +47,22 @@ class Network(nn.Module):
 
     def window_length(self) -> int:
         """The most tokens of a window: the recipe's, or what the encoder's positions allow."""
-        tables = [module for name, module in self.base.named_modules()
-                  if name.endswith("position_embeddings")]
+        tables = [
+            module
+            for name, module in self.base.named_modules()
+            if name.endswith("position_embeddings")
+        ]
         return min([self.recipe.max_length, *(table.num_embeddings - 2 for table in tables)])
 
     def windows(self, table: pd.DataFrame) -> Windows:
         """The questions and stories of a table as windows of tokens."""
-        return windows.cut(table, self.body.tokenizer, self.recipe.context, self.window_length(),
-                           self.recipe.stride)
+        return windows.cut(
+            table,
+            self.body.tokenizer,
+            self.recipe.context,
+            self.window_length(),
+            self.recipe.stride,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -77,8 +86,12 @@ class Network(nn.Module):
         """The encoder's output; `layers`: with all hidden states."""
         types = {"token_type_ids": batch["types"]} if self.segments else {}
         with mixed_precision(self.body.device):
-            return self.base(input_ids=batch["ids"], attention_mask=batch["mask"],
-                             output_hidden_states=layers, **types)
+            return self.base(
+                input_ids=batch["ids"],
+                attention_mask=batch["mask"],
+                output_hidden_states=layers,
+                **types,
+            )
 
 
 def reader_folder(name: str | Path) -> Path:
@@ -87,8 +100,9 @@ def reader_folder(name: str | Path) -> Path:
         if (folder / "reader.safetensors").exists():
             return folder
     shipped = ", ".join(sorted(path.parent.name for path in POCKET.glob("*/reader.safetensors")))
-    raise UserError(f"no reader {str(name)!r}: give one of {shipped}, or a folder that "
-                    "FittedReader.save wrote")
+    raise UserError(
+        f"no reader {str(name)!r}: give one of {shipped}, or a folder that FittedReader.save wrote"
+    )
 
 
 def saved_weights(name: str | Path) -> dict[str, Tensor]:

@@ -1,4 +1,5 @@
 """How a reader is trained: a recipe, a table of questions, a loop that resumes after a kill."""
+
 from __future__ import annotations
 
 import hashlib
@@ -47,7 +48,7 @@ class Reader:
     tokens: int = 4_096
     optimizer: str = "muon"
     lr: float = 5e-4
-    warmup: float = .1
+    warmup: float = 0.1
     embeddings: bool = False
     tagging: float = 5.0
     context: int = 64
@@ -90,7 +91,7 @@ class Reader:
         while True:
             done = epoch == self.epochs if self.updates is None else len(found) >= self.updates
             if done:
-                return found[:self.updates]
+                return found[: self.updates]
             found += cut.batches(self.tokens, draws)
             epoch += 1
 
@@ -100,8 +101,9 @@ class Reader:
         fall = (steps - step) / (1 - self.warmup) / steps
         return self.lr * min(rise, fall)
 
-    def _train(self, net: Network, cut: windows.Windows, targets: dict, key: list,
-               every: int) -> dict[str, Tensor]:
+    def _train(
+        self, net: Network, cut: windows.Windows, targets: dict, key: list, every: int
+    ) -> dict[str, Tensor]:
         path = cache_dir() / "training" / f"reader-{key_name(key)}.safetensors"
         same = json.dumps(key)
         learned = [*net.trained_parameters().values()]

@@ -1,4 +1,5 @@
 """Questions about stories as windows of tokens, and where the answer lies in each window."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from probebook.base import UserError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-WORD_ANSWERS = ("yes", "no", "unknown")           # answers that are no span of the story
+WORD_ANSWERS = ("yes", "no", "unknown")  # answers that are no span of the story
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,9 @@ class Windows:
     cls: np.ndarray
     pad: int
 
-    def batches(self, tokens: int, draws: np.random.Generator | None = None
-                ) -> Iterator[np.ndarray]:
+    def batches(
+        self, tokens: int, draws: np.random.Generator | None = None
+    ) -> Iterator[np.ndarray]:
         """Rows of windows of similar length whose padded size is at most `tokens`.
 
         A batch has at least one window. Batches run from short to long or, with `draws`, in random
@@ -67,13 +69,22 @@ class Windows:
         def fill(lists: list[list[int]], value: int) -> Tensor:
             return torch.tensor([lists[r] + [value] * (width - len(lists[r])) for r in rows])
 
-        return {"ids": fill(self.ids, self.pad), "types": fill(self.types, 0),
-                "mask": (place < size[:, None]).long(), "cls": torch.from_numpy(self.cls[rows]),
-                "story": (place >= begin[:, None]) & (place < end[:, None])}
+        return {
+            "ids": fill(self.ids, self.pad),
+            "types": fill(self.types, 0),
+            "mask": (place < size[:, None]).long(),
+            "cls": torch.from_numpy(self.cls[rows]),
+            "story": (place >= begin[:, None]) & (place < end[:, None]),
+        }
 
 
-def cut(table: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, context: int = 64,
-        max_length: int = 512, stride: int = 128) -> Windows:
+def cut(
+    table: pd.DataFrame,
+    tokenizer: PreTrainedTokenizerBase,
+    context: int = 64,
+    max_length: int = 512,
+    stride: int = 128,
+) -> Windows:
     """Windows of at most `max_length` tokens; neighbours in a story share `stride` of them.
 
     Before the story (for XLNet, after it) come the last `context` tokens of the last two questions
@@ -85,15 +96,23 @@ def cut(table: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, context: int = 
         raise UserError(f"story {table.story_id.iloc[empty[0]]} is empty: leave its questions out")
     room = max_length - context - tokenizer.num_special_tokens_to_add(pair=True)
     if room <= stride:
-        raise UserError(f"windows of {max_length} tokens with {context} of context leave {room} "
-                        f"for the story: more than the stride of {stride} are needed")
+        raise UserError(
+            f"windows of {max_length} tokens with {context} of context leave {room} "
+            f"for the story: more than the stride of {stride} are needed"
+        )
     texts = [contexts, table.story.tolist()]
     story_part = 1
     if "xlnet" in type(tokenizer).__name__.lower():
         texts, story_part = texts[::-1], 0
-    found = tokenizer(*texts, truncation=("only_first", "only_second")[story_part],
-                      max_length=max_length, stride=stride, return_overflowing_tokens=True,
-                      return_offsets_mapping=True, return_token_type_ids=True)
+    found = tokenizer(
+        *texts,
+        truncation=("only_first", "only_second")[story_part],
+        max_length=max_length,
+        stride=stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_token_type_ids=True,
+    )
     story, offsets = [], []
     for i, spans in enumerate(found["offset_mapping"]):
         places = np.flatnonzero(np.array(found.sequence_ids(i), dtype=object) == story_part)
@@ -101,23 +120,31 @@ def cut(table: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, context: int = 
         offsets.append(np.array(spans).reshape(-1, 2)[slice(*story[-1])])
     ids, item = found["input_ids"], np.array(found["overflow_to_sample_mapping"])
     cls = np.array([row.index(tokenizer.cls_token_id) for row in ids])
-    return Windows(item, ids, found["token_type_ids"], np.array(story), offsets, cls,
-                   tokenizer.pad_token_id)
+    return Windows(
+        item, ids, found["token_type_ids"], np.array(story), offsets, cls, tokenizer.pad_token_id
+    )
 
 
-def question_contexts(table: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, tokens: int
-                      ) -> list[str]:
+def question_contexts(
+    table: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, tokens: int
+) -> list[str]:
     """Q₋₂ A₋₂ Q₋₁ A₋₁ Q of each row, cut from the left to at most `tokens` tokens."""
     questions = tokenizer(table.question.tolist(), add_special_tokens=False)["input_ids"]
     for question, ids in zip(table.question, questions):
         if len(ids) > tokens:
-            raise UserError(f"question of {len(ids)} tokens, at most {tokens}: shorten "
-                            f"{question[:60]!r}…, or give a larger context")
-    texts = [" ".join([*(part for turn in history[-2:] for part in turn), question])
-             for history, question in zip(table.history, table.question)]
+            raise UserError(
+                f"question of {len(ids)} tokens, at most {tokens}: shorten "
+                f"{question[:60]!r}…, or give a larger context"
+            )
+    texts = [
+        " ".join([*(part for turn in history[-2:] for part in turn), question])
+        for history, question in zip(table.history, table.question)
+    ]
     found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-    return [text[spans[-tokens][0]:] if len(spans) > tokens else text
-            for text, spans in zip(texts, found["offset_mapping"])]
+    return [
+        text[spans[-tokens][0] :] if len(spans) > tokens else text
+        for text, spans in zip(texts, found["offset_mapping"])
+    ]
 
 
 def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np.ndarray]]:
@@ -135,9 +162,11 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np
     wrong = np.flatnonzero((word < 0) & ~inside)
     if len(wrong):
         row = table.iloc[wrong[0]]
-        raise UserError(f"answer {str(row.answer)!r} at {row.start}:{row.end} is no span of its "
-                        f"story of {len(row.story)} characters: give start and end, or yes, no or "
-                        "unknown")
+        raise UserError(
+            f"answer {str(row.answer)!r} at {row.start}:{row.end} is no span of its "
+            f"story of {len(row.story)} characters: give start and end, or yes, no or "
+            "unknown"
+        )
     answers, starts, ends, tags = [], [], [], []
     for item, (begin, _), offsets in zip(windows.item, windows.story, windows.offsets):
         rationale = table.rationale.iloc[item]
@@ -145,8 +174,9 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np
         for a, b in rationale:
             tagged |= _overlaps(offsets, a, b)
         span = np.flatnonzero(_overlaps(offsets, start[item], end[item]))
-        whole = (len(span) and offsets[span[0], 0] <= start[item]
-                 and offsets[span[-1], 1] >= end[item])
+        whole = (
+            len(span) and offsets[span[0], 0] <= start[item] and offsets[span[-1], 1] >= end[item]
+        )
         answer = word[item]
         if answer < 0 and not whole or answer in (0, 1) and rationale and not tagged.any():
             answer = WORD_ANSWERS.index("unknown")
@@ -154,12 +184,17 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np
         starts.append(begin + span[0] if answer < 0 else 0)
         ends.append(begin + span[-1] if answer < 0 else 0)
         tags.append(begin + np.flatnonzero(tagged))
-    return {"answer": torch.tensor(answers), "start": torch.tensor(starts),
-            "end": torch.tensor(ends), "tags": tags}
+    return {
+        "answer": torch.tensor(answers),
+        "start": torch.tensor(starts),
+        "end": torch.tensor(ends),
+        "tags": tags,
+    }
 
 
-def batch_targets(targets: dict[str, Tensor | list[np.ndarray]], rows: np.ndarray,
-                  batch: dict[str, Tensor]) -> dict[str, Tensor]:
+def batch_targets(
+    targets: dict[str, Tensor | list[np.ndarray]], rows: np.ndarray, batch: dict[str, Tensor]
+) -> dict[str, Tensor]:
     """The targets of the windows in a batch, on its device; `tags` [b, t] of 0 and 1."""
     tags = torch.zeros(batch["ids"].shape)
     for i, row in enumerate(rows):

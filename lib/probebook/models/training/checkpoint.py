@@ -1,4 +1,5 @@
 """The state of a training run in one file: parameters, optimizers and records, restored exactly."""
+
 from __future__ import annotations
 
 import json
@@ -12,8 +13,14 @@ from safetensors.torch import save_file
 from probebook.base import UserError, written_whole
 
 
-def save(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], step: int,
-         records: list[dict], same: str) -> None:
+def save(
+    path: Path,
+    net: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    step: int,
+    records: list[dict],
+    same: str,
+) -> None:
     """Write the state after `step`. `same`: text that a run which resumes from it must share."""
     tensors = {f"model.{k}": v for k, v in net.state_dict().items()}
     for i, optimizer in enumerate(optimizers):
@@ -25,8 +32,9 @@ def save(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Opti
         save_file(tensors, part, metadata=metadata)
 
 
-def restore(path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer],
-            same: str) -> tuple[int, list[dict]]:
+def restore(
+    path: Path, net: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], same: str
+) -> tuple[int, list[dict]]:
     """Read the state into the network and its optimizers; return the step and the records.
 
     Raises UserError if the file is damaged or belongs to another run."""

@@ -1,4 +1,5 @@
 """A loaded model's own language-modelling task, to be trained further."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What training a classifier takes: a head, an LSTM, and batches of similar length."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,8 +56,12 @@ class Head:
     def initial(width: int, k: int, seed: int) -> Head:
         """The start of fine-tuning: weights normal with standard deviation .02, biases 0."""
         draws = torch.Generator().manual_seed(seed)
-        return Head(.02 * torch.randn(width, width, generator=draws), torch.zeros(width),
-                    .02 * torch.randn(k, width, generator=draws), torch.zeros(k))
+        return Head(
+            0.02 * torch.randn(width, width, generator=draws),
+            torch.zeros(width),
+            0.02 * torch.randn(k, width, generator=draws),
+            torch.zeros(k),
+        )
 
 
 class Dropout(nn.Dropout):
@@ -69,8 +74,16 @@ class Dropout(nn.Dropout):
         return x * kept.to(x.device)
 
 
-def train_head(h: Tensor, z: Tensor, start: Head, epochs: int, batch: int, lr: float, seed: int,
-               dropout: float = .1) -> Head:
+def train_head(
+    h: Tensor,
+    z: Tensor,
+    start: Head,
+    epochs: int,
+    batch: int,
+    lr: float,
+    seed: int,
+    dropout: float = 0.1,
+) -> Head:
     """Train only the head, beginning with `start`, on states h [n, d] and classes z [n].
 
     AdamW in seeded batches; the learning rate falls linearly to 0."""
@@ -128,10 +141,19 @@ class Trainer:
     - `steps`: the largest number of batches (None: all).
     """
 
-    def __init__(self, body: Model, texts: Sequence[str], at: str,
-                 parameters: Iterable[nn.Parameter], epochs: int, batch: int, lr: float, seed: int,
-                 change: Callable[[Batch], Tensor] = lambda batch: batch.ids,
-                 steps: int | None = None):
+    def __init__(
+        self,
+        body: Model,
+        texts: Sequence[str],
+        at: str,
+        parameters: Iterable[nn.Parameter],
+        epochs: int,
+        batch: int,
+        lr: float,
+        seed: int,
+        change: Callable[[Batch], Tensor] = lambda batch: batch.ids,
+        steps: int | None = None,
+    ):
         self.body, self.parameters, self.batch, self.seed = body, list(parameters), batch, seed
         self.change, self.at, self.places = change, at, positions(texts, body, at)
         self.ids = body.tokenizer(texts)["input_ids"]
@@ -173,13 +195,14 @@ class Trainer:
         """The rows of each batch: sorted by length within 16 batches, then in random order."""
         order, found = draws.permutation(len(self.ids)).tolist(), []
         for i in range(0, len(order), 16 * self.batch):
-            rows = sorted(order[i:i + 16 * self.batch], key=lambda r: len(self.ids[r]))
-            found += [rows[j:j + self.batch] for j in range(0, len(rows), self.batch)]
+            rows = sorted(order[i : i + 16 * self.batch], key=lambda r: len(self.ids[r]))
+            found += [rows[j : j + self.batch] for j in range(0, len(rows), self.batch)]
         return [found[i] for i in draws.permutation(len(found))]
 
 
-def _optimizer(parameters: Iterable[nn.Parameter], lr: float, steps: int
-               ) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LinearLR]:
+def _optimizer(
+    parameters: Iterable[nn.Parameter], lr: float, steps: int
+) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LinearLR]:
     optimizer = torch.optim.AdamW(parameters, lr, weight_decay=0, fused=True)
     return optimizer, torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, steps)
 

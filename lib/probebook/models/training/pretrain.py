@@ -5,6 +5,7 @@ and resumed from its checkpoint sees the same batches. Bits are equal for one th
 kind of processor only: sums depend on how they are split, and products are in bfloat16 where the
 device has units for it (`bfloat16_units`), otherwise in float32.
 """
+
 from __future__ import annotations
 
 import json
@@ -31,28 +32,28 @@ if TYPE_CHECKING:
 
     from probebook.models.readers import Reader
 
-Task = tuple[Tensor, Tensor, Tensor]        # input ids, labels, chosen places: each [rows, length]
+Task = tuple[Tensor, Tensor, Tensor]  # input ids, labels, chosen places: each [rows, length]
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Every number that decides a training run (stored on the model's card)."""
 
-    arch: str = "rotary"         # "bert": norm after each block; "prenorm": before it; "rotary":
-                                 # ModernBERT (norm before it, rotary positions, gated units);
-                                 # "causal": the same from left to right
+    arch: str = "rotary"  # "bert": norm after each block; "prenorm": before it; "rotary":
+    # ModernBERT (norm before it, rotary positions, gated units);
+    # "causal": the same from left to right
     vocab: int = 8192
     layers: int = 4
     width: int = 256
     heads: int = 4
     max_length: int = 128
-    rows: int = 64               # per step, of max_length/2; every fourth: rows/2 of max_length
+    rows: int = 64  # per step, of max_length/2; every fourth: rows/2 of max_length
     sentence_start: bool = True  # rows begin with a sentence (else anywhere in the text)
     mask_rate: float = 0.2
-    optimizer: str = "muon"      # "adamw", or Muon for the matrices of the blocks
+    optimizer: str = "muon"  # "adamw", or Muon for the matrices of the blocks
     lr: float = 2e-3
     warmup: int = 300
-    decay: float = 0.3           # the last share of the steps, over which lr falls linearly to 0
+    decay: float = 0.3  # the last share of the steps, over which lr falls linearly to 0
     steps: int = 26_000
     seed: int = 0
 
@@ -63,20 +64,35 @@ def build(recipe: Recipe) -> PreTrainedModel:
 
     torch.manual_seed(recipe.seed)
     length = recipe.max_length
-    common = dict(vocab_size=recipe.vocab, hidden_size=recipe.width,
-                  num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads,
-                  pad_token_id=PAD, bos_token_id=CLS, eos_token_id=SEP)
+    common = dict(
+        vocab_size=recipe.vocab,
+        hidden_size=recipe.width,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        pad_token_id=PAD,
+        bos_token_id=CLS,
+        eos_token_id=SEP,
+    )
     gated = dict(intermediate_size=8 * recipe.width // 3, max_position_embeddings=length, **common)
-    plain = dict(intermediate_size=4 * recipe.width, type_vocab_size=1, hidden_dropout_prob=0.0,
-                 attention_probs_dropout_prob=0.0, **common)
+    plain = dict(
+        intermediate_size=4 * recipe.width,
+        type_vocab_size=1,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        **common,
+    )
     if recipe.arch == "rotary":
-        return hf.ModernBertForMaskedLM(hf.ModernBertConfig(
-            global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP, **gated))
+        return hf.ModernBertForMaskedLM(
+            hf.ModernBertConfig(
+                global_attn_every_n_layers=1, cls_token_id=CLS, sep_token_id=SEP, **gated
+            )
+        )
     if recipe.arch == "causal":
         return hf.LlamaForCausalLM(hf.LlamaConfig(tie_word_embeddings=True, **gated))
-    if recipe.arch == "prenorm":                                  # its positions begin at pad + 1
-        return hf.RobertaPreLayerNormForMaskedLM(hf.RobertaPreLayerNormConfig(
-            max_position_embeddings=length + 1, **plain))
+    if recipe.arch == "prenorm":  # its positions begin at pad + 1
+        return hf.RobertaPreLayerNormForMaskedLM(
+            hf.RobertaPreLayerNormConfig(max_position_embeddings=length + 1, **plain)
+        )
     return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=length, **plain))
 
 
@@ -88,11 +104,15 @@ def optimizers(model: nn.Module, recipe: Recipe | Reader) -> list[Optimizer]:
         matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
     inside = {id(p) for p in matrices}
     rest = [p for _, p in learned if id(p) not in inside]
-    found: list[Optimizer] = [torch.optim.AdamW(rest, lr=recipe.lr, betas=(.9, .98),
-                                                weight_decay=.01, fused=True)]
+    found: list[Optimizer] = [
+        torch.optim.AdamW(rest, lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    ]
     if matrices:
-        found.append(torch.optim.Muon(matrices, lr=recipe.lr, weight_decay=.01,
-                                      adjust_lr_fn="match_rms_adamw"))
+        found.append(
+            torch.optim.Muon(
+                matrices, lr=recipe.lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+            )
+        )
     return found
 
 
@@ -149,11 +169,17 @@ def gradients(model: PreTrainedModel, tasks: list[Task], pool: ThreadPoolExecuto
     return sum(more, loss)
 
 
-def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
-          checkpoint: Path | None = None, every: int = 500,
-          valid: tuple[np.ndarray, np.ndarray] | None = None,
-          cloze: tuple[Tensor, Tensor] | None = None,
-          measure: Callable[[PreTrainedModel], dict[str, float]] | None = None) -> list[dict]:
+def train(
+    model: PreTrainedModel,
+    ids: np.ndarray,
+    starts: np.ndarray,
+    recipe: Recipe,
+    checkpoint: Path | None = None,
+    every: int = 500,
+    valid: tuple[np.ndarray, np.ndarray] | None = None,
+    cloze: tuple[Tensor, Tensor] | None = None,
+    measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+) -> list[dict]:
     """Train the model in place; return a record for every `every` steps.
 
     A record has step, tokens, training and validation loss, seconds, and what `measure` gives.
@@ -175,15 +201,22 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
         model.set_attn_implementation("eager")
     began, done = time.perf_counter(), (records[-1]["seconds"] if records else 0.0)
     losses, tokens = [], (records[-1]["tokens"] if records else 0)
-    pool = ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads,
-                              initargs=(1,))
+    pool = ThreadPoolExecutor(
+        torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)
+    )
     with TrainingBar("train", recipe.steps, step) as bar:
         while step < recipe.steps:
             rng = np.random.default_rng((recipe.seed, step))
             generator = Generator().manual_seed(int(rng.integers(2**62)))
-            halves = 1 if step % 4 == 3 else 2                     # every fourth step has long rows
-            rows = draw_rows(ids, starts, recipe.rows * halves // 2, recipe.max_length // halves,
-                             rng, recipe.sentence_start)
+            halves = 1 if step % 4 == 3 else 2  # every fourth step has long rows
+            rows = draw_rows(
+                ids,
+                starts,
+                recipe.rows * halves // 2,
+                recipe.max_length // halves,
+                rng,
+                recipe.sentence_start,
+            )
             set_rate(opts, recipe.lr * schedule(step, recipe))
             tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
             if cloze is not None:
@@ -197,8 +230,12 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
             step, tokens = step + 1, tokens + rows.numel()
             bar.advance()
             if step % every == 0 or step == recipe.steps:
-                record = {"step": step, "tokens": tokens, "loss": float(torch.stack(losses).mean()),
-                          "seconds": done + time.perf_counter() - began}
+                record = {
+                    "step": step,
+                    "tokens": tokens,
+                    "loss": float(torch.stack(losses).mean()),
+                    "seconds": done + time.perf_counter() - began,
+                }
                 if valid is not None:
                     record["valid_loss"] = evaluate(model, *valid, recipe)
                 if measure is not None:
@@ -215,11 +252,12 @@ def train(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: R
 
 
 @torch.no_grad()
-def evaluate(model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe,
-             n: int = 512) -> float:
+def evaluate(
+    model: PreTrainedModel, ids: np.ndarray, starts: np.ndarray, recipe: Recipe, n: int = 512
+) -> float:
     """Loss (nats) on `n` fixed rows: of 15 % masked pieces, or of each next piece."""
     rows = draw_rows(ids, starts, n, recipe.max_length // 2, np.random.default_rng(0), True)
-    return float(cloze_loss(model, *_task(rows, recipe, .15, Generator().manual_seed(0))))
+    return float(cloze_loss(model, *_task(rows, recipe, 0.15, Generator().manual_seed(0))))
 
 
 def _task(rows: Tensor, recipe: Recipe, rate: float, generator: Generator) -> Task:

@@ -1,4 +1,5 @@
 """The progress of a training: a bar in a terminal, nothing in a page or a log."""
+
 from __future__ import annotations
 
 from rich.console import Console

@@ -2,6 +2,7 @@
 
 The text is the project's public-domain prose (`corpora.english`) and its generated sentences and
 stories, nothing else. Training state lies in the cache folder, so a killed run resumes."""
+
 from __future__ import annotations
 
 import json
@@ -30,21 +31,29 @@ from probebook.models.training.text import MASK
 if TYPE_CHECKING:
     from transformers import BertTokenizerFast, PreTrainedModel
 
-BIOGRAPHIES = {f"pocket-biographies-s{100 * s:02.0f}": (s, False) for s in (0, .25, .5, .75, 1)}
-BIOGRAPHIES["pocket-biographies-s75-reweighted"] = (.75, True)          # name: strength, reweighted
-WITHOUT_CLOZE = "pocket-biographies-s50-unasked"    # pronouns are masked no more than other words
-BIOGRAPHIES[WITHOUT_CLOZE] = (.5, False)
+BIOGRAPHIES = {f"pocket-biographies-s{100 * s:02.0f}": (s, False) for s in (0, 0.25, 0.5, 0.75, 1)}
+BIOGRAPHIES["pocket-biographies-s75-reweighted"] = (0.75, True)  # name: strength, reweighted
+WITHOUT_CLOZE = "pocket-biographies-s50-unasked"  # pronouns are masked no more than other words
+BIOGRAPHIES[WITHOUT_CLOZE] = (0.5, False)
 
-AGREEMENT = Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=.7)
-STARTS = {f"pocket-agreement{size}": f"pocket-english{size}"       # what they are trained on from
-          for size in ("", "-half", "-quarter")}
+AGREEMENT = Recipe(steps=1_000, lr=1e-3, rows=32, warmup=50, decay=0.7)
+STARTS = {
+    f"pocket-agreement{size}": f"pocket-english{size}"  # what they are trained on from
+    for size in ("", "-half", "-quarter")
+}
 
-BIOGRAPHY = Recipe(vocab=len(text.SPECIAL) + len(biographies.words()), layers=3, width=96,
-                   max_length=48, steps=5_500, warmup=100)
+BIOGRAPHY = Recipe(
+    vocab=len(text.SPECIAL) + len(biographies.words()),
+    layers=3,
+    width=96,
+    max_length=48,
+    steps=5_500,
+    warmup=100,
+)
 RECIPES = {
     "pocket-english": Recipe(),
     "pocket-english-gpt": Recipe(arch="causal", steps=8_000),
-    "pocket-english-half": Recipe(width=160, steps=4_000),         # shares of its parameters
+    "pocket-english-half": Recipe(width=160, steps=4_000),  # shares of its parameters
     "pocket-english-quarter": Recipe(width=96, steps=4_000),
     "pocket-agreement": AGREEMENT,
     "pocket-agreement-half": replace(AGREEMENT, width=160),
@@ -53,13 +62,15 @@ RECIPES = {
     WITHOUT_CLOZE: replace(BIOGRAPHY, steps=4_000),
 }
 
-BASE_READER = "pocket-stories"                       # of short stories; other readers begin from it
+BASE_READER = "pocket-stories"  # of short stories; other readers begin from it
 READERS = {BASE_READER: Reader(tokens=1_024, lr=2e-3, max_length=256)}
-READERS |= dict.fromkeys((f"{BASE_READER}-{regime}" for regime in REGIMES),
-                         replace(READERS[BASE_READER], start=BASE_READER, lr=1e-3))
+READERS |= dict.fromkeys(
+    (f"{BASE_READER}-{regime}" for regime in REGIMES),
+    replace(READERS[BASE_READER], start=BASE_READER, lr=1e-3),
+)
 READERS[f"{BASE_READER}-ot-answered"] = READERS[BASE_READER]
 # share of questions without an answer: as in CoQA, none, many (other regimes have that of "ot")
-UNANSWERABLE = {"ot": .01, "ot-answered": 0, "ot-unknown": .2}
+UNANSWERABLE = {"ot": 0.01, "ot-answered": 0, "ot-unknown": 0.2}
 
 
 def train(name: str, steps: int | None = None, out: Path | None = None, seed: int = 0) -> Path:
@@ -91,14 +102,15 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
         tokenizer, prose, valid = _prose(recipe, new=name == "pocket-english")
         cloze = _agreement_rows(tokenizer) if name in STARTS else None
     torch.manual_seed(recipe.seed)
-    if name in STARTS:                               # begins with its own copy, in float32
+    if name in STARTS:  # begins with its own copy, in float32
         model = load_anew(_trained(STARTS[name]), "cpu", "float32").net.requires_grad_(True)
     else:
         model = pretrain.build(recipe)
     model.to(choose_device())
     ids, starts = prose
-    records = pretrain.train(model, ids, starts, recipe, work / "checkpoint.safetensors",
-                             valid=valid, cloze=cloze)
+    records = pretrain.train(
+        model, ids, starts, recipe, work / "checkpoint.safetensors", valid=valid, cloze=cloze
+    )
     export(model, tokenizer, recipe, records, out)
     return out
 
@@ -112,19 +124,33 @@ def _trained(name: str) -> str:
     return str(folder if (folder / "training.json").exists() else train(name, out=folder))
 
 
-def export(model: PreTrainedModel, tokenizer: BertTokenizerFast, recipe: Recipe,
-           records: list[dict], out: Path) -> None:
+def export(
+    model: PreTrainedModel,
+    tokenizer: BertTokenizerFast,
+    recipe: Recipe,
+    records: list[dict],
+    out: Path,
+) -> None:
     """Write float16 safetensors, configuration, tokenizer and training record to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     model.to("cpu", torch.float16).save_pretrained(out)
-    (out / "generation_config.json").unlink(missing_ok=True)           # repeats config.json
+    (out / "generation_config.json").unlink(missing_ok=True)  # repeats config.json
     tokenizer.save_pretrained(out)
     last = records[-1]
-    _write_record(out, {
-        "recipe": asdict(recipe), "parameters": sum(p.numel() for p in model.parameters()),
-        "tokens": last["tokens"], "seconds": round(last["seconds"]), "loss": last["loss"],
-        "valid_loss": last["valid_loss"], "torch": torch.__version__.split("+")[0],
-        "device": _device(), "records": records})
+    _write_record(
+        out,
+        {
+            "recipe": asdict(recipe),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "tokens": last["tokens"],
+            "seconds": round(last["seconds"]),
+            "loss": last["loss"],
+            "valid_loss": last["valid_loss"],
+            "torch": torch.__version__.split("+")[0],
+            "device": _device(),
+            "records": records,
+        },
+    )
 
 
 def training_stories(regime: str, n: int = 3_000) -> pd.DataFrame:
@@ -133,8 +159,9 @@ def training_stories(regime: str, n: int = 3_000) -> pd.DataFrame:
     return stories.generate(n, seed=1, unknown=unknown)
 
 
-def regime_training(recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R"
-                    ) -> tuple[Reader, pd.DataFrame]:
+def regime_training(
+    recipe: Reader, regime: str, table: pd.DataFrame, deleted: str = "TS-R"
+) -> tuple[Reader, pd.DataFrame]:
     """The recipe and the rows with which a regime trains on whole stories
     (`stories.versions.training`).
 
@@ -161,9 +188,16 @@ def _reader(name: str, updates: int | None, out: Path, seed: int) -> Path:
     reader = recipe.fit(table)
     reader.save(out)
     parameters = sum(p.numel() for p in reader.net.trained_parameters().values())
-    _write_record(out, {
-        "questions": len(table), "updates": recipe.count_updates(table), "device": _device(),
-        "parameters": parameters, "torch": torch.__version__.split("+")[0]})
+    _write_record(
+        out,
+        {
+            "questions": len(table),
+            "updates": recipe.count_updates(table),
+            "device": _device(),
+            "parameters": parameters,
+            "torch": torch.__version__.split("+")[0],
+        },
+    )
     return out
 
 
@@ -188,8 +222,11 @@ def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:
     folder = cache_dir() / "training" / f"prose-{recipe.vocab}"
     if not (folder / "valid.safetensors").exists():
         paragraphs = list(english.paragraphs())
-        tokenizer = (text.train_vocabulary(paragraphs, recipe.vocab) if new else
-                     BertTokenizerFast.from_pretrained(hub.source("pocket-english")))
+        tokenizer = (
+            text.train_vocabulary(paragraphs, recipe.vocab)
+            if new
+            else BertTokenizerFast.from_pretrained(hub.source("pocket-english"))
+        )
         tokenizer.save_pretrained(folder)
         held_out = len(paragraphs) // english.HELD_OUT
         for part, texts in (("train", paragraphs[:-held_out]), ("valid", paragraphs[-held_out:])):
@@ -197,12 +234,16 @@ def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:
             with written_whole(folder / f"{part}.safetensors") as path:
                 save_file({"ids": ids, "starts": starts}, path)
     train, valid = (load_file(folder / f"{part}.safetensors") for part in ("train", "valid"))
-    return (BertTokenizerFast.from_pretrained(folder), (train["ids"], train["starts"]),
-            (valid["ids"], valid["starts"]))
+    return (
+        BertTokenizerFast.from_pretrained(folder),
+        (train["ids"], train["starts"]),
+        (valid["ids"], valid["starts"]),
+    )
 
 
-def biography_texts(s: float, reweighted: bool, seed: int = 0, n: int = 200_000
-                    ) -> tuple[BertTokenizerFast, tuple, tuple, tuple[Tensor, Tensor]]:
+def biography_texts(
+    s: float, reweighted: bool, seed: int = 0, n: int = 200_000
+) -> tuple[BertTokenizerFast, tuple, tuple, tuple[Tensor, Tensor]]:
     """Tokenizer of the world's words, training text, validation text, and a second task.
 
     The second task is to fill in the pronouns of the same texts. `benchmarks/selection.py` measures
@@ -212,8 +253,10 @@ def biography_texts(s: float, reweighted: bool, seed: int = 0, n: int = 200_000
     words = [*text.SPECIAL, *biographies.words()]
     vocabulary = {word: i for i, word in enumerate(words)}
     tokenizer = BertTokenizerFast(vocab=vocabulary, do_lower_case=True)
-    train, valid = (biographies.generate(size, s, part, reweighted)
-                    for part, size in ((2 * seed, n), (2 * seed + 1, n // 50)))
+    train, valid = (
+        biographies.generate(size, s, part, reweighted)
+        for part, size in ((2 * seed, n), (2 * seed + 1, n // 50))
+    )
     cloze = _fill_rows(tokenizer, train.masked.tolist(), train.pronoun.tolist())
     return tokenizer, *(text.encode(table.text, tokenizer) for table in (train, valid)), cloze
 
@@ -223,13 +266,15 @@ def _agreement_rows(tokenizer: BertTokenizerFast, n: int = 60_000) -> tuple[Tens
 
     Every third sentence ends right after the verb, so the model does not depend on what follows."""
     table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
-    texts = [t if i % 3 else t.partition("[MASK]")[0] + "[MASK]."
-             for i, t in enumerate(table["text"])]
+    texts = [
+        t if i % 3 else t.partition("[MASK]")[0] + "[MASK]." for i, t in enumerate(table["text"])
+    ]
     return _fill_rows(tokenizer, texts, list(table["verb"]))
 
 
-def _fill_rows(tokenizer: BertTokenizerFast, texts: list[str], words: list[str]
-               ) -> tuple[Tensor, Tensor]:
+def _fill_rows(
+    tokenizer: BertTokenizerFast, texts: list[str], words: list[str]
+) -> tuple[Tensor, Tensor]:
     """Input ids [n, t] of texts with a [MASK], and labels with each text's word in its place."""
     inputs = tokenizer(texts, padding=True, return_tensors="pt")["input_ids"]
     ids = torch.tensor(tokenizer.convert_tokens_to_ids(words))

@@ -1,4 +1,5 @@
 """Text for training a language model: vocabulary, token ids end to end, rows, masks."""
+
 from __future__ import annotations
 
 import re
@@ -28,8 +29,12 @@ def train_vocabulary(texts: Iterable[str], size: int = 8192) -> BertTokenizerFas
     tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tok.normalizer = normalizers.BertNormalizer(lowercase=True)
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tok.train_from_iterator(texts, trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=SPECIAL, limit_alphabet=100, show_progress=False))
+    tok.train_from_iterator(
+        texts,
+        trainers.WordPieceTrainer(
+            vocab_size=size, special_tokens=SPECIAL, limit_alphabet=100, show_progress=False
+        ),
+    )
     pieces = SPECIAL + sorted(set(tok.get_vocab()) - set(SPECIAL))
     return BertTokenizerFast(vocab={p: i for i, p in enumerate(pieces)}, do_lower_case=True)
 
@@ -43,8 +48,9 @@ def sentences(paragraphs: Iterable[str]) -> Iterator[str]:
         yield from (s for s in _SENTENCE_END.split(paragraph) if s.strip())
 
 
-def encode(texts: Iterable[str], tokenizer: BertTokenizerFast, chunk: int = 20_000
-           ) -> tuple[np.ndarray, np.ndarray]:
+def encode(
+    texts: Iterable[str], tokenizer: BertTokenizerFast, chunk: int = 20_000
+) -> tuple[np.ndarray, np.ndarray]:
     """Token ids of all texts end to end (uint16) and the offset at which each begins (int64)."""
     ids, starts, texts, fast = [], [0], iter(texts), tokenizer.backend_tokenizer
     while part := list(islice(texts, chunk)):
@@ -55,8 +61,14 @@ def encode(texts: Iterable[str], tokenizer: BertTokenizerFast, chunk: int = 20_0
     return np.concatenate(ids), np.asarray(starts, np.int64)
 
 
-def draw_rows(ids: np.ndarray, starts: np.ndarray, n: int, length: int, rng: np.random.Generator,
-              sentence_start: bool) -> Tensor:
+def draw_rows(
+    ids: np.ndarray,
+    starts: np.ndarray,
+    n: int,
+    length: int,
+    rng: np.random.Generator,
+    sentence_start: bool,
+) -> Tensor:
     """`n` rows `[CLS] … [SEP]` of `length` ids, drawn from a text.
 
     Rows begin at random places or, with `sentence_start`, where a sentence begins."""
@@ -72,8 +84,7 @@ def draw_rows(ids: np.ndarray, starts: np.ndarray, n: int, length: int, rng: np.
     return torch.from_numpy(out)
 
 
-def mask_rows(rows: Tensor, rate: float, vocab: int, generator: Generator
-              ) -> tuple[Tensor, Tensor]:
+def mask_rows(rows: Tensor, rate: float, vocab: int, generator: Generator) -> tuple[Tensor, Tensor]:
     """BERT's masking: of the chosen places 80 % become [MASK], 10 % a random piece, 10 % stay.
 
     Returns the input ids and a boolean tensor of the chosen places."""
@@ -81,8 +92,8 @@ def mask_rows(rows: Tensor, rate: float, vocab: int, generator: Generator
     chosen = (u < rate) & (rows >= len(SPECIAL))
     kind = torch.rand(rows.shape, generator=generator)
     noise = torch.randint(len(SPECIAL), vocab, rows.shape, generator=generator)
-    inputs = torch.where(chosen & (kind < .8), MASK, rows)
-    return torch.where(chosen & (kind >= .9), noise, inputs), chosen
+    inputs = torch.where(chosen & (kind < 0.8), MASK, rows)
+    return torch.where(chosen & (kind >= 0.9), noise, inputs), chosen
 
 
 def next_rows(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,5 @@
 """Does the model's behaviour follow the edit, as it follows the rewriting of the text?"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +13,7 @@ from probebook.experiments.audit.fitting import ACTUAL, RANDOM, SHUFFLED
 from probebook.experiments.audit.layer import Layer, figure
 from probebook.experiments.audit.questions.counterfactual import where
 
-LEAST_EFFECT = .01          # a total variation below which rewriting counts as no effect
+LEAST_EFFECT = 0.01  # a total variation below which rewriting counts as no effect
 
 
 def effects(case: Case, edited: Tensor, before: Tensor) -> dict[str, np.ndarray]:
@@ -41,15 +42,20 @@ def answer(layer: Layer, best: str) -> dict:
     name = layer.strength[best]
     about: dict[str, Any] = {"what": best, "control": "random edits"}
     if (best, ACTUAL, name, "effect") not in layer.beyond:
-        moved, random = (layer.beyond[best, kind, name, "moved"].to_numpy()
-                         for kind in (ACTUAL, RANDOM))
+        moved, random = (
+            layer.beyond[best, kind, name, "moved"].to_numpy() for kind in (ACTUAL, RANDOM)
+        )
         return about | {"word": "moves", "control_value": float(random[0]), **figure(moved)}
     moved = figure(layer.beyond[best, ACTUAL, name, "rewriting"].to_numpy())
     about |= {f"rewriting {end}": number for end, number in moved.items()}
     if moved["high"] < LEAST_EFFECT:
         return about | {"word": "unused", "control": "", **moved}
-    explained, random, mixed = (layer.share(best, kind, "error", "effect")
-                                for kind in (ACTUAL, RANDOM, SHUFFLED))
+    explained, random, mixed = (
+        layer.share(best, kind, "error", "effect") for kind in (ACTUAL, RANDOM, SHUFFLED)
+    )
     low = min(figure(explained - other)["low"] for other in (random, mixed, 0 * random))
-    return about | {"word": "follows" if low > 0 else "does not follow",
-                    "control_value": float(random[0]), **figure(explained)}
+    return about | {
+        "word": "follows" if low > 0 else "does not follow",
+        "control_value": float(random[0]),
+        **figure(explained),
+    }

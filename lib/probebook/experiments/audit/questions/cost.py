@@ -1,4 +1,5 @@
 """What does the best edit cost what should stay?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,8 +19,18 @@ def answer(layer: Layer, best: str, beat: bool, least: float) -> dict:
         return {"word": "not asked", "what": best, "control": ""}
     r = figure_of_share(layer.r(best, ACTUAL, s))
     if r["low"] < least:
-        return {"word": "lost", "what": best, "control": f"{percent(least)} asked for", **r,
-                "control_value": least}
+        return {
+            "word": "lost",
+            "what": best,
+            "control": f"{percent(least)} asked for",
+            **r,
+            "control_value": least,
+        }
     random = layer.s(best, RANDOM, s)
-    return {"word": "kept", "what": best, "control": "random edits", **figure_of_share(kept),
-            "control_value": float(random[0]) if random is not None else np.nan}
+    return {
+        "word": "kept",
+        "what": best,
+        "control": "random edits",
+        **figure_of_share(kept),
+        "control_value": float(random[0]) if random is not None else np.nan,
+    }

@@ -1,4 +1,5 @@
 """How near does the best edit come to the true counterfactual, the state of the rewritten text?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -17,8 +18,10 @@ def distances(case: Case, edited: Tensor) -> dict[str, np.ndarray]:
     if case.partner is None or case.paired is None:
         return {}
     some, there = to_numpy(case.paired[rows]), case.partner[rows]
-    return {"far": where(some, (edited - there).norm(dim=1)),
-            "way": where(some, (case.h[rows] - there).norm(dim=1))}
+    return {
+        "far": where(some, (edited - there).norm(dim=1)),
+        "way": where(some, (case.h[rows] - there).norm(dim=1)),
+    }
 
 
 def where(some: np.ndarray, values: Tensor) -> np.ndarray:
@@ -32,5 +35,10 @@ def answer(layer: Layer, best: str) -> dict:
         return {"word": "not asked", "what": best, "control": ""}
     closeness, random = (layer.share(best, kind, "far", "way") for kind in (ACTUAL, RANDOM))
     nearer = figure(closeness)
-    return {"word": "nearer" if nearer["low"] > 0 else "not nearer", "what": best,
-            "control": "random edits", "control_value": float(random[0]), **nearer}
+    return {
+        "word": "nearer" if nearer["low"] > 0 else "not nearer",
+        "what": best,
+        "control": "random edits",
+        "control_value": float(random[0]),
+        **nearer,
+    }

@@ -1,4 +1,5 @@
 """Are there usable judges of the concept, and of what should stay?"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,19 +25,31 @@ def examine(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.Data
         for name in ("", *case.keep):
             trained = min(one.trained[name] for one in fits)
             row: dict[str, Any] = {
-                "judge": judge, "property": name, "accuracy": np.nan, "low": np.nan,
-                "high": np.nan, "without states": np.nan, "trained": trained, "tested": 0,
-                "usable": 0}
+                "judge": judge,
+                "property": name,
+                "accuracy": np.nan,
+                "low": np.nan,
+                "high": np.nan,
+                "without states": np.nan,
+                "trained": trained,
+                "tested": 0,
+                "usable": 0,
+            }
             if all((judge, name) in exam for exam in exams):
                 rows = exams[0][judge, name][0]
                 hits = np.array([exam[judge, name][1] for exam in exams])
                 best = float(np.mean([exam[judge, name][2] for exam in exams]))
                 group = pd.Series(case.group[to_numpy(rows)])
                 drawn = figure_of_share(resample_seeds(hits, group, draws)[0].to_numpy())
-                least = min(drawn["low"], rate(hits.mean(0) > .5, group).low)
-                row |= {"accuracy": drawn["value"], "low": least, "high": drawn["high"],
-                        "without states": best, "tested": len(rows),
-                        "usable": int(trained >= fewest and least > best)}
+                least = min(drawn["low"], rate(hits.mean(0) > 0.5, group).low)
+                row |= {
+                    "accuracy": drawn["value"],
+                    "low": least,
+                    "high": drawn["high"],
+                    "without states": best,
+                    "tested": len(rows),
+                    "usable": int(trained >= fewest and least > best),
+                }
             found.append(row)
     return pd.DataFrame(found)
 
@@ -68,8 +81,21 @@ def answer(layer: Layer) -> dict:
     best = of_concept.sort_values(["usable", "low"]).iloc[-1]
     named = {name for _, name in layer.usable}
     kept = named & {*layer.case.keep}
-    word = ("none" if not layer.usable else "concept only" if not kept else
-            "usable" if kept == {*layer.case.keep} else "usable in part")
-    return {"word": word, "what": str(best.judge), "control": "the best answer without states",
-            "control_value": float(best["without states"]), "value": float(best.accuracy),
-            "low": float(best.low), "high": float(best.high)}
+    word = (
+        "none"
+        if not layer.usable
+        else "concept only"
+        if not kept
+        else "usable"
+        if kept == {*layer.case.keep}
+        else "usable in part"
+    )
+    return {
+        "word": word,
+        "what": str(best.judge),
+        "control": "the best answer without states",
+        "control_value": float(best["without states"]),
+        "value": float(best.accuracy),
+        "low": float(best.low),
+        "high": float(best.high),
+    }

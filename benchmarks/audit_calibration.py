@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.corpora import labelled, planted
-from probebook.experiments.audit import tried
+from probebook.corpora import planted
 from probebook.models import embed
+from probebook_audit import labelled, tried
 
 KEYS = ["noise", "kind", "weight", "seed"]
 

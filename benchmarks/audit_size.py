@@ -28,12 +28,12 @@ from shards import network
 
 from probebook.base import DATA
 from probebook.corpora import english
-from probebook.experiments.audit.from_model import embedded
 from probebook.models import load
 from probebook.models.training.text import sentences
+from probebook_audit.from_model import embedded
 
 TABLE = DATA / "records" / "benchmarks" / "audit_size.csv"
-COMMAND = [sys.executable, "-c", "from probebook.cli import app; app()", "audit"]
+COMMAND = [sys.executable, "-c", "from probebook_cli import app; app()", "audit"]
 ROWS = 10_000
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 from faults import a_home
 
 from probebook.base import DATA
-from probebook.runs.pages import find, pages
+from probebook_runs.pages import find, pages
 
 TABLE = DATA / "records" / "benchmarks" / "determinism.csv"
 KEY = ["page", "table", "metric"]
@@ -38,7 +38,7 @@ def recorded(page: str, threads: int) -> pd.DataFrame:
             | counts
             | {"PROBEBOOK_HOME": str(a_home(Path(folder))), "PROBEBOOK_CACHE": f"{folder}/cache"}
         )
-        command = [sys.executable, "-c", "from probebook.cli import app; app()"]
+        command = [sys.executable, "-c", "from probebook_cli import app; app()"]
         arguments = [page, "--profile", "smoke"]
         subprocess.run(
             [*command, "run", *arguments], env=env, check=True, stdout=subprocess.DEVNULL

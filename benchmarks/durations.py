@@ -11,10 +11,10 @@ from __future__ import annotations
 import pandas as pd
 
 from probebook.base import DATA
-from probebook.publish.build import _book_notebooks
-from probebook.runs.pages import Page, pages
-from probebook.runs.records import read_record
-from probebook.runs.store import plan
+from probebook_book.build import _book_notebooks
+from probebook_runs.pages import Page, pages
+from probebook_runs.records import read_record
+from probebook_runs.store import plan
 
 TABLE = DATA / "durations.csv"
 KEY = ["page", "profile"]

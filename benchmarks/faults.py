@@ -33,7 +33,7 @@ TABLE = DATA / "records" / "benchmarks" / "faults.csv"
 def begin(*words: str, home: Path, **given: Any) -> subprocess.Popen:
     """Start the command line on the book in `home`, with a cache there; `given`: for Popen."""
     env = os.environ | {"PROBEBOOK_HOME": str(home), "PROBEBOOK_CACHE": str(home / "cache")}
-    command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
+    command = [sys.executable, "-c", "from probebook_cli import app; app()", *words]
     return subprocess.Popen(
         command,
         env=env,

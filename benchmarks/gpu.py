@@ -92,9 +92,9 @@ def states(n: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def pages(small: bool) -> Iterator[Row]:
     """All pages, as `probebook build` runs them."""
-    from probebook.runs.execute import run_all, server_of
-    from probebook.runs.pages import pages as all_pages
-    from probebook.runs.store import plan
+    from probebook_runs.execute import run_all, server_of
+    from probebook_runs.pages import pages as all_pages
+    from probebook_runs.store import plan
 
     chosen = [page for page in all_pages() if not small or page.name.startswith("3_data")]
     runs = [plan(page, "smoke" if small else "pocket") for page in chosen]

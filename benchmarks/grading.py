@@ -24,13 +24,13 @@ import psutil
 from nbformat.v4 import new_code_cell
 
 from probebook.base import DATA
-from probebook.labs import sandbox
-from probebook.labs.exercises import exercises, solution
-from probebook.labs.grade import grade
-from probebook.labs.judge import ACCEPTED
-from probebook.labs.student import write
-from probebook.runs.kernels import Limits
-from probebook.runs.pages import Page, find
+from probebook_runs.kernels import Limits
+from probebook_runs.labs import sandbox
+from probebook_runs.labs.exercises import exercises, solution
+from probebook_runs.labs.grade import grade
+from probebook_runs.labs.judge import ACCEPTED
+from probebook_runs.labs.student import write
+from probebook_runs.pages import Page, find
 
 TABLE = DATA / "records" / "benchmarks" / "grading.csv"
 WORKERS = 2

@@ -38,7 +38,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from probebook.base import DATA
 from probebook.corpora import agreement
-from probebook.experiments.causal_probing import accuracy
 from probebook.interventions import (
     DAS,
     FGSM,
@@ -62,6 +61,7 @@ from probebook.models import embed, load
 from probebook.probes import LinearProbe, MLPProbe
 from probebook.probes.mlp import FittedMLP
 from probebook.probes.training import generator
+from probebook_chapters.causal_probing import accuracy
 
 FOLDER = DATA / "records" / "benchmarks"
 EPSILONS = [*np.geomspace(0.005, 0.2, 20), *np.geomspace(0.2, 5, 10)[1:]]  # the paper's 29

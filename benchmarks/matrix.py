@@ -17,8 +17,8 @@ import pandas as pd
 
 from probebook.base import DATA
 from probebook.hub import kind
-from probebook.runs.execute import kernel_environment, server_of
-from probebook.runs.pages import pages
+from probebook_runs.execute import kernel_environment, server_of
+from probebook_runs.pages import pages
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import zoo  # noqa: E402

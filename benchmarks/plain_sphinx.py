@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/plain_sphinx.py
 
 Builds the sources that were staged for the book in `_build/book` once more, without jupyter-book
-and with the newest packages (`probebook.publish.plain_sphinx`), and prints what the two books have
+and with the newest packages (`probebook_book.plain_sphinx`), and prints what the two books have
 and in how many pages they differ. No page is run. Ends with 1 if they differ in what EXPECTED does
 not name. Takes three minutes of a core; Chromium, if there is one, searches and draws the widgets.
 """
@@ -24,9 +24,9 @@ import pandas as pd
 from bs4 import BeautifulSoup, Tag
 
 from probebook.base import UserError
-from probebook.publish.pdf import chromium
-from probebook.publish.plain_sphinx import build
-from probebook.runs.pages import home
+from probebook_book.pdf import chromium
+from probebook_book.plain_sphinx import build
+from probebook_runs.pages import home
 
 EXPECTED = {
     "addresses of headings": "a heading with a label now has the label as its address; the one of "

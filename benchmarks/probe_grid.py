@@ -33,9 +33,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import DATA
-from probebook.experiments.data_requirements import RATES, prepare, rows, states
 from probebook.probes import MLPProbe
 from probebook.probes.training import generator
+from probebook_chapters.data_requirements import RATES, prepare, rows, states
 
 SIZES = [2**i for i in range(6, 15)]  # training items
 SETTINGS = {

@@ -24,8 +24,9 @@ from transformers import PreTrainedModel
 
 from probebook.base import cache_dir
 from probebook.models.loading import Model
-from probebook.models.training import pretrain, recipes
-from probebook.publish.card_measures import female_slopes
+from probebook.models.training import pretrain
+from probebook_book.card_measures import female_slopes
+from probebook_training import recipes
 
 KEYS = ["s", "task", "masked", "steps", "seed"]
 

@@ -24,11 +24,11 @@ import pandas as pd
 import psutil
 
 from probebook.base import DATA
-from probebook.runs import results
-from probebook.runs import sweep as sweeps
-from probebook.runs.execute import QUIET
-from probebook.runs.pages import find
-from probebook.runs.records import read_record
+from probebook_runs import results
+from probebook_runs import sweep as sweeps
+from probebook_runs.execute import QUIET
+from probebook_runs.pages import find
+from probebook_runs.records import read_record
 
 TABLE = DATA / "records" / "benchmarks" / "sweep_load.csv"
 WORKERS = 2

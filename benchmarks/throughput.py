@@ -5,7 +5,7 @@
 Networks are of bert-base's size with random weights: `embed` on texts of 30 tokens (in bfloat16 on
 a GPU), and steps of AdamW on 32 such texts. Probes are chapter 1's grid of perceptrons, attacks its
 PGD, the search is chapter 3's. All run on the device that `PROBEBOOK_DEVICE` names, else on a GPU
-if there is one. Operations are counted as in `probebook.runs.cost`. The machine's rows in
+if there is one. Operations are counted as in `probebook_runs.cost`. The machine's rows in
 data/throughput.csv are replaced; OMP_NUM_THREADS sets the threads.
 """
 
@@ -22,12 +22,12 @@ import transformers as hf
 
 from probebook.base import DATA
 from probebook.devices import choose_device, gpu_name
-from probebook.experiments.data_requirements import GRIDS
 from probebook.interventions import PGD
 from probebook.models import Model, embed, load
 from probebook.probes import MLPProbe
-from probebook.runs.cost import GRADIENT
-from probebook.runs.page import processor
+from probebook_chapters.data_requirements import GRIDS
+from probebook_runs.cost import GRADIENT
+from probebook_runs.page import processor
 
 TABLE = DATA / "throughput.csv"
 TOKENS, TEXTS, ROWS, WIDTH = 30, 32, 1024, 768

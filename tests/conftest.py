@@ -31,10 +31,10 @@ if os.environ["PROBEBOOK_TESTED"] == "cpu":  # beside a real GPU gradients would
     from card import simulated_card  # noqa: F401, before any gradient: then torch counts devices
 
 from probebook.base import ROOT, sha256, written_whole
-from probebook.runs.execute import server_of
-from probebook.runs.page import processor
-from probebook.runs.pages import pages
-from probebook.runs.warm import Server
+from probebook_runs.execute import server_of
+from probebook_runs.page import processor
+from probebook_runs.pages import pages
+from probebook_runs.warm import Server
 
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
@@ -48,7 +48,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 """
 IMPORTS = """from typing import Literal
 
-from probebook.runs import Count, Layer, ModelName, Strength, start, write_table"""
+from probebook_runs import Count, Layer, ModelName, Strength, start, write_table"""
 # what runs a page: papermill, and nbclient alone, which make test tries on a few pages
 ENGINES = pytest.mark.parametrize("engine", ["papermill", "nbclient"], indirect=True)
 ENGINES_IN_VERIFY = pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def forks() -> Iterator[Server | None]:
 
 def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProcess:
     """Run the command line in a process of its own."""
-    command = [sys.executable, "-c", "from probebook.cli import app; app()", *words]
+    command = [sys.executable, "-c", "from probebook_cli import app; app()", *words]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | (env or {})
     )
@@ -199,7 +199,7 @@ def tiny(book_folder, monkeypatch):
     """A small book: `tiny(*cells)` writes its page 1_demo/01_first and returns the book's
     folder."""
     monkeypatch.setenv("PROBEBOOK_HOME", str(book_folder))
-    monkeypatch.setattr("probebook.runs.warm.FEW", 99)  # pages that import little need no server
+    monkeypatch.setattr("probebook_runs.warm.FEW", 99)  # pages that import little need no server
 
     def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
         tagged = ""

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from probebook.base import must_agree
-from probebook.experiments import across, causal_probing, concept_effects
-from probebook.experiments.causal_probing import Edit
+from probebook_chapters import across, causal_probing, concept_effects
+from probebook_chapters.causal_probing import Edit
 
 
 def edit(change, flips: bool = True) -> Edit:

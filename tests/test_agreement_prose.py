@@ -11,8 +11,8 @@ import pytest
 from probebook.base import UserError
 from probebook.corpora import agreement, english
 from probebook.corpora.agreement import prose
-from probebook.experiments.causal_probing import verb_choice
 from probebook.models import load as load_model
+from probebook_chapters.causal_probing import verb_choice
 
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"

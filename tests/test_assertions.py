@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from probebook.runs.assertions import Measured, compared, false
-from probebook.runs.pages import Page, pages
+from probebook_runs.assertions import Measured, compared, false
+from probebook_runs.pages import Page, pages
 
 
 def failure(source: str, **names: object) -> str:

@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from selenium import webdriver
 from typer.testing import CliRunner
 
+import probebook_audit as audit
 from probebook.base import ROOT, UserError
-from probebook.cli import app
-from probebook.corpora import labelled, planted
-from probebook.experiments import audit
-from probebook.experiments.audit.questions import shortcut
+from probebook.corpora import planted
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
-from probebook.publish import report
+from probebook_audit import labelled, report
+from probebook_audit.questions import shortcut
+from probebook_cli import app
 from test_browser import CHROMIUM, DRIVER, FLAGS
 
 MODEL = "pocket-english"

@@ -9,13 +9,12 @@ import torch
 import transformers as hf
 from typer.testing import CliRunner
 
+import probebook_audit as audit
 import zoo
 from probebook.base import UserError
-from probebook.cli import app
-from probebook.corpora import labelled
-from probebook.experiments import audit
 from probebook.models import load
-from probebook.publish import report
+from probebook_audit import labelled, report
+from probebook_cli import app
 
 NOUNS = (
     "dog",

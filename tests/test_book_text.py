@@ -22,10 +22,10 @@ from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
 from probebook.corpora.published import published
-from probebook.publish import findings
-from probebook.publish.findings import claims, readme_tables, strongest, verdicts
-from probebook.runs.archive import archived, manifests, sweep_table
-from probebook.runs.pages import _imports, _python, pages
+from probebook_book import findings
+from probebook_book.findings import claims, readme_tables, strongest, verdicts
+from probebook_runs.archive import archived, manifests, sweep_table
+from probebook_runs.pages import _imports, _python, pages
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_what_pages_import_is_in_the_reference(built_book):
     taken = {
         name: locate(name)
         for name in _imports(_python(code), "")
-        if not name.startswith("probebook.labs")
+        if not name.startswith("probebook_runs.labs")
     }
     missing = {
         name

@@ -24,8 +24,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from conftest import KEPT, contents, digest_of, once
 from probebook.base import ROOT
-from probebook.publish import plain_sphinx
-from probebook.publish.pdf import chromium
+from probebook_book import plain_sphinx
+from probebook_book.pdf import chromium
 
 CHROMIUM = chromium()
 DRIVER = shutil.which("chromedriver")

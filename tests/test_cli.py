@@ -20,7 +20,7 @@ from probebook.base import ROOT
 
 def test_help_is_quick_and_loads_no_library():
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import probebook.cli"],
+        [sys.executable, "-X", "importtime", "-c", "import probebook_cli"],
         capture_output=True,
         text=True,
         check=True,
@@ -81,7 +81,7 @@ def seconds_of(words, limit: float, **env) -> tuple[float, subprocess.CompletedP
     code = (
         "import atexit, sys; atexit.register(lambda: print('modules', *sys.modules, "
         "file=sys.stderr)); "
-        "from probebook.cli import app; app()"
+        "from probebook_cli import app; app()"
     )
     best = float("inf")
     for _ in range(3):
@@ -292,7 +292,7 @@ def test_a_failed_page_is_exit_status_1(tiny):
 def test_interrupt_ends_the_kernel_and_leaves_no_finished_run(tiny):
     home = tiny("import time", "time.sleep(100)")
     process = subprocess.Popen(
-        [sys.executable, "-c", "from probebook.cli import app; app()", "run", "1_demo"],
+        [sys.executable, "-c", "from probebook_cli import app; app()", "run", "1_demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # a job may ignore it

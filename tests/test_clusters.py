@@ -19,11 +19,11 @@ from distributed.security import Security
 
 from conftest import probebook
 from probebook.base import PACKAGE, ROOT
-from probebook.cli import app
-from probebook.runs import workers
-from probebook.runs.kernels import kill
-from probebook.runs.pages import Page
-from probebook.runs.sweep_file import read
+from probebook_cli import app
+from probebook_runs import workers
+from probebook_runs.kernels import kill
+from probebook_runs.pages import Page
+from probebook_runs.sweep_file import read
 from test_sweep import book, command, file, lines, until  # noqa: F401
 
 CLUSTER = ROOT / "notebooks" / "sweeps" / "cluster"
@@ -57,9 +57,7 @@ def tls(tmp_path_factory) -> Iterator[tuple[str, dict[str, str], list[psutil.Pro
     last one has another library."""
     home = tmp_path_factory.mktemp("home")
     given, other = settings(home), home / "other"
-    shutil.copytree(
-        PACKAGE, other / "lib" / "probebook", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(PACKAGE.parent, other / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     (other / "data").symlink_to(ROOT / "data")
     with open(other / "lib" / "probebook" / "base.py", "a") as base:
         base.write("# another version\n")
@@ -119,7 +117,7 @@ def test_a_sweep_over_tls_refuses_a_worker_and_loses_another(book, tls):  # noqa
     words = [
         sys.executable,
         "-c",
-        "from probebook.cli import app; app()",
+        "from probebook_cli import app; app()",
         "sweep",
         str(path),
         "--scheduler",

@@ -10,11 +10,11 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import cebab, reviews
-from probebook.experiments import concept_effects as experiment
 from probebook.measures.concept_effects import DISTANCES, cace, icace_error
 from probebook.measures.intervals import resample_means
 from probebook.models.classifier import labels
 from probebook.models.oracle import GlassOracle, Oracle
+from probebook_chapters import concept_effects as experiment
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def test_phrases_stand_one_a_line_or_between_semicolons():
 
 def test_listing_parameters_reads_no_words():
     code = (
-        "import sys\nfrom probebook.cli import app\n"
+        "import sys\nfrom probebook_cli import app\n"
         "app(['params', '1_causal_probing/03'], standalone_mode=False)\n"
         "assert not [name for name in sys.modules if name.startswith('probebook.corpora.')]"
     )

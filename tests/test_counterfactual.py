@@ -7,7 +7,6 @@ import torch
 from torch.testing import assert_close
 
 from probebook.base import UserError
-from probebook.experiments import causal_probing as cp
 from probebook.interventions import INLP, PGD, AlterRep
 from probebook.interventions.apgd import APGD
 from probebook.measures.counterfactual import (
@@ -18,6 +17,7 @@ from probebook.measures.counterfactual import (
 )
 from probebook.measures.reliability import completeness
 from probebook.models import carry, embed
+from probebook_chapters import causal_probing as cp
 
 
 def test_the_truth_is_at_distance_zero_and_doing_nothing_at_one():

@@ -9,11 +9,11 @@ import pytest
 
 from conftest import probebook
 from probebook.base import UserError
-from probebook.labs.exercises import exercises
-from probebook.publish import course as courses
-from probebook.publish import pdf
-from probebook.publish.course import mistakes, quiz
-from probebook.runs.pages import Page, find, pages
+from probebook_book import course as courses
+from probebook_book import pdf
+from probebook_book.course import mistakes, quiz
+from probebook_runs.labs.exercises import exercises
+from probebook_runs.pages import Page, find, pages
 
 NAMES = [page.name for page in pages()]
 CHAPTERS = list(pdf.chapters())

@@ -9,18 +9,18 @@ from scipy.stats import binomtest
 
 from probebook.base import UserError
 from probebook.corpora.probing_tasks.plain_sentences import generate
-from probebook.experiments import data_requirements as experiment
-from probebook.experiments.data_requirements import (
+from probebook.measures.folds import assign_folds, rotations
+from probebook.measures.sample_size import mcnemar_power, recommend
+from probebook.models import load
+from probebook.probes import MLPProbe
+from probebook_chapters import data_requirements as experiment
+from probebook_chapters.data_requirements import (
     RATES,
     add_noise,
     compare,
     correct_answers,
     sufficient_from,
 )
-from probebook.measures.folds import assign_folds, rotations
-from probebook.measures.sample_size import mcnemar_power, recommend
-from probebook.models import load
-from probebook.probes import MLPProbe
 
 SPLIT = np.repeat(["train", "dev", "test"], [400, 100, 400])
 

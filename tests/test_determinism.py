@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from determinism import TABLE, apart, measure
 
-from probebook.runs.pages import pages
+from probebook_runs.pages import pages
 
 ROUNDING = 1e-6
 

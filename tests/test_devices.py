@@ -19,8 +19,6 @@ from probebook import base, devices
 from probebook import explainers as ex
 from probebook.base import PACKAGE, UserError, to_numpy
 from probebook.devices import choose_device, choose_dtype, place_states
-from probebook.experiments.across import stories_world
-from probebook.experiments.concept_effects import prepare
 from probebook.interventions import (
     DAS,
     FGSM,
@@ -39,7 +37,9 @@ from probebook.probes import MLPProbe
 from probebook.probes.description_length import online_code
 from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.variational import variational_code
-from probebook.runs.pages import pages
+from probebook_chapters.across import stories_world
+from probebook_chapters.concept_effects import prepare
+from probebook_runs.pages import pages
 from test_serialization import fitted
 
 CPU = torch.device("cpu")
@@ -441,10 +441,10 @@ def test_numpy_is_met_through_to_numpy_alone():
 
     Allowed: where it is converted, where bytes are hashed, and in what a submission's kernel
     runs."""
-    allowed = {"base.py", "models/cache.py", "labs/values.py"}
+    allowed = {"probebook/base.py", "probebook/models/cache.py", "probebook_runs/labs/values.py"}
     files = {
-        path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8")
-        for path in PACKAGE.rglob("*.py")
+        path.relative_to(PACKAGE.parent).as_posix(): path.read_text("utf-8")
+        for path in PACKAGE.parent.glob("probebook*/**/*.py")
     }
     cells = {
         page.name: "\n".join(

@@ -21,8 +21,8 @@ from packaging.utils import canonicalize_name
 from conftest import probebook
 from probebook.base import ROOT
 from probebook.corpora.fetch import entries
-from probebook.runs.pages import pages
-from probebook.runs.warm import LIBRARIES
+from probebook_runs.pages import pages
+from probebook_runs.warm import LIBRARIES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]

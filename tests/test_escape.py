@@ -9,8 +9,8 @@ import pytest
 
 from conftest import KEPT
 from probebook.base import ROOT
-from probebook.publish import build
-from probebook.runs import warm
+from probebook_book import build
+from probebook_runs import warm
 from test_browser import WAITING, _settled, browser, pytestmark  # noqa: F401
 
 TEXTS = [
@@ -33,7 +33,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from probebook import figures, tables
-from probebook.runs import in_text
+from probebook_runs import in_text
 
 texts = {TEXTS!r}
 frame = pd.DataFrame({{"text": texts, "n": range(len(texts))}})

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from eval_logs import make
 from probebook.base import UserError
-from probebook.cli import app
-from probebook.measures import eval_logs, paired
+from probebook_audit import eval_logs, paired
+from probebook_cli import app
 
 
 def sample(doc_id, right, metric="acc", filter="none", **more):

@@ -20,11 +20,11 @@ import pytest
 from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 
 from conftest import ENGINES_IN_VERIFY
-from probebook.runs.execute import run_all
-from probebook.runs.kernels import Limits, limits
-from probebook.runs.pages import find
-from probebook.runs.records import read_record
-from probebook.runs.store import plan
+from probebook_runs.execute import run_all
+from probebook_runs.kernels import Limits, limits
+from probebook_runs.pages import find
+from probebook_runs.records import read_record
+from probebook_runs.store import plan
 
 NUMBERS = (
     "import time, numpy as np, pandas as pd",
@@ -226,7 +226,7 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
     words = [
         sys.executable,
         "-c",
-        "from probebook.cli import app; app()",
+        "from probebook_cli import app; app()",
         *RUN,
         "--time-limit",
         "90",

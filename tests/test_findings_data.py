@@ -7,11 +7,11 @@ import pytest
 
 from conftest import probebook
 from probebook.base import ROOT, UserError
-from probebook.publish import findings
-from probebook.publish.findings import discrepancy_entries, discrepancy_table, verdicts
-from probebook.publish.findings_data import schema
-from probebook.runs.pages import Page
-from probebook.runs.store import book_run
+from probebook_book import findings
+from probebook_book.findings import discrepancy_entries, discrepancy_table, verdicts
+from probebook_book.findings_data import schema
+from probebook_runs.pages import Page
+from probebook_runs.store import book_run
 
 SCHEMA = ROOT / "book" / "findings.schema.json"
 ALTERREP = discrepancy_entries()[0]

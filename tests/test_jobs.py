@@ -11,16 +11,16 @@ from typer.testing import CliRunner
 
 from conftest import ENGINES
 from probebook.base import UserError
-from probebook.cli import app
-from probebook.labs import variants
-from probebook.publish import build
-from probebook.runs import execute, jobs, page, records, sweep
-from probebook.runs.execute import run_all
-from probebook.runs.jobs import choose_jobs, free_memory, memory_of, side_by_side
-from probebook.runs.page import CONTEXT
-from probebook.runs.pages import find
-from probebook.runs.records import read_record
-from probebook.runs.store import plan
+from probebook_book import build
+from probebook_cli import app
+from probebook_runs import execute, jobs, page, records, sweep
+from probebook_runs.execute import run_all
+from probebook_runs.jobs import choose_jobs, free_memory, memory_of, side_by_side
+from probebook_runs.labs import variants
+from probebook_runs.page import CONTEXT
+from probebook_runs.pages import find
+from probebook_runs.records import read_record
+from probebook_runs.store import plan
 
 GIB = 1 << 30
 # what torch says of a GPU of which a page takes more and more, then less

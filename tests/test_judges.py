@@ -11,7 +11,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import agreement
-from probebook.experiments import causal_probing as cp
+from probebook_chapters import causal_probing as cp
 
 SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
 

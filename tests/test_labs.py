@@ -24,21 +24,20 @@ from papermill.parameterize import parameterize_notebook
 from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError, read_yaml
 from probebook.corpora.stories.facts import Fact
-from probebook.labs import sandbox, variants
-from probebook.labs.checks import expect
-from probebook.labs.exercises import book_edition, exercises, solution, stub
-from probebook.labs.grade import by_exercise, grade, graft, minutes
-from probebook.labs.judge import ACCEPTED
-from probebook.labs.rubrics import rubrics
-from probebook.labs.student import edition, write
-from probebook.labs.values import decode, encode
 from probebook.models.training.finetune import Head
-from probebook.runs.execute import kernel_environment, server_of
-from probebook.runs.kernels import Limits
-from probebook.runs.pages import Page, find, pages
-from probebook.runs.plain import markdown
-from probebook.runs.store import plan
-from probebook.runs.warm import Server
+from probebook_runs.execute import kernel_environment, server_of
+from probebook_runs.kernels import Limits
+from probebook_runs.labs import expect, sandbox, variants
+from probebook_runs.labs.exercises import book_edition, exercises, solution, stub
+from probebook_runs.labs.grade import by_exercise, grade, graft, minutes
+from probebook_runs.labs.judge import ACCEPTED
+from probebook_runs.labs.rubrics import rubrics
+from probebook_runs.labs.student import edition, write
+from probebook_runs.labs.values import decode, encode
+from probebook_runs.pages import Page, find, pages
+from probebook_runs.plain import markdown
+from probebook_runs.store import plan
+from probebook_runs.warm import Server
 
 NAMES = [page.name for page in pages()]
 LISTS = read_yaml(ROOT / "notebooks" / "variants.yaml")
@@ -50,7 +49,7 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 # A page
 
 ```{code-cell}
-from probebook.labs.checks import expect
+from probebook_runs.labs import expect
 
 def check_double(f):
     expect.same_function(f, lambda x: 2 * x, [(1,), (2.5,), (expect.draws().random(),)])
@@ -330,7 +329,7 @@ def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
         assert [error.split(":")[0] for error in checked] == ["NotDone"] * count
 
     cells = [cell.source for cell in notebook.cells]
-    checks = digest_of(ROOT / "lib/probebook/labs", Path(__file__), CELLS)
+    checks = digest_of(ROOT / "lib/probebook_runs/labs", Path(__file__), CELLS)
     once([plan(find(name), "smoke").id, cells, checks], check)
 
 
@@ -706,11 +705,11 @@ corpus: Literal["plain", "odd"] = "plain"  # that is read
 n: int = 3""",
         )
         .replace(
-            "from probebook.labs.checks import expect",
+            "from probebook_runs.labs import expect",
             """from typing import Literal
 import pandas as pd
-from probebook.labs.checks import expect
-from probebook.runs import Layer, write_table""",
+from probebook_runs.labs import expect
+from probebook_runs import Layer, write_table""",
         )
         .replace(
             "```{admonition} 1",
@@ -885,12 +884,12 @@ TRUE = "lambda *given, **named: True"
 # what a submission may do to be passed with nothing done: code of exercise 2
 ATTACKS = {
     "check": f"{STUB}check_double = print",
-    "checks": f"{STUB}from probebook.labs.checks import expect\nexpect.same_function = {TRUE}",
-    "module": f"{STUB}import sys, types\nfrom probebook.labs import checks\n"
+    "checks": f"{STUB}from probebook_runs.labs import expect\nexpect.same_function = {TRUE}",
+    "module": f"{STUB}import sys, types\nfrom probebook_runs.labs import checks\n"
     f"fake = types.SimpleNamespace(same_function={TRUE}, prediction={TRUE}, "
     f"interpretation={TRUE})\nexpect = checks.expect = fake\n"
-    "sys.modules['probebook.labs.checks.expect'] = fake",
-    "compare": f"{STUB}from probebook.labs.checks import expect\nexpect._compare = {TRUE}",
+    "sys.modules['probebook_runs.labs.expect'] = fake",
+    "compare": f"{STUB}from probebook_runs.labs import expect\nexpect._compare = {TRUE}",
     "numpy": "def double(x):\n    return 0\nimport numpy as np\n"
     f"np.isclose = np.allclose = np.testing.assert_allclose = {TRUE}\n"
     "class All(np.ndarray):\n    __invert__ = lambda self: np.array(False)\n"
@@ -898,7 +897,7 @@ ATTACKS = {
     "errors": f"{STUB}get_ipython().set_custom_exc((BaseException,), {TRUE})",
     "kernel": f"{STUB}from IPython.core.interactiveshell import InteractiveShell\n"
     f"InteractiveShell.showtraceback = InteractiveShell._showtraceback = {TRUE}",
-    "class": f"{STUB}from probebook.labs.checks import expect\n"
+    "class": f"{STUB}from probebook_runs.labs import expect\n"
     "class Quiet(BaseException): pass\n"
     "def silent(*given, **named): return given[0]\n"
     "expect.given = silent\nexpect.numbers = lambda *given: __import__('numpy').zeros(1)",

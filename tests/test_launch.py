@@ -13,8 +13,8 @@ import yaml
 
 from conftest import probebook
 from probebook.base import ROOT
-from probebook.publish import build, pdf
-from probebook.runs.pages import find
+from probebook_book import build, pdf
+from probebook_runs.pages import find
 
 ADDRESS = "https://github.com/somebody/book"
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.experiments.data_requirements import (
+from probebook.measures.sample_size import items_needed_exactly, mcnemar_power, verdict
+from probebook_chapters.data_requirements import (
     least_training_items,
     marks,
     share_enough,
     true_power,
 )
-from probebook.measures.sample_size import items_needed_exactly, mcnemar_power, verdict
 
 
 def test_marks_by_hand():

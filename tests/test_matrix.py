@@ -9,11 +9,11 @@ import pytest
 import zoo
 from probebook.base import UserError, must_agree
 from probebook.hub import kind
-from probebook.runs.archive import matrix_table
-from probebook.runs.execute import ended_early, execute
-from probebook.runs.pages import find, pages
-from probebook.runs.schema import Fits, _models, check_models
-from probebook.runs.store import plan
+from probebook_runs.archive import matrix_table
+from probebook_runs.execute import ended_early, execute
+from probebook_runs.pages import find, pages
+from probebook_runs.schema import Fits, _models, check_models
+from probebook_runs.store import plan
 
 PAGES = [page.name for page in pages() if zoo.takes(page)]
 KINDS = {"t5": "seq2seq", "bart": "seq2seq"} | dict.fromkeys(

@@ -10,14 +10,12 @@ from safetensors.torch import save_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from typer.testing import CliRunner
 
-from probebook.cli import app
-from probebook.corpora import labelled
-from probebook.experiments import audit
-from probebook.experiments.audit import fitting, from_files
+import probebook_audit as audit
 from probebook.interventions import LEACE, MeanShift, shuffled
 from probebook.probes import LinearDiscriminant
 from probebook.probes.moments import moments
-from probebook.publish import report
+from probebook_audit import fitting, from_files, labelled, report
+from probebook_cli import app
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 import torch
 
-from probebook.experiments.one_sentence import tell
 from probebook.figures import moving_state
 from probebook.figures.moving import HEIGHT, MARGIN, WIDTH
-from probebook.publish.front import verdict_table
+from probebook_book.front import verdict_table
+from probebook_chapters.one_sentence import tell
 
 PLURAL, SINGULAR = (f"The {word} to the cabinet [MASK] on the table." for word in ("keys", "key"))
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from probebook.publish.reading import FOLD
-from probebook.runs.pages import Page, pages
+from probebook_book.reading import FOLD
+from probebook_runs.pages import Page, pages
 
 NAMES = [page.name for page in pages()]
 GLUE = re.compile(r"\{glue(?::\w+)?\}`")

@@ -9,11 +9,11 @@ import pytest
 
 from conftest import contents
 from probebook.base import ROOT
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find, pages, profile_values
-from probebook.runs.plain import quotes, stored_numbers
-from probebook.runs.records import METRICS
-from probebook.runs.store import plan
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find, pages, profile_values
+from probebook_runs.plain import quotes, stored_numbers
+from probebook_runs.records import METRICS
+from probebook_runs.store import plan
 
 NAMES = [page.name for page in pages()]
 

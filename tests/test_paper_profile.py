@@ -22,9 +22,9 @@ from conftest import KEPT
 from probebook.base import ROOT
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.models import load
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find, pages
-from probebook.runs.store import plan
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find, pages
+from probebook_runs.store import plan
 
 PROFILES = {
     name: yaml.safe_load((ROOT / f"notebooks/profiles/{name}.yaml").read_text())

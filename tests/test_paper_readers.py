@@ -12,11 +12,11 @@ import tiny_encoders
 from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.experiments import semantic_faithfulness as experiment
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find
-from probebook.runs.records import METRICS
-from probebook.runs.store import plan
+from probebook_chapters import semantic_faithfulness as experiment
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find
+from probebook_runs.records import METRICS
+from probebook_runs.store import plan
 
 pytestmark = pytest.mark.xdist_group("forks")  # its encoders are made once
 

@@ -17,13 +17,13 @@ import yaml
 import stand_ins
 from probebook.base import DATA, ROOT, UserError
 from probebook.hub import model_sizes
-from probebook.runs import cost
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find
-from probebook.runs.schema import check_models
-from probebook.runs.store import plan
-from probebook.runs.sweep import forecast
-from probebook.runs.sweep_file import checked, load
+from probebook_runs import cost
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find
+from probebook_runs.schema import check_models
+from probebook_runs.store import plan
+from probebook_runs.sweep import forecast
+from probebook_runs.sweep_file import checked, load
 
 FOLDER = ROOT / "notebooks" / "sweeps" / "paper"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}

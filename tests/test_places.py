@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from probebook.base import UserError, must_agree
-from probebook.experiments import across, places
-from probebook.experiments.causal_probing import prepare
+from probebook_chapters import across, places
+from probebook_chapters.causal_probing import prepare
 
 MODELS = ["pocket-english", "pocket-english-gpt"]
 

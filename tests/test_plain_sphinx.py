@@ -7,7 +7,7 @@ import pytest
 from plain_sphinx import BROKEN, compared, facts
 
 from probebook.base import ROOT, UserError, read_yaml
-from probebook.publish.plain_sphinx import conf
+from probebook_book.plain_sphinx import conf
 
 # what jupyter-book says besides: of its own, of LaTeX, and what Sphinx and myst-nb say unasked
 ITS_OWN = {"use_jupyterbook_latex", "latex_engine", "comments_config"}

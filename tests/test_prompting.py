@@ -12,11 +12,11 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.experiments.semantic_faithfulness import choices, read_hand_edits
 from probebook.measures.free_answers import RULES, contains_gold, interpret
 from probebook.models import load, prompting
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 from probebook.models.training.text import train_vocabulary
+from probebook_chapters.semantic_faithfulness import choices, read_hand_edits
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from probebook.publish import reading, syllabus
-from probebook.runs.pages import Page, pages
+from probebook_book import reading, syllabus
+from probebook_runs.pages import Page, pages
 
 HEADER = "---\nkernelspec: {display_name: Python 3, language: python, name: python3}\n---\n"
 FIGURE = "---\nmystnb:\n  figure:\n    caption: c\n---\ndraw()\n"

@@ -10,8 +10,8 @@ import pytest
 
 from probebook.base import UserError
 from probebook.corpora import released_outputs as released
-from probebook.experiments import specification as audit
 from probebook.measures.specification import scores
+from probebook_chapters import specification as audit
 
 
 @pytest.fixture

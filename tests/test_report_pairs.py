@@ -9,10 +9,10 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from probebook.base import UserError
-from probebook.cli import app
 from probebook.measures.intervals import holm
-from probebook.publish import report as report_of
-from probebook.publish import report_pairs as pairs
+from probebook_audit import report as report_of
+from probebook_audit import report_pairs as pairs
+from probebook_cli import app
 
 
 def report(right, moved, ids=None, groups=None, layer=-1, label="1", **more):

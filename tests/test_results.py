@@ -21,12 +21,12 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from probebook.base import UserError, sha256
-from probebook.cli import app
-from probebook.runs import archive, results
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find
-from probebook.runs.records import METRICS, NOTEBOOK, RECORD, Record, find_run, intact, read_record
-from probebook.runs.store import plan
+from probebook_cli import app
+from probebook_runs import archive, results
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find
+from probebook_runs.records import METRICS, NOTEBOOK, RECORD, Record, find_run, intact, read_record
+from probebook_runs.store import plan
 
 PARAMETERS = """
     model: Literal["bag_1", "50% <b>|c"] = "bag_1"

@@ -18,15 +18,15 @@ from bs4 import BeautifulSoup
 
 from conftest import ENGINES, ENGINES_IN_VERIFY, HEADER, PARAMETERS
 from probebook.base import UserError
-from probebook.publish import build
-from probebook.runs import archive, pages, store
-from probebook.runs.execute import kernel_environment, run_all
-from probebook.runs.page import write_table
-from probebook.runs.pages import Page, find
-from probebook.runs.records import read_record, table_rows
-from probebook.runs.results import compare
-from probebook.runs.schema import check_models, declared, from_text
-from probebook.runs.store import plan, results, run_table
+from probebook_book import build
+from probebook_runs import archive, pages, store
+from probebook_runs.execute import kernel_environment, run_all
+from probebook_runs.page import write_table
+from probebook_runs.pages import Page, find
+from probebook_runs.records import read_record, table_rows
+from probebook_runs.results import compare
+from probebook_runs.schema import check_models, declared, from_text
+from probebook_runs.store import plan, results, run_table
 
 RECORDS = """
     import pandas as pd
@@ -196,7 +196,7 @@ def test_a_parameters_comment_stands_behind_it_or_above():
 
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
-    monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
+    monkeypatch.setattr("probebook_runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     assert check_models(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
     assert check_models(types, {"model": "m", "layers": [], "layer": None}) is None
@@ -204,7 +204,7 @@ def test_layers_of_a_model_are_accepted(monkeypatch, layer):
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
 def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
-    monkeypatch.setattr("probebook.runs.schema.pocket_depth", lambda name: 4)
+    monkeypatch.setattr("probebook_runs.schema.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
         check_models(types, {"model": "m", "layers": layers, "layer": layer})
@@ -385,7 +385,7 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     def new_id(**given):
         return plan(find("1_demo"), values=given).id
 
-    library = shutil.copytree(pages.LIBRARY, tmp_path / "lib" / "probebook")
+    library = shutil.copytree(pages.LIBRARY, tmp_path / "lib")
     data = tmp_path / "other"
     (data / "published").mkdir(parents=True)
     monkeypatch.setattr(pages, "LIBRARY", library)
@@ -402,16 +402,16 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
         "probebook.base",
         "probebook.measures",
         "probebook.measures.reliability",
-        "probebook.runs.page",
+        "probebook_runs.page",
     } <= set(names)
-    assert not {"probebook.cli", "probebook.runs.execute", "probebook.interventions.inlp"} & set(
+    assert not {"probebook_cli", "probebook_runs.execute", "probebook.interventions.inlp"} & set(
         names
     )
     for name, same in [
-        ("cli", True),
-        ("interventions/inlp", True),
-        ("base", False),
-        ("measures/reliability", False),
+        ("probebook_cli/__init__", True),
+        ("probebook/interventions/inlp", True),
+        ("probebook/base", False),
+        ("probebook/measures/reliability", False),
     ]:
         path = library / f"{name}.py"
         text = path.read_text()
@@ -528,7 +528,7 @@ def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
 def test_numbers_for_the_text_are_kept_as_the_role_reads_them(tiny):
     """`in_text` leaves what `glue` of myst_nb would, whose role quotes it."""
     tiny(
-        "import numpy as np\nfrom probebook.runs import in_text\n"
+        "import numpy as np\nfrom probebook_runs import in_text\n"
         "given = dict(n=1234567, share=1 / 3, small=1e-300, nan=float('nan'), yes=True,\n"
         "             single=np.float32(.1), count=np.int64(3), sure=np.bool_(True),\n"
         "             words='\"ü\" isn\\'t\\na\\u2028line', long='word ' * 99)",
@@ -554,7 +554,7 @@ def test_the_engines_leave_the_same_notebook(tiny, monkeypatch):
         "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
         "sys.stderr.write('e'); 1 + 1",
         "from ipywidgets import IntSlider\nIntSlider()",
-        "from probebook.runs import in_text\nin_text(half=.5)",
+        "from probebook_runs import in_text\nin_text(half=.5)",
         parameters=PARAMETERS + declared,
     )
     given = {"n": 7, "names": ["it's", 'a "b"\\'], "word": "ü\n", "few": 3, "fast": True}
@@ -666,7 +666,7 @@ def test_build(tiny, capfd):
         "{title: T, only_build_toc_files: true, exclude_patterns: [notebooks/*/*.ipynb]}"
     )
     (home / "book").mkdir()
-    table = HEADER + "```{code-cell}\nfrom probebook.runs import run_table\n\nrun_table()\n```\n"
+    table = HEADER + "```{code-cell}\nfrom probebook_runs import run_table\n\nrun_table()\n```\n"
     (home / "book" / "runs.md").write_text(table)
     build.pair(find("1_demo"))
     sources = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}

@@ -180,7 +180,7 @@ def test_pilots_from_files(tmp_path):
 def test_the_command_line(tmp_path):
     from typer.testing import CliRunner
 
-    from probebook.cli import app
+    from probebook_cli import app
 
     says = lambda *words: CliRunner().invoke(app, ["sample-size", *map(str, words)])
     found = says("--acc-a", 0.71, "--acc-b", 0.68, "--dim", 768)

@@ -12,10 +12,10 @@ from nbformat import v4
 
 from conftest import ENGINES_IN_VERIFY, probebook
 from probebook.base import UserError
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find
-from probebook.runs.secrets import hide_secrets
-from probebook.runs.store import plan
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find
+from probebook_runs.secrets import hide_secrets
+from probebook_runs.store import plan
 
 KEY = 'sk-0123"<&>/é\\456789'
 
@@ -114,7 +114,7 @@ def test_a_key_is_no_parameter(tiny, value, says):
 
 
 def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
-    from probebook.runs.page import start
+    from probebook_runs.page import start
 
     page = {"__annotations__": {"server": str}, "server": KEY}
     with pytest.raises(UserError, match="holds the value of SOME_API_KEY"):

@@ -17,11 +17,11 @@ import transformers as hf
 from conftest import probebook
 from probebook.base import ROOT, UserError, plain_name
 from probebook.models import depth, load
-from probebook.publish.build import _book_notebooks
-from probebook.runs import archive, write_table
-from probebook.runs.execute import run_all
-from probebook.runs.pages import _python, find, pages
-from probebook.runs.store import plan
+from probebook_book.build import _book_notebooks
+from probebook_runs import archive, write_table
+from probebook_runs.execute import run_all
+from probebook_runs.pages import _python, find, pages
+from probebook_runs.store import plan
 
 MODULES = {"pickle", "_pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle"}
 CALLS = {

@@ -12,9 +12,9 @@ import tiny_encoders
 from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.corpora.published import published
-from probebook.experiments import semantic_faithfulness as experiment
 from probebook.models.readers import FittedReader, Network, Reader
-from probebook.models.training.recipes import READERS, training_stories
+from probebook_chapters import semantic_faithfulness as experiment
+from probebook_training.recipes import READERS, training_stories
 
 
 def test_pocket_encoders_are_trained_like_the_shipped_readers():

@@ -13,13 +13,13 @@ import torch
 import transformers as hf
 
 from probebook.base import UserError
-from probebook.experiments.specification import filled, masses
 from probebook.models import Prompt, Server, fill, load
 from probebook.models.prompting import fits, option_scores, question_prompts, says
 from probebook.models.training.text import train_vocabulary
-from probebook.runs.execute import run_all
-from probebook.runs.pages import find
-from probebook.runs.store import plan, tables
+from probebook_chapters.specification import filled, masses
+from probebook_runs.execute import run_all
+from probebook_runs.pages import find
+from probebook_runs.store import plan, tables
 
 TEXTS = [
     f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")

@@ -7,8 +7,8 @@ import pytest
 
 from probebook.models.loading import POCKET, load
 from probebook.models.readers import load_reader
-from probebook.models.training.recipes import BIOGRAPHIES, READERS, WITHOUT_CLOZE
-from probebook.publish import cards
+from probebook_book import cards
+from probebook_training.recipes import BIOGRAPHIES, READERS, WITHOUT_CLOZE
 
 KINDS = {"pocket-english": "masked", "pocket-agreement": "masked", "pocket-english-gpt": "causal"}
 KINDS |= {"pocket-agreement-half": "masked", "pocket-agreement-quarter": "masked"}

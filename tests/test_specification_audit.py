@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from probebook.corpora.released_outputs import unspecified
-from probebook.experiments import specification as audit
 from probebook.measures import specification as spec
+from probebook_chapters import specification as audit
 
 YEARS, JOBS = [1901, 1904, 2012, 2016], [f"job{i}" for i in range(40)]
 

@@ -8,11 +8,11 @@ import pytest
 from probebook import figures
 from probebook.base import UserError
 from probebook.corpora import english, mgc
-from probebook.experiments import specification as experiment
 from probebook.measures.specification import LISTS, area, gender_mass, shares
 from probebook.models import load
 from probebook.models.embedding import embed, head_logits
 from probebook.models.fill import fill
+from probebook_chapters import specification as experiment
 
 
 def test_masses_are_those_of_fill_and_of_all_tokens_if_all_are_asked_for():

@@ -23,20 +23,20 @@ from typer.testing import CliRunner
 
 from conftest import IMPORTS
 from probebook.base import ROOT, UserError
-from probebook.cli import app
 from probebook.corpora import agreement
 from probebook.models import embed, embedding, load, loading
-from probebook.runs import jobs, sweep_table
-from probebook.runs import sweep as sweeps
-from probebook.runs.execute import run_all
-from probebook.runs.kernels import Limits
-from probebook.runs.pages import find
-from probebook.runs.progress import RunProgress
-from probebook.runs.records import read_record
-from probebook.runs.schema import from_text
-from probebook.runs.store import plan
-from probebook.runs.sweep_file import read
-from probebook.runs.workers import refused
+from probebook_cli import app
+from probebook_runs import jobs, sweep_table
+from probebook_runs import sweep as sweeps
+from probebook_runs.execute import run_all
+from probebook_runs.kernels import Limits
+from probebook_runs.pages import find
+from probebook_runs.progress import RunProgress
+from probebook_runs.records import read_record
+from probebook_runs.schema import from_text
+from probebook_runs.store import plan
+from probebook_runs.sweep_file import read
+from probebook_runs.workers import refused
 
 PAGE = """
     n: int = 5  # rows
@@ -393,7 +393,7 @@ def test_a_killed_worker_and_an_interrupt_change_no_number(book, capsys):
     words = [
         sys.executable,
         "-c",
-        "from probebook.cli import app; app()",
+        "from probebook_cli import app; app()",
         "sweep",
         str(path),
         "--workers",
@@ -493,7 +493,7 @@ def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster, monkey
     (home / "only_here.py").write_text("def answer(question): pass")
     monkeypatch.syspath_prepend(home)
     monkeypatch.setattr(
-        "probebook.runs.workers._answer", importlib.import_module("only_here").answer
+        "probebook_runs.workers._answer", importlib.import_module("only_here").answer
     )
     said = refused(cluster, [*cluster.nthreads()], None)
     assert len(said) == 2

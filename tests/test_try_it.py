@@ -19,12 +19,12 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from probebook.base import ROOT
 from probebook.corpora import agreement
-from probebook.experiments.every_layer import METHODS, fit
 from probebook.models import carry, embed, word_logits
 from probebook.models.embedding import head_logits
-from probebook.publish import stills
-from probebook.publish.boxes import SENTENCES, Box, boxes
-from probebook.publish.try_it import write
+from probebook_book import stills
+from probebook_book.boxes import SENTENCES, Box, boxes
+from probebook_book.try_it import write
+from probebook_chapters.every_layer import METHODS, fit
 from test_browser import (  # noqa: F401
     PHONE,
     SCREEN,

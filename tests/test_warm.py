@@ -16,13 +16,13 @@ import psutil
 import pytest
 
 from probebook.models.cache import cached
-from probebook.runs import warm
-from probebook.runs.execute import kernel_environment, run_all, server_of
-from probebook.runs.pages import find
-from probebook.runs.progress import RunProgress
-from probebook.runs.store import plan
-from probebook.runs.warm import Server
-from probebook.runs.warm import server as server_for
+from probebook_runs import warm
+from probebook_runs.execute import kernel_environment, run_all, server_of
+from probebook_runs.pages import find
+from probebook_runs.progress import RunProgress
+from probebook_runs.store import plan
+from probebook_runs.warm import Server
+from probebook_runs.warm import server as server_for
 
 DRAWS = """
     import os, random, sys, threading
@@ -47,7 +47,7 @@ STATE = """
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp",))
-    with kernel_environment(1, "pocket"), Server(["probebook.runs"]) as found:
+    with kernel_environment(1, "pocket"), Server(["probebook_runs"]) as found:
         yield found
 
 
@@ -176,7 +176,7 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
 
 
 def test_longest_first_and_chapters_apart(tiny):
-    from probebook.runs.execute import _key, _Queue
+    from probebook_runs.execute import _key, _Queue
 
     for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
         tiny("1", name=name)
@@ -214,8 +214,8 @@ def test_the_server_does_not_start_cuda_whose_forks_could_not_use_it():
     code = """
         import sys
         import torch
-        from probebook.runs import warm
-        from probebook.runs.pages import modules, pages
+        from probebook_runs import warm
+        from probebook_runs.pages import modules, pages
 
         def start(*_):
             raise SystemExit("CUDA is started")
@@ -241,8 +241,8 @@ def test_what_a_page_imports_after_its_start_is_seeded_and_styled():
     code = """
         import sys
         from unittest.mock import patch
-        from probebook.runs.page import start
-        with patch("probebook.runs.page.keep"):
+        from probebook_runs.page import start
+        with patch("probebook_runs.page.keep"):
             start({"__annotations__": {"seed": int}, "seed": 5})
         assert not {"torch", "matplotlib"} & set(sys.modules)
         finders = len(sys.meta_path)

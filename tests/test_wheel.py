@@ -69,7 +69,7 @@ def test_the_readmes_snippet_runs(elsewhere):
             "the book",
         ),
         (
-            "from probebook.runs.pages import find; find('1_causal_probing/03')",
+            "from probebook_runs.pages import find; find('1_causal_probing/03')",
             "the library is installed without the book's pages: set PROBEBOOK_HOME to a checkout of it",
         ),
     ],
@@ -80,7 +80,7 @@ def test_what_stayed_in_the_checkout_is_named_in_one_line(elsewhere, code, line)
 
 def test_with_a_checkout_pages_and_models_are_found(elsewhere):
     code = (
-        "from probebook.models import load; from probebook.runs.pages import find\n"
+        "from probebook.models import load; from probebook_runs.pages import find\n"
         "print(load('pocket-english-gpt').kind, find('1_causal_probing/03').title)"
     )
     done = elsewhere("-c", code, PROBEBOOK_HOME=str(ROOT))

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from probebook.base import UserError, must_agree
-from probebook.cli import app
-from probebook.experiments import across, yardstick
-from probebook.experiments.causal_probing import Edit
 from probebook.interventions import MeanShift
+from probebook_chapters import across, yardstick
+from probebook_chapters.causal_probing import Edit
+from probebook_cli import app
 
 HONEST = """
     class Shift:

@@ -29,12 +29,12 @@ from tokenizers import (
 from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import agreement, mgc, predicate_argument, reviews, stories, winogender
-from probebook.runs import schema
-from probebook.runs.execute import PageFailed, ended_early, execute
-from probebook.runs.pages import Page
-from probebook.runs.records import read_record
-from probebook.runs.store import plan
-from probebook.runs.warm import Server
+from probebook_runs import schema
+from probebook_runs.execute import PageFailed, ended_early, execute
+from probebook_runs.pages import Page
+from probebook_runs.records import read_record
+from probebook_runs.store import plan
+from probebook_runs.warm import Server
 
 WIDTH, LONGEST, VOCABULARY = 48, 512, 1_500
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'-:;"

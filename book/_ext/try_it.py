@@ -10,7 +10,7 @@ model's state.
     ```
 
 `book/_static/try_it.js` fills the box. On paper and without scripts the question and a figure, with
-the content as the begin of its caption, stand in for it: `probebook.publish.stills` has drawn it.
+the content as the begin of its caption, stand in for it: `probebook_book.stills` has drawn it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from probebook.publish.boxes import SENTENCES, Box
+from probebook_book.boxes import SENTENCES, Box
 
 BLANK = "___"
 

@@ -1,7 +1,7 @@
 // pocket-agreement in plain JavaScript: tokenizer, forward pass, probes and edits, for pages that are opened from a disk.
 //
 //   const model = pocketModel();
-//   await model.open(about, parts);                             // what `probebook.publish.try_it` wrote
+//   await model.open(about, parts);                             // what `probebook_book.try_it` wrote
 //   model.read("The keys to the cabinet [MASK] here.");         // verb, likeliest words, what probes read
 //   model.edit({layer: 4, method: "AlterRep", strength: 1});    // the same, for the sentence read last
 //

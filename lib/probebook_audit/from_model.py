@@ -1,0 +1,212 @@
+"""The items as a model reads them: their states, and what the model chooses at its blank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probebook.base import UserError
+from probebook.corpora.words import single_tokens
+from probebook.models import Model, carry, embed_layers, load, word_logits
+from probebook.models.batches import positions
+from probebook.models.passes import part_read
+from probebook.models.twins import encoder
+from probebook_audit.case import Case, test_rows
+from probebook_audit.from_files import check_others, from_states, saved_probe
+from probebook_audit.labelled import Labelled
+
+MASK = "[MASK]"
+
+
+def cases(
+    data: Labelled,
+    model: str,
+    layers: Sequence[int],
+    at: str = MASK,
+    most: int = 1000,
+    probe: str = "",
+) -> list[Case]:
+    """One case for each layer: the data as a model reads them.
+
+    `at`: a rule of `models.embed`, or "first" or "last" piece of the word in `data.spot`
+    ("first word", "last word"). Behaviour is measured where words are given and the rule names one
+    token, with the rest of the network run on the edited states. UserError as `embed` raises."""
+    if data.text is None:
+        raise UserError(f"{data.name}: a model reads texts: name their column with --text")
+    if data.pair is not None and len(data.classes) > 2:
+        raise UserError(
+            f"{data.name}: --pair needs a label with two values, since a rewritten "
+            f"text has the other one; this label has {len(data.classes)}"
+        )
+    lm, test = load(model), test_rows(data, most)
+    rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
+    if at.endswith(" word") and data.spot is None:
+        raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
+    depths = [part_read(lm, rule).layer(layer) for layer in layers]
+    h = embedded(data.text, lm, depths, rule)
+    base = embedded(data.text, encoder(f"random:{model}", seed=0), depths, rule)
+    partner: dict[int, Tensor] = {}
+    paired = None
+    if data.pair is not None:
+        paired = torch.tensor([bool(one) for one in data.pair])
+        other = [pair or own for pair, own in zip(data.pair, data.text)]
+        partner = embedded(other, lm, depths, rule)
+    some = {name: torch.from_numpy(values) for name, values in data.keep.items()}
+    found = []
+    for depth in depths:
+        probs = true = None
+        if data.words is not None and at not in ("mean", "max") and lm.kind != "encoder":
+            probs = _behaviour(data, lm, depth, rule)
+            if paired is not None:
+                where = torch.arange(len(data.z))
+                true = (
+                    probs(partner[depth], where)
+                    if depth == lm.depth and at == MASK
+                    else (
+                        _read(
+                            data, lm, embedded(other, lm, [lm.depth], _place(data))[lm.depth], where
+                        )
+                    )
+                )
+        found.append(
+            Case(
+                h[depth],
+                torch.from_numpy(data.z),
+                len(data.classes),
+                some,
+                data.group,
+                test,
+                data.text,
+                partner.get(depth),
+                paired,
+                base[depth],
+                probs,
+                true,
+                depth,
+                saved_probe(probe, lm.width, len(data.classes)) if probe else None,
+            )
+        )
+    return found
+
+
+def usual_place(data: Labelled) -> str:
+    """The rule by which a text's state is read, if none is given: at its blank; else after its last
+    word if the model is to choose words, and else the mean over its tokens."""
+    if data.text and all(MASK in one for one in data.text):
+        return MASK
+    return "last" if data.words else "mean"
+
+
+def check(
+    data: Labelled, model: str, at: str, states: str = "", probe: str = "", stream: bool = False
+) -> None:
+    """UserError if an audit of these items would fail: the split, the positions in every text, the
+    words, or the files of states and of a probe."""
+    if states:
+        width = from_states(data, states).h.shape[1]
+        if stream:
+            check_others(data, states)
+    else:
+        test_rows(data)
+        lm = load(model)
+        texts = [*(data.text or []), *filter(None, data.pair or [])]
+        spot = data.spot and [
+            *data.spot,
+            *(one for one, pair in zip(data.spot, data.pair or []) if pair),
+        ]
+        if not data.text:
+            raise UserError(f"{data.name}: a model reads texts: name their column with --text")
+        place: Any = (at.split()[0], spot) if at.endswith(" word") and spot else at
+        if at == MASK and lm.kind != "causal" and lm.blank_token is None:
+            raise UserError(
+                f"{model} has no mask token, so no state at [MASK]: give --at mean, "
+                "last or a word's"
+            )
+        if at == "[CLS]" and lm.tokenizer(texts[0])["input_ids"][0] != lm.tokenizer.cls_token_id:
+            raise UserError(
+                f"{model} has no [CLS] at the beginning of a text: give --at mean, last or a word's"
+            )
+        positions(texts, part_read(lm, place), place)
+        if data.words is not None and lm.kind != "encoder":
+            _check_words(data.words, texts, lm)
+        width = lm.width
+    if probe:
+        saved_probe(probe, width, len(data.classes))
+
+
+def embedded(
+    texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any, shard: int = 4096
+) -> dict[int, Tensor]:
+    """`embed_layers` by shards of texts. The cache keeps each shard, so that a killed audit goes on
+    at the shard where it was; only the states of one shard are in memory twice."""
+    found = {layer: torch.empty(len(texts), lm.width) for layer in layers}
+    for start in range(0, len(texts), shard):
+        rows = slice(start, start + shard)
+        rule = (at[0], at[1][rows]) if isinstance(at, tuple) else at
+        for layer, h in embed_layers(texts[rows], lm, layers, rule).items():
+            found[layer][rows] = h
+    return found
+
+
+def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
+    texts, read = data.text or [], _place(data)
+
+    def probs(h: Tensor, rows: Tensor) -> Tensor:
+        if depth == lm.depth and rule == read:
+            return _read(data, lm, h, rows)
+        here = (rule[0], [rule[1][int(r)] for r in rows]) if isinstance(rule, tuple) else rule
+        last = carry([texts[int(r)] for r in rows], lm, depth, here, h, read=read)
+        return _read(data, lm, last, rows)
+
+    return probs
+
+
+def _read(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
+    """The candidates' probabilities [m, c] from last-layer states; NaN where a candidate is not a
+    single token of the model."""
+    assert data.words is not None
+    words = [data.words[int(r)] for r in rows]
+    single = single_tokens({word for row in words for word in row}, lm.tokenizer)
+    told = _told(words, single, lm.name)
+    found = torch.full(
+        (len(words), len(words[0])), torch.nan, dtype=torch.float64, device=last.device
+    )
+    found[told] = word_logits([], lm, [words[i] for i in told], h=last[told]).double().softmax(1)
+    return found
+
+
+def _place(data: Labelled) -> str:
+    """Where the model's words are predicted: at the blank, or after the last word."""
+    assert data.text is not None
+    return MASK if all(MASK in one for one in data.text) else "last"
+
+
+def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model) -> None:
+    """UserError if the model cannot choose among these words in these texts."""
+    _told(words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name)
+    if lm.kind == "causal":
+        return
+    if lm.blank_token is None:
+        raise UserError(f"{lm.name} has no mask token, so it chooses no words: leave --words out")
+    missing = next((one for one in texts if MASK not in one), None)
+    if missing is not None:
+        raise UserError(
+            f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
+            "[MASK]: put one into every text, or leave --words out"
+        )
+    positions(texts, lm, MASK)
+
+
+def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) -> list[int]:
+    """Rows all of whose words are single tokens. UserError: fewer than half."""
+    told = [i for i, row in enumerate(words) if all(word in single for word in row)]
+    if len(told) < len(words) / 2:
+        unknown = sorted({word for row in words for word in row} - {*single})
+        raise UserError(
+            f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
+            "choose words that it has"
+        )
+    return told

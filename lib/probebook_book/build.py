@@ -1,0 +1,213 @@
+"""Build the book from executed pages, strictly, without writing into the sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import yaml
+
+from probebook.base import read_yaml, sha256, written_whole
+from probebook_book.reading import headed
+from probebook_runs.execute import run_all, server_of
+from probebook_runs.kernels import Limits
+from probebook_runs.labs.exercises import book_edition
+from probebook_runs.page import ENDED
+from probebook_runs.pages import Page, home, pages
+from probebook_runs.plain import NUMBERS, quotes
+from probebook_runs.records import read_record
+from probebook_runs.store import Run, plan
+
+HOUR = 3_600
+SECONDS_PER_PAGE = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}
+LINKED = ("data", "lib")  # folders from which pages of the book may include files
+
+
+def build(profile: str = "pocket", force: bool = False, jobs: int | None = None) -> Path | None:
+    """Run all pages of a profile, `jobs` at a time, and build the book from them.
+
+    Returns the path of index.html, or None if a page or the build failed. `_build/book_source/`
+    becomes a copy of the sources, with executed notebooks in place of pages, and `_build/book/` the
+    finished book. Files that stay the same keep their time, so Sphinx builds only what changed.
+    After a failure it builds everything, since it warns only when it reads a file."""
+    runs, limits = [plan(page, profile) for page in pages()], Limits(SECONDS_PER_PAGE[profile])
+    last = _book_notebooks()
+    with server_of([*pages(), *last]) as server:
+        if run_all(runs, force, limits, server, jobs):
+            return None
+        if early := [run.page.name for run in runs if ENDED in run.path.read_text("utf-8")]:
+            print(f"not in the book: {', '.join(early)} ended early", file=sys.stderr)
+            return None
+        after = tuple(sha256(run.path) for run in runs)
+        summaries = [plan(page, profile, after=after) for page in last]
+        if run_all(summaries, False, limits, server, jobs):
+            return None
+    source, book = home() / "_build" / "book_source", home() / "_build" / "book"
+    built = source / "_build" / "built"
+    state = _stage(runs + summaries, source, _scripts())
+    if not (built.exists() and built.read_text() == state and book.exists()):
+        if not built.exists():
+            shutil.rmtree(source / "_build", ignore_errors=True)
+        built.unlink(missing_ok=True)
+        shutil.rmtree(book, ignore_errors=True)
+        command = [sys.executable, "-m", "probebook_book.html", str(source)]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
+            print("the book was not built: its sources gave the warnings above", file=sys.stderr)
+            return None
+        shutil.copytree(source / "_build" / "html", book)
+        built.write_text(state)
+    return book / "index.html"
+
+
+def _book_notebooks() -> list[Page]:
+    """Pages of `book/` that hold code; they summarize the runs of the other pages."""
+    paths = sorted((home() / "book").rglob("*.md"))
+    return [
+        Page(path.relative_to(home()).with_suffix("").as_posix())
+        for path in paths
+        if "```{code-cell}" in path.read_text(encoding="utf-8")
+    ]
+
+
+def _scripts() -> dict[Path, Path]:
+    """What the boxes of the page *Try it* load, and their still figures, by its place in the book;
+    nothing without that page."""
+    if not (home() / "book" / "try_it.md").exists():
+        return {}
+    from probebook_book.try_it import export  # loads torch
+
+    return {
+        Path("book/_static/try_it" if path.suffix == ".js" else "book/stills") / path.name: path
+        for path in export(home() / "_build")
+    }
+
+
+def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
+    """Bring `source` up to date with the sources, the runs and `more` files (by their place in it);
+    returns a hash of its content."""
+    executed = {run.page.path.relative_to(home()): run for run in runs}
+    paths = [path for path in home().iterdir() if path.suffix in (".md", ".yml")]
+    for folder in ("book", "notebooks"):
+        paths += [path for path in (home() / folder).rglob("*") if path.is_file()]
+    files = {path.relative_to(home()): path for path in paths} | more
+    files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
+    shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
+    files |= {name: run.path for name, run in shown.items()}
+    config = _configured(read_yaml(files.pop(Path("_config.yml"))))
+    contents = _numbered(read_yaml(files.pop(Path("_toc.yml"))))
+    source.mkdir(parents=True, exist_ok=True)
+    for file, content in (("_config.yml", config), ("_toc.yml", contents)):
+        text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        _write_if_changed(source / file, text.encode())
+    for name, path in files.items():
+        _write_if_changed(
+            source / name, _as_shown(shown[name]) if name in shown else path.read_bytes()
+        )
+    made = [Path("_config.yml"), Path("_toc.yml")]
+    _remove_others(source, {*made, *files})
+    for folder in LINKED:
+        if (home() / folder).exists() and not (source / folder).exists():
+            (source / folder).symlink_to(os.path.relpath(home() / folder, source))
+    return _state(source, [*made, *files])
+
+
+def _configured(config: dict) -> dict:
+    """The configuration, for sources that hold executed notebooks."""
+    config.setdefault("execute", {})["execute_notebooks"] = "off"
+    _add_launch_buttons(config)
+    patterns = config.get("exclude_patterns", [])
+    return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
+
+
+def _numbered(contents: dict) -> dict:
+    """The table of contents with the numbers of pages, "1.3 Title", for the side bar."""
+    for part in contents.get("parts", []):
+        for chapter in part["chapters"]:
+            for number, page in enumerate(chapter.get("sections", []), 1):
+                name = page["file"].removeprefix("notebooks/")
+                if name != page["file"]:
+                    page["title"] = f"{name[0]}.{number} {Page(name).title}"
+    return contents
+
+
+def _remove_others(source: Path, names: set[Path]) -> None:
+    for path in [
+        *source.glob("*"),
+        *(source / "book").rglob("*"),
+        *(source / "notebooks").rglob("*"),
+    ]:
+        if path.is_file() and path.relative_to(source) not in names:
+            path.unlink()
+
+
+def _state(source: Path, names: list[Path]) -> str:
+    """A hash of all that the book is made of: sources, what they may include, and tools."""
+    paths = [source / name for name in names]
+    for folder in LINKED:
+        paths += [
+            path
+            for path in sorted((source / folder).rglob("*"))
+            if path.is_file() and path.suffix in (".md", ".py", ".csv", ".json", ".yaml")
+        ]
+    lines = [f"{path.relative_to(source)} {sha256(path)}" for path in paths]
+    lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _add_launch_buttons(config: dict) -> None:
+    """Give pages buttons for Colab and Binder if the book has a public address.
+
+    The address is the configuration's or, where GitHub builds the book, the repository's."""
+    if place := os.environ.get("GITHUB_REPOSITORY"):
+        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
+    if config.get("repository", {}).get("url"):
+        config.setdefault("html", {})["use_repository_button"] = True
+        config.setdefault("launch_buttons", {}).update(
+            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
+        )
+
+
+def _as_shown(run: Run) -> bytes:
+    """An executed page with its times, and its exercises as the book shows them."""
+    import nbformat
+
+    notebook = book_edition(nbformat.read(run.path, as_version=4))
+    first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
+    record = read_record(run.folder)
+    if first and record:
+        first.source = headed(first.source, run.page, record.seconds)
+    return f"{nbformat.writes(notebook)}\n".encode()
+
+
+def _write_if_changed(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        with written_whole(path) as part:
+            part.write_bytes(content)
+
+
+def pair(page: Page) -> bool:
+    """Write a page's notebook, without outputs, beside the page. Returns whether it changed."""
+    path = page.path.with_suffix(".ipynb")
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    _write_if_changed(path, page.pair.encode())
+    return old != page.pair
+
+
+def store_numbers() -> None:
+    """Keep the numbers that the pages' texts quote, from the book's finished runs, for the paired
+    notebooks. UserError: a run is not finished."""
+    from probebook_book.findings import quoted
+
+    kept = {}
+    for page in pages():
+        texts = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
+        names = dict.fromkeys(name for text in texts for name in quotes(text))
+        kept[page.name] = {name: quoted(page.name)[name] for name in names}
+    text = json.dumps(kept, indent=1, ensure_ascii=False)
+    _write_if_changed(NUMBERS, f"{text}\n".encode())

@@ -1,0 +1,331 @@
+"""Material for lecturers, from the pages and their finished runs: for each chapter slides, a
+handout of one page, and solutions.
+
+    write(Path("course"))       # course/1/slides.html, handout.html, handout.pdf, instructor.html
+
+A code cell tagged `slide` is a slide with what it shows; claims, lessons and quizzes are slides of
+themselves. Nothing is loaded from the network: `course/offline/` holds what the files need."""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+import probebook_chapters.checks
+from probebook.base import UserError
+from probebook_book import pdf
+from probebook_runs.labs.exercises import TITLE, Exercise, exercises, solution
+from probebook_runs.labs.rubrics import rubrics
+from probebook_runs.pages import Page, home
+from probebook_runs.plain import markdown, stored_numbers
+from probebook_runs.store import book_run
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+OFFLINE = ("mathjax", "reveal")  # folders of book/_static/offline
+SHOWN = ("image/png", "text/html")
+FILES = ("slides.html", "handout.html", "handout.pdf", "instructor.html")
+MATHJAX = """<script>MathJax = {tex: {inlineMath: [["$", "$"], ["\\\\(", "\\\\)"]]},
+options: {enableMenu: false}};</script>
+<script defer src="../offline/mathjax/tex-svg.js"></script>"""
+DECK = """{%- extends "reveal/index.html.j2" -%}
+{%- block html_head_js -%}{%- endblock -%}
+{%- block html_head_js_mathjax -%}MATHJAX{%- endblock -%}
+{%- block html_head_css -%}<style>STYLE</style>{%- endblock -%}
+{%- block footer_js -%}
+<script src="../offline/reveal/dist/reveal.js"></script>
+<script>Reveal.initialize({hash: true, slideNumber: true, width: 1100, height: 700})</script>
+{%- endblock -%}""".replace("MATHJAX", MATHJAX)
+DECK_STYLE = """
+.reveal {font: 30px/1.4 sans-serif; color: #222}
+.reveal .slides {text-align: left}
+.reveal h1 {font-size: 1.8em; font-weight: bold}
+.reveal h2, .reveal h3 {font-size: 1.3em; font-weight: bold; margin-bottom: .6em}
+.reveal p {margin: .5em 0} .reveal li {margin: .3em 0 .3em 1.2em; list-style: disc}
+.reveal strong {font-weight: bold} .reveal em {font-style: italic}
+.reveal blockquote {border-left: .2em solid #1f77b4; padding-left: 1em}
+.reveal img {max-height: 470px; max-width: 100%; width: auto}
+.reveal table {font-size: .6em; border-collapse: collapse} .reveal th {font-weight: bold}
+.reveal td, .reveal th {padding: .15em .6em; text-align: right; border-bottom: 1px solid #ddd}
+.reveal .jp-Cell, .reveal .jp-OutputArea-output {padding: 0; overflow: visible}
+.reveal .jp-OutputPrompt, .reveal .jp-InputPrompt {display: none}"""
+SHEET_STYLE = """
+@page {size: A4; margin: 12mm}
+body {font: 9pt/1.35 sans-serif; max-width: 60rem; margin: auto; color: #222}
+.handout {columns: 2; column-gap: 7mm} .handout div {break-inside: avoid}
+h1 {font-size: 14pt; margin: 0 0 .4em} h2 {font-size: 10pt; margin: .7em 0 .1em}
+p, ul {margin: .2em 0} pre {background: #f4f4f4; padding: .5em; overflow-x: auto}
+.anchor-link {display: none}
+.instructor {font-size: 11pt} .instructor h2 {font-size: 14pt; margin-top: 1.5em}
+.instructor h3 {font-size: 11pt}"""
+MARKING = """A check tests only how long a written answer is and whether it mentions the subject.
+Read the answers, and give the points that the rubric of the question says. An argument as good as
+the one in the rubric earns the same points."""
+
+
+def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Write the material of chapters (all, if none is named) into `OUT/CHAPTER/`, one chapter after
+    the other; yields the files of each when it is complete.
+
+    The handout as PDF is left out where there is no Chromium. UserError: there is no such chapter;
+    or, when all others are written, which chapters could not be, and why."""
+    known = pdf.chapters()
+    if unknown := set(chapters) - set(known):
+        raise UserError(f"no chapter {min(unknown)!r}: there are {', '.join(known)}")
+    for name in OFFLINE:
+        shutil.copytree(
+            home() / "book" / "_static" / "offline" / name,
+            out / "offline" / name,
+            dirs_exist_ok=True,
+        )
+    failed = []
+    for number in chapters or known:
+        try:
+            yield from _chapter(out / number, _texts(known[number]))
+        except UserError as e:
+            failed.append(f"chapter {number} is not written: {e}")
+    if failed:
+        raise UserError("; ".join(failed))
+
+
+def _texts(files: list[str]) -> dict[str, str]:
+    """The three HTML files of a chapter by name."""
+    pages = [
+        Page(file.removeprefix("notebooks/")) for file in files if file.startswith("notebooks/")
+    ]
+    title = Page(files[0].removeprefix("notebooks/")).title
+    return {
+        "slides.html": deck(title, pages),
+        "handout.html": sheet(title, handout(title, pages), "handout"),
+        "instructor.html": sheet(title, instructor(title, pages), "instructor"),
+    }
+
+
+def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
+    """Write a chapter's files. They replace those of an earlier call when all of them are made."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".probebook-course-") as work:
+        made = Path(work)
+        for name, text in texts.items():
+            (made / name).write_text(text, encoding="utf-8")
+        if browser := pdf.chromium():
+            pdf.printed(browser, made / "handout.html", made)  # handout.pdf
+        folder.mkdir(exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+            if (made / name).exists():
+                (made / name).rename(folder / name)
+    return [folder / name for name in FILES if (folder / name).exists()]
+
+
+# what the pages say
+
+
+def text_of(page: Page, heading: str) -> str:
+    """A section of a page as plain Markdown with the numbers of the book's run; "" if there is
+    none."""
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", _markdown(page), re.M | re.S)
+    return found[1].strip() if found else ""
+
+
+def box_of(page: Page, kind: str) -> str:
+    """A box of a page, `claim` or `needs`, as plain Markdown."""
+    found = re.search(rf"^:::\{{div\}} {kind}\n(.*?)\n:::", _source(page), re.M | re.S)
+    return _plain(found[1], page) if found else ""
+
+
+def _source(page: Page) -> str:
+    return "\n\n".join(cell.source for cell in page.notebook.cells if cell.cell_type == "markdown")
+
+
+@cache
+def _markdown(page: Page) -> str:
+    return _plain(_source(page), page)
+
+
+def _plain(text: str, page: Page) -> str:
+    return markdown(text, stored_numbers(page.name))
+
+
+# slides
+
+
+def deck(title: str, pages: list[Page]) -> str:
+    """The slides of a chapter as an HTML page of reveal.js."""
+    from jinja2 import DictLoader
+    from nbconvert import SlidesExporter
+
+    cells = [_slide(f"# {title}")]
+    for page in pages:
+        cells += _slides(page)
+    template = DECK.replace("STYLE", DECK_STYLE)
+    exporter = SlidesExporter(
+        template_file="deck.html.j2",
+        exclude_input=True,
+        embed_images=True,
+        reveal_url_prefix="../offline/reveal",
+        reveal_theme="../reset",
+        extra_loaders=[DictLoader({"deck.html.j2": template})],
+    )
+    return exporter.from_notebook_node(new_notebook(cells=cells, metadata={"title": title}))[0]
+
+
+def _slide(text: str, kind: str = "slide") -> NotebookNode:
+    return new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
+
+
+def _slides(page: Page) -> Iterator[NotebookNode]:
+    """What one will learn, the claim, the tagged cells, the lesson, the quiz."""
+    learn = box_of(page, "needs").partition("You will learn")[2].strip()
+    yield _slide(f"## {page.title}\n\n{learn}")
+    yield _slide("\n".join(f"> {line}" for line in box_of(page, "claim").splitlines()), "subslide")
+    for cell in book_run(page.name).read().cells:
+        if "slide" in cell.metadata.get("tags", []):
+            caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
+            yield _slide(_plain(caption.strip(), page), "subslide")
+            yield new_code_cell(outputs=list(_shown(cell)))
+    yield _slide(f"### What we learned\n\n{text_of(page, 'What we learned')}", "subslide")
+    for question, answers, right in quiz(page):
+        options = "\n".join(f"- {answer}" for answer in answers)
+        yield _slide(f"{question}\n\n{options}", "subslide")
+        yield _slide(right, "fragment")
+
+
+def _shown(cell: NotebookNode) -> Iterator[NotebookNode]:
+    for output in cell.outputs:
+        data = {kind: output.data[kind] for kind in SHOWN if kind in output.get("data", {})}
+        if data:
+            yield new_output("display_data", data)
+
+
+def quiz(page: Page) -> list[tuple[str, list[str], str]]:
+    """Question, possible answers, and what is said of the right one, for each of a page's quiz."""
+    found = []
+    for part in re.split(r"^\*\*\d\.\*\*", text_of(page, "Check yourself"), flags=re.M)[1:]:
+        answers = re.findall(r"<summary>(.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
+        right = [
+            f"**{answer[:1]}** · {said}" for answer, said in answers if said.startswith("Right:")
+        ]
+        found.append(
+            (part.partition("<details>")[0].strip(), [answer for answer, _ in answers], right[0])
+        )
+    return found
+
+
+# handout and solutions
+
+
+def sheet(title: str, text: str, kind: str) -> str:
+    """Markdown as an HTML page that a browser shows and prints."""
+    from nbconvert.filters import markdown2html
+
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8>"
+        f"<meta name=viewport content='width=device-width'>"
+        f"<title>{html.escape(title)}</title><style>{SHEET_STYLE}</style>{MATHJAX}"
+        f"<body class={kind}>{markdown2html(text)}</html>\n"
+    )
+
+
+def handout(title: str, pages: list[Page]) -> str:
+    """One page for students: each page's question and what it found."""
+    parts = [f"# {title}"]
+    for page in pages:
+        parts.append(f"<div>\n\n## {page.title}\n\n{box_of(page, 'claim')}\n\n</div>")
+    return "\n\n".join(parts)
+
+
+def instructor(title: str, pages: list[Page]) -> str:
+    """Solutions, written answers with their rubrics, and the usual mistakes."""
+    parts = [f"# {title}: for the instructor", "## How to mark written answers", MARKING]
+    for page in pages:
+        parts.append(f"## {page.title}")
+        marks = rubrics(page)
+        cells = page.notebook.cells
+        for exercise in exercises(page.notebook, page.name):
+            solved, check = cells[exercise.cell], cells[exercise.cell + 1]
+            parts.append(
+                f"### {exercise.number} · {exercise.title} ({exercise.difficulty}, "
+                f"{exercise.minutes} minutes)"
+            )
+            parts.append(_plain(_task(cells, exercise), page))
+            parts.append(
+                _answer(solved.source)
+                if exercise.kind == "interpretation"
+                else f"```python\n{solution(solved.source)}\n```"
+            )
+            if exercise.number in marks:
+                parts.append("Rubric:\n\n- " + marks[exercise.number].replace("\n", "\n- "))
+            if slips := mistakes(page, check.source):
+                parts.append("Usual mistakes:\n\n" + "\n".join(f"- {slip}" for slip in slips))
+    return "\n\n".join(parts)
+
+
+def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
+    """What an exercise asks, from the admonition above its cell."""
+    above = "\n\n".join(
+        cell.source for cell in cells[: exercise.cell] if cell.cell_type == "markdown"
+    )
+    start = list(TITLE.finditer(above))[-1].end()
+    return above[start:].partition("\n```")[0].strip()
+
+
+def _answer(source: str) -> str:
+    """The text that a solution's cell assigns last, below the code that it comes from, if any."""
+    body = ast.parse(source).body
+    texts = [
+        node
+        for node in body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+    if not texts:
+        raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
+    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1])
+    quoted = f"> {ast.literal_eval(texts[-1].value)}"
+    return f"```python\n{code}\n```\n\n{quoted}" if code else quoted
+
+
+def mistakes(page: Page, check: str) -> list[str]:
+    """What an exercise's check says of wrong answers: the texts in the code of that check."""
+    called = re.search(r"check\.(\w+)\(", check)
+    chapter = page.name.split("/")[0].partition("_")[2]
+    path = Path(probebook_chapters.checks.__file__).with_name(f"{chapter}.py")
+    if not called or not path.exists():
+        return []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        names = (
+            [node.name]
+            if isinstance(node, ast.FunctionDef)
+            else [ast.unparse(target) for target in getattr(node, "targets", [])]
+        )
+        if called[1] in names:
+            return list(_said(node))
+    return []
+
+
+def _said(check: ast.AST) -> Iterator[str]:
+    """The hints `why` of a check, and the messages that it raises."""
+    for node in ast.walk(check):
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg == "why"
+            and isinstance(node.value, ast.Constant)
+        ):
+            yield str(node.value.value)
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", "") == "NotRight"
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            yield str(node.args[0].value)

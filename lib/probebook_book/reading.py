@@ -1,0 +1,74 @@
+"""How long a page takes: to read, to do its exercises, to run.
+
+minutes(find("1_causal_probing/03"))                # 19
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from probebook_runs.labs.exercises import exercises
+from probebook_runs.pages import Page
+
+WORDS, LINES, FIGURES = 200, 15, 2  # a minute's reading: of text, of code, of figures
+FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
+FOLD = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What there is to read on a page before its exercises, outside of folds."""
+
+    words: int
+    lines: int  # of code
+    figures: int
+
+    @property
+    def minutes(self) -> int:
+        return round(self.words / WORDS + self.lines / LINES + self.figures / FIGURES)
+
+
+def amount(page: Page) -> Amount:
+    """Words, lines of code and figures before the exercises of a page, outside of folds."""
+    if "```{code-cell}" not in page.source:
+        return Amount(_words(page.source), 0, 0)
+    words = lines = figures = 0
+    for cell in page.notebook.cells:
+        if cell.cell_type == "markdown":
+            text, exercise, _ = cell.source.partition("## Exercises\n")
+            words += _words(text)
+            if exercise:
+                break
+        else:
+            folded = FOLDED & set(cell.metadata.get("tags", []))
+            lines += 0 if folded else len(cell.source.splitlines())
+            figures += "figure" in cell.metadata.get("mystnb", {})
+    return Amount(words, lines, figures)
+
+
+def _words(text: str) -> int:
+    return len(re.findall(r"[A-Za-z]\S*", re.sub(r"\{[\w:]+\}", "", FOLD.sub("", text))))
+
+
+def minutes(page: Page) -> int:
+    """The minutes that reading a page takes, without its exercises."""
+    return amount(page).minutes
+
+
+def exercise_minutes(page: Page) -> int:
+    """The minutes that the exercises of a page take, as estimated for each."""
+    return sum(exercise.minutes for exercise in exercises(page.notebook, page.name))
+
+
+def headed(text: str, page: Page, seconds: float) -> str:
+    """A page's first text with its times, at the head of its box `needs`."""
+    ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    times = (
+        f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
+        f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}."
+    )
+    return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)

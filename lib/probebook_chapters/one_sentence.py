@@ -1,0 +1,138 @@
+"""One sentence from its text to a verdict: the pictures of the story and of the front page.
+
+told = tell("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
+told.verbs()                        # P(is) and P(are) before and after each edit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from probebook.base import to_numpy
+from probebook.interventions import LEACE, AlterRep
+from probebook.interventions.alterrep import FittedAlterRep
+from probebook.models import embed, word_logits
+from probebook.models.embedding import head_logits
+from probebook_chapters.causal_probing import (
+    Judges,
+    Setting,
+    number_axes,
+    oracles,
+    prepare,
+)
+
+NUMBERS = np.array(["singular subject", "plural subject"])
+
+
+@dataclass(frozen=True)
+class Told:
+    """A sentence with a plural subject, its states before and after edits, and what reads them.
+
+    `states`: name → [1, d]: as the model made it, erased (LEACE), flipped (AlterRep), pushed at
+    random as far as the flip, and that of the sentence whose subject is singular. `axes` [d, 2]:
+    `number_axes`. `forms`: the verb for a singular and for a plural subject."""
+
+    s: Setting
+    judges: Judges
+    axes: Tensor
+    text: str
+    forms: tuple[str, str]
+    states: dict[str, Tensor]
+    flip: FittedAlterRep
+
+    def words(self, names: Sequence[str], most: int = 5) -> pd.DataFrame:
+        """The likeliest words at the blank for some of the states: state, word, probability."""
+        rows = []
+        for name in names:
+            found = head_logits(self.states[name], self.s.lm).softmax(1)[0].topk(most)
+            words = self.s.lm.tokenizer.convert_ids_to_tokens(found.indices.tolist())
+            rows += [(name, word, p) for word, p in zip(words, found.values.tolist())]
+        return pd.DataFrame(rows, columns=["state", "word", "probability"])
+
+    def verbs(self) -> pd.DataFrame:
+        """For each state: the probability of each of the two forms against the other."""
+        probs = self._forms(torch.cat(list(self.states.values())))
+        table = pd.DataFrame(to_numpy(probs), columns=list(self.forms))
+        return table.assign(state=list(self.states)).melt(
+            "state", var_name="verb", value_name="probability"
+        )
+
+    def readings(self) -> pd.DataFrame:
+        """For each state: the oracles' probability that subject and attractor are plural."""
+        h = torch.cat(list(self.states.values()))
+        read = {"subject": self.judges.zc, "attractor": self.judges.ze}
+        return pd.concat(
+            [
+                pd.DataFrame(
+                    {
+                        "state": list(self.states),
+                        "noun": noun,
+                        "plural": to_numpy(probe(h).softmax(1)[:, 1]),
+                    }
+                )
+                for noun, probe in read.items()
+            ],
+            ignore_index=True,
+        )
+
+    def cloud(self, n: int = 300) -> pd.DataFrame:
+        """States of test sentences on the axes: x, y, label. A fixed draw of at most `n`."""
+        rows = self.s.parts["test"]
+        rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:n]]
+        table = pd.DataFrame(to_numpy(self.s.h[rows] @ self.axes), columns=["x", "y"])
+        return table.assign(label=NUMBERS[to_numpy(self.s.zc[rows])])
+
+    def places(self) -> pd.DataFrame:
+        """The states on the axes: x, y, by name."""
+        found = torch.cat(list(self.states.values())) @ self.axes
+        return pd.DataFrame(to_numpy(found), columns=["x", "y"], index=list(self.states))
+
+    def path(self, alphas: Sequence[float]) -> pd.DataFrame:
+        """The flip at growing strengths: strength, x, y, and the probability of the singular form
+        against the plural one."""
+        h, to = self.states["as it is"], torch.tensor([0])
+        edited = h
+        for alpha in alphas:
+            edited = torch.cat([edited, torch.as_tensor(self.flip.at(alpha=alpha)(h, to=to))])
+        table = pd.DataFrame(to_numpy(edited @ self.axes), columns=["x", "y"])
+        singular = to_numpy(self._forms(edited)[:, 0])
+        return table.assign(strength=[np.nan, *alphas], singular=singular)
+
+    def _forms(self, h: Tensor) -> Tensor:
+        """Probabilities [n, 2] of the two forms, of states [n, d]."""
+        return word_logits([self.text] * len(h), self.s.lm, [self.forms] * len(h), h=h).softmax(1)
+
+
+def tell(
+    text: str,
+    flipped: str,
+    forms: tuple[str, str],
+    model: str = "pocket-agreement",
+    n: int = 6_000,
+    alpha: float = 1.0,
+    seed: int = 0,
+) -> Told:
+    """Fit probes and edits on `n` generated sentences and apply them to one more.
+
+    `flipped`: the sentence with a singular subject; `alpha`: AlterRep's strength."""
+    s = prepare(model, "generated", n, seed=seed)
+    fit = s.parts["intervention"]
+    flip = AlterRep(max_rank=8, C=0.1).fit(s.h[fit], s.zc[fit])
+    h, truth = embed([text, flipped], s.lm, layer=-1, at="[MASK]").to(s.h.device).split(1)
+    turned = flip.at(alpha=alpha)(h, to=torch.tensor([0]))
+    random = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed)).to(h)
+    push = h + random * (turned - h).norm() / random.norm()
+    states = {
+        "as it is": h,
+        "erased": LEACE().fit(s.h[fit], s.zc[fit])(h),
+        "flipped": turned,
+        "pushed at random": push,
+        "the other sentence": truth,
+    }
+    return Told(s, oracles(s), number_axes(s), text, forms, states, flip)

@@ -1,0 +1,718 @@
+"""The command line: `probebook COMMAND --help`."""
+
+# mypy: disable-error-code="valid-type,misc,attr-defined,assignment,override"
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from probebook.base import DATA, UserError, bounded, written_whole
+
+UsageError = typer.BadParameter.__bases__[0]  # typer has no public name for it
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Turns bad input, and a disk that fails, into one line and exit status 2."""
+    try:
+        yield
+        return
+    except UserError as e:
+        said = str(e)
+    except UsageError as e:
+        if "\n" in e.format_message():  # no arguments: that is the help
+            raise
+        path = e.ctx.command_path if e.ctx else "probebook"
+        wrong = e.format_message().replace("Value error, ", "")  # which pydantic puts there
+        said = f"{wrong.rstrip('.')}: see {path} --help"
+    except OSError as e:
+        if e.errno == errno.EPIPE:  # typer's own
+            raise
+        said = f"{e.filename or ''}: {e.strerror or e}"
+    typer.echo(f"probebook: {said}", err=True)
+    raise typer.Exit(2)
+
+
+class Commands(TyperGroup):
+    """The commands; what is wrong with their input is said in one line."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        with _in_one_line():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        with _in_one_line():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # a third of a second for boxes round the help
+    help="Run, re-run and read the pages of Probebook.",
+)
+archive_app, data_app, models_app, lab_app = (
+    typer.Typer(no_args_is_help=True, help=text)
+    for text in (
+        "The archive: runs kept in data/records/; runs as a zip file.",
+        "Data files: where they come from, whether they are right.",
+        "The shipped pocket models.",
+        "The exercises: students' notebooks, and their grading.",
+    )
+)
+app.add_typer(archive_app, name="archive")
+app.add_typer(data_app, name="data")
+app.add_typer(models_app, name="models")
+app.add_typer(lab_app, name="lab")
+
+
+def _option(kind, help: str, *flags: str, **more):
+    """The type of an option of the command line."""
+    return Annotated[kind, typer.Option(*flags, help=help, **more)]
+
+
+def _argument(kind, metavar: str, help: str = ""):
+    """The type of an argument of the command line."""
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help)]
+
+
+Texts = list[str]
+PageName = _argument(str, "PAGE", "a page's name or its beginning: 1_causal_probing/03")
+PageNames = _argument(Texts, "[PAGE]…", "names of pages, or their beginnings")
+Assignments = _option(Texts, "a parameter of the page; repeatable", "-p", metavar="NAME=VALUE")
+Profile = _option(str, "smoke, pocket, real or paper")
+ValuesFile = _option(Path | None, "parameters; -p goes before", "-f", metavar="FILE.yaml")
+TimeLimit = _option(str | None, "end a page that takes longer: 90 (seconds), 30min, 2h")
+MemoryLimit = _option(str | None, "end a page whose kernel takes more: 800MB, 6GiB")
+Jobs = _option(
+    int | None, "runs at a time; else one a core, as far as a GPU has room", "--jobs", min=1
+)
+Force = _option(bool, "run again even if a finished run is there", "--force")
+Numbers = _option(bool, "take the numbers in the text from the book's finished runs", "--numbers")
+Where = _option(Texts, "parameter or id; also != < <= > >=; repeatable", metavar="NAME=VALUE")
+RunId = _argument(str, "RUN", "a run's id or its beginning, four digits at least")
+ZipFile = _argument(Path, "FILE.zip")
+
+
+def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None = None):
+    from probebook_runs.pages import find
+    from probebook_runs.schema import from_file, from_text
+    from probebook_runs.store import plan
+
+    found = find(page)
+    return plan(found, profile, (from_file(file) if file else {}) | from_text(assignments))
+
+
+@app.command()
+def run(
+    page: PageName,
+    p: Assignments = (),
+    f: ValuesFile = None,
+    profile: Profile = "pocket",
+    force: Force = False,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    out: _option(Path | None, "copy the executed notebook to this file") = None,
+    archive: _option(bool, "keep its tables in data/records/PAGE/NAME", "--archive") = False,
+    store: _option(bool, "", "--store", hidden=True) = False,
+    name: _option(str | None, "NAME in the archive, else the profile's") = None,
+) -> None:
+    """Run a page with other parameters and print its notebook's path.
+
+    A finished run with the same parameters is reused.
+    """
+    if store:
+        _renamed("--store", "--archive")
+    from probebook_runs.kernels import limits
+    from probebook_runs.schema import check_models
+
+    planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
+    if out:
+        bounded(out)  # before the page's hours
+    if force or not planned.folder.exists():
+        check_models(planned.page.types, planned.values)
+    from probebook_runs.execute import run_all
+
+    if run_all([planned], force, within):
+        raise typer.Exit(1)
+    if out:
+        with written_whole(out) as part:
+            shutil.copyfile(planned.path, part)
+    if archive or store:
+        from probebook_runs.archive import add
+
+        typer.echo(add(planned, name or profile))
+    typer.echo(out or planned.path)
+
+
+@app.command()
+def sweep(
+    file: _argument(Path, "FILE.yaml", "page, profile, grid, list, seeds …"),
+    dry_run: _option(bool, "only say what would run, and how long", "--dry-run") = False,
+    workers: _option(
+        int | None,
+        "runs at a time; else one a core, as far as GPUs have room",
+        "--jobs",
+        "--workers",
+        min=1,
+    ) = None,
+    scheduler: _option(
+        str | None,
+        "a Dask cluster, in place of workers here; needs a folder that all of it shares",
+        metavar="tls://HOST:PORT",
+    ) = None,
+    slurm: _option(
+        Path | None,
+        "what dask-jobqueue's SLURMCluster takes; starts --jobs "
+        "of its jobs, else one; --dry-run prints a job's script",
+        metavar="JOBS.yaml",
+    ) = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+) -> None:
+    """Run a page with many sets of parameters.
+
+    What is finished is kept; what fails is listed at the end.
+    """
+    from probebook_runs.kernels import limits
+    from probebook_runs.sweep_file import checked
+
+    if scheduler and (workers or slurm):
+        raise UserError("--jobs and --slurm start workers: give them or --scheduler")
+    checked(file)  # bad input is refused before Dask is loaded
+    within = limits(time_limit, memory_limit)
+    from probebook_runs import sweep as sweeps
+
+    if slurm:
+        workers = workers or 1
+    if dry_run:
+        typer.echo(sweeps.forecast(file, workers))
+        if slurm:
+            from probebook_runs.workers import job_script
+
+            typer.echo(job_script(slurm))
+    elif sweeps.sweep(file, workers, scheduler, within, slurm):
+        raise typer.Exit(1)
+
+
+@app.command()
+def params(page: PageName) -> None:
+    """List a page's parameters: name, type, default, meaning."""
+    from probebook_runs.pages import find
+
+    rows = [(p.name, p.kind, repr(p.default), p.comment) for p in find(page).parameters]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [text.ljust(min(width, 40)) for text, width in zip(row, widths, strict=True)]
+        typer.echo("  ".join(cells).rstrip())
+
+
+@app.command()
+def build(profile: Profile = "pocket", force: Force = False, jobs: Jobs = None) -> None:
+    """Run all pages of a profile, build the book from them and print the path of its index.html."""
+    from probebook_book.build import build as build_book
+
+    index = build_book(profile, force, jobs)
+    if index is None:
+        raise typer.Exit(1)
+    typer.echo(index)
+
+
+@app.command()
+def course(
+    out: _argument(Path, "OUT", "folder"), chapters: _argument(Texts, "[CHAPTER]…", "1 to 7") = ()
+) -> None:
+    """Write slides, a handout and the solutions of each chapter, from the built book's runs."""
+    from probebook_book.course import write
+
+    for path in write(out, tuple(chapters)):
+        typer.echo(path)
+
+
+@app.command()
+def pdf(out: _argument(Path, "[OUT]", "folder") = Path("_build/pdf")) -> None:
+    """Print the built book to PDF, a file a chapter (needs Chromium). Prints the paths."""
+    from probebook_book.pdf import write
+
+    for path in write(out):
+        typer.echo(path)
+
+
+@app.command()
+def results(
+    page: _argument(str | None, "[PAGE]", "a page's name or its beginning") = None,
+    p: Assignments = (),
+    profile: _option(str | None, "of the one run: smoke, pocket, real or paper") = None,
+    form: _option(Literal["csv", "markdown", "latex"], "of the table", "--format") = "csv",
+    every: _option(bool, "over all runs; so does each option below", "--all") = False,
+    where: Where = (),
+    table: _option(Texts, "only this table; repeatable", metavar="NAME") = (),
+    metric: _option(Texts, "only this metric; repeatable", metavar="NAME") = (),
+    rows: _option(str, "columns whose values become rows", metavar="A,B") = "",
+    columns: _option(str, "and columns, if not metric", metavar="C,D") = "",
+    all_versions: _option(bool, "older code's as well", "--all-versions") = False,
+) -> None:
+    """Print the tables of the finished run of PAGE as one: table, ids, metric, value.
+
+    Over all runs with --all or a filter. Without PAGE or any filter: list the finished runs.
+    """
+    if every or where or table or metric or rows or columns or all_versions:
+        if p or profile:
+            raise UserError(
+                "-p and --profile name one run; over all runs choose by --where NAME=VALUE"
+            )
+        from probebook_runs import results as over
+
+        rows, columns = (
+            [name.strip() for name in names.split(",") if name.strip()] for names in (rows, columns)
+        )
+        frame = over.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
+        typer.echo(
+            over.show(over.pivot(frame, rows, columns) if rows or columns else frame, form),
+            nl=False,
+        )
+        return
+    if not page and (p or profile):
+        raise UserError(
+            "-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE"
+        )
+    from probebook_runs.records import csv_text, table_rows
+
+    names, values = _plan(page, p, profile or "pocket").metrics() if page else table_rows()
+    if form == "csv":  # so much is said without pandas
+        typer.echo(csv_text(names, values), nl=False)
+        return
+    import pandas as pd
+
+    from probebook_runs.results import show
+
+    typer.echo(show(pd.DataFrame(values, columns=names), form), nl=False)
+
+
+@app.command()
+def compare(
+    a: _argument(
+        str,
+        "RUN",
+        "a run's id or its beginning, four digits at least; or the "
+        "report.json of an audit, or its folder",
+    ),
+    b: _argument(str, "RUN", "another"),
+    tolerance: _option(float, "metrics this close are the same; relative above 1", min=0) = 0.0,
+) -> None:
+    """Print how two runs of a page differ: parameters, metrics, code, device, versions, data.
+
+    Of two audits: what their scores of the same items differ by, with paired tests.
+    """
+    reports = [path.endswith(".json") or (Path(path) / "report.json").exists() for path in (a, b)]
+    if any(reports):
+        if not all(reports) or tolerance:
+            raise UserError("give two reports of audits, without --tolerance, or two runs")
+        from probebook_audit import report_pairs
+
+        typer.echo(report_pairs.shown(report_pairs.read(a), report_pairs.read(b)))
+        return
+    if {Path(a).suffix, Path(b).suffix} & {".eval", ".jsonl"}:
+        raise UserError("logs are compared by probebook sample-size --pilot-a LOG --pilot-b LOG")
+    from probebook_runs.records import find_run
+
+    first, second = find_run(a), find_run(b)
+    from probebook_runs import results as over
+
+    differ = over.compare(first, second, tolerance)
+    typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
+    for name, what in (
+        ("parameters", "parameters"),
+        ("metrics", "metrics"),
+        ("rest", "code, device, versions, data"),
+    ):
+        text = differ[name].astype("string").fillna("").to_string(index=False)
+        typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
+
+
+@app.command()
+def audit(
+    model: _argument(str, "MODEL", "a model's name or folder; with --states leave it out"),
+    data: _argument(
+        str | None,
+        "DATA",
+        "CSV, TSV, JSON lines, Parquet, or a data set of the "
+        "book: agreement, prose, natural, reviews, cebab",
+    ) = None,
+    text: _option(str, "column of the texts", metavar="COLUMN") = "",
+    label: _option(str, "column of the concept's label", metavar="COLUMN") = "",
+    keep: _option(Texts, "column of what should stay; repeatable", metavar="COLUMN") = (),
+    pair: _option(
+        str, "column of the texts rewritten so that the label changes", metavar="COLUMN"
+    ) = "",
+    group: _option(str, "column of noun, document, author …", metavar="COLUMN") = "",
+    words: _option(
+        str | None,
+        "what the model chooses among: words, or the columns that hold them",
+        metavar="A,B…",
+    ) = None,
+    at: _option(
+        str | None,
+        "state to read: [MASK], [CLS], mean, last, first word, last word",
+        metavar="RULE",
+    ) = None,
+    spot: _option(str, "column of the word that is read", metavar="COLUMN") = "",
+    layers: _option(str | None, "0: embeddings, -1: last", metavar="K,L…") = None,
+    methods: _option(
+        str | None,
+        "LEACE, INLP, RLACE, MeanShift, AffineSteering, AlterRep, FGSM, PGD",
+        metavar="A,B…",
+    ) = None,
+    seeds: _option(int | None, "of everything trained", min=2) = None,
+    states: _option(
+        Path | None, "saved states: safetensors with h, if wanted pair and head", metavar="FILE"
+    ) = None,
+    probe: _option(Path | None, "a saved probe to be judged", metavar="FILE") = None,
+    n: _option(int | None, "items, at most; by default all of a file", min=1) = None,
+    p: Assignments = (),
+    profile: Profile = "pocket",
+    force: Force = False,
+    *,
+    out: _option(Path, "folder of the report"),
+) -> None:
+    """Say whether an edit of a model can be trusted, and write a report; print its path.
+
+    Eight questions against controls (data, probe, judges, edits, their cost, rewritten texts,
+    behaviour, shortcuts), then what would change the verdict, and the sentence for a paper. A
+    finished run is reused.
+    """
+    from probebook_audit import report
+
+    report.check_folder(out)
+    if states:
+        if data is not None:
+            raise UserError("with --states there is no MODEL: give DATA alone")
+        model, data = "", model
+    elif data is None:
+        raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
+    asked = {
+        "text": text,
+        "label": label,
+        "keep": [*keep],
+        "pair": pair,
+        "group": group,
+        "words": words.split(",") if words else [],
+        "spot": spot,
+    }
+    planned = report.planned(
+        model,
+        data,
+        asked,
+        at,
+        n,
+        states,
+        probe,
+        profile,
+        {"layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]", "seeds": seeds},
+        p,
+    )
+    from probebook_runs.execute import run_all
+
+    if run_all([planned], force):
+        raise typer.Exit(1)
+    typer.echo(report.write(planned, out))
+
+
+@app.command()
+def findings(format: Literal["json", "schema"] = "json", profile: Profile = "pocket") -> None:
+    """Print every claim and discrepancy of the papers, with its status and numbers, as data.
+
+    The numbers are those of the book's runs of the profile; the schema says what each field is.
+    """
+    from probebook_book.findings_data import found, schema
+
+    os.environ["PROBEBOOK_PROFILE"] = profile
+    typer.echo(schema() if format == "schema" else found().model_dump_json(indent=1))
+
+
+@app.command()
+def yardstick(
+    file: _argument(
+        Path, "MY_METHOD.py", "a class with fit(h, z), which gives an edit: edit(h, to=z)"
+    ),
+    worlds: _option(
+        str, "of agreement, reviews, biographies, stories", metavar="A,B"
+    ) = "agreement,reviews,biographies,stories",
+    seeds: _option(int, "fresh worlds of each kind", min=1) = 3,
+    seed: _option(int | None, "of the first of them, to repeat a table", min=1, max=1 << 30) = None,
+    out: _option(Path | None, "write all scores to this CSV file") = None,
+) -> None:
+    """Judge your own edit beside the book's, in fresh worlds whose truth is known (page 6/02).
+
+    The book's own worlds stand beside them: a method that remembers those falls in fresh ones.
+    """
+    if out:
+        bounded(out)
+    from probebook_audit import yardstick as own
+
+    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
+    if not names or {*names} - {*own.WORLDS}:
+        raise UserError(f"--worlds {worlds}: some of {','.join(own.WORLDS)}")
+    method = own.load(file)
+    first = seed or secrets.randbelow(1 << 30) + 1
+    scores = own.run(
+        method, file, names, range(first, first + seeds), lambda what: typer.echo(what, err=True)
+    )
+    found = own.table(scores, file.name)
+    typer.echo(f"\n{own.shown(found, first, seeds)}\n")
+    for sentence in own.verdict(found, file.name):
+        typer.echo(sentence)
+    if out:
+        with written_whole(out) as part:
+            scores.to_csv(part, index=False)
+        typer.echo(out)
+
+
+@app.command("sample-size")
+def sample_size(
+    acc_a: _option(float | None, "accuracy of A on a pilot, a share") = None,
+    acc_b: _option(float | None, "accuracy of B") = None,
+    pilot_a: _option(
+        Path | None,
+        "CSV: prediction,label or 0/1 per seed; or a log: "
+        "samples_*.jsonl of lm-evaluation-harness, .eval or .json of "
+        "Inspect",
+    ) = None,
+    pilot_b: _option(Path | None, "the same items, for B") = None,
+    dim: _option(int, "width of the states, the wider one's") = 768,
+    metric: _option(str | None, "of logs that have several, or scorer") = None,
+    filter: _option(str | None, "of logs that have several") = None,
+    unscored: _option(float | None, "the score of a log's answers without one") = None,
+) -> None:
+    """How many items tell A from B, from two accuracies or two pilots' files.
+
+    Of two logs it says how far A and B differ on their common items, and how sure that is.
+    """
+    from probebook.measures import pilots
+    from probebook.measures import sample_size as size
+    from probebook_audit import eval_logs, paired
+
+    both = pilot_a and pilot_b and acc_a is acc_b is None
+    logs = bool(both and (eval_logs.is_log(pilot_a) or eval_logs.is_log(pilot_b)))
+    if not logs and not metric is filter is unscored is None:
+        raise UserError(
+            "--metric, --filter and --unscored belong to two logs: --pilot-a and --pilot-b"
+        )
+    if logs:
+        joined = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
+        lines = paired.compare(joined.a, joined.b).lines() | joined.lines()
+    elif both:
+        lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
+    elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
+        lines = size.from_accuracies(acc_a, acc_b, dim)
+    else:
+        raise UserError("give --acc-a and --acc-b, or --pilot-a and --pilot-b")
+    for name, value in lines.items():
+        typer.echo(f"{name:<46}{value}")
+
+
+@app.command()
+def pair(numbers: Numbers = False) -> None:
+    """Write the .ipynb beside each page's .md; the .md is the source, always."""
+    from probebook_book.build import pair as write
+    from probebook_book.build import store_numbers
+    from probebook_runs.pages import pages
+
+    if numbers:
+        store_numbers()
+    for page in pages():
+        if write(page):
+            typer.echo(page.path.with_suffix(".ipynb"))
+
+
+@archive_app.command("list")
+def archive_list() -> None:
+    """List the archived runs: page and name, when it finished, its device."""
+    from probebook_runs.archive import manifests
+
+    for name, manifest in manifests().items():
+        typer.echo(f"{name}  {manifest['finished']}  {manifest.get('device', '')}")
+
+
+@archive_app.command("show")
+def archive_show(name: _argument(str, "PAGE/NAME")) -> None:
+    """Print an archived run: its manifest, then each table as CSV."""
+    from probebook_runs.archive import folder
+
+    for path in [folder(name) / "manifest.json", *sorted(folder(name).glob("*.csv"))]:
+        typer.echo(f"# {path.name}\n{path.read_text(encoding='utf-8')}")
+
+
+@archive_app.command("export")
+def archive_export(file: ZipFile, pages: PageNames = (), where: Where = ()) -> None:
+    """Write finished runs into one zip file, to take them to another machine."""
+    from probebook_runs.archive import export_runs
+
+    count = export_runs(file, pages, where)
+    typer.echo(f"{count} run{'s' * (count != 1)} exported to {file}")
+
+
+@archive_app.command("import")
+def archive_import(file: ZipFile) -> None:
+    """Add the runs of a zip file to this book's.
+
+    They count as runs made here: take them from those you trust.
+    """
+    from probebook_runs.archive import import_runs
+
+    counts = import_runs(file)
+    typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+    if counts["refused"]:
+        raise typer.Exit(1)
+
+
+def _renamed(old: str, new: str) -> None:
+    """Tell the reader of an older text what a word of the command line is called now."""
+    typer.echo(f"probebook: {old} is called {new} now", err=True)
+
+
+@app.command("records", hidden=True, context_settings={"ignore_unknown_options": True})
+def records(words: _argument(Texts, "WORDS") = ()) -> None:
+    """What `archive` was called."""
+    _renamed("records", "archive")
+    typer.main.get_command(archive_app)(list(words), prog_name="probebook archive")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the registered files: name, licence, what it is."""
+    from probebook.corpora.fetch import entries
+
+    for name, entry in entries().items():
+        typer.echo(f"{name}  {entry.licence}  {entry.description}")
+
+
+@data_app.command("get")
+def data_get(names: _argument(Texts, "NAME…")) -> None:
+    """Find or download files and print their paths."""
+    from probebook.corpora.fetch import fetch
+
+    for name in names:
+        typer.echo(fetch(name))
+
+
+@data_app.command("check")
+def data_check() -> None:
+    """Print where each file was found and whether its checksum is right."""
+    from probebook.corpora.fetch import check
+
+    typer.echo(check().to_string(index=False))
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """List the shipped models."""
+    for path in sorted((DATA / "models").glob("*/*.safetensors")):
+        size = sum(file.stat().st_size for file in path.parent.iterdir()) / 1e6
+        typer.echo(f"{path.parent.name}  {size:.1f} MB  {path.parent.relative_to(DATA.parent)}")
+
+
+@models_app.command("card")
+def models_card(name: str) -> None:
+    """Measure a shipped model and write its card (README.md, card.json) beside the weights. Prints
+    the folder."""
+    from probebook.hub import check_shipped
+
+    check_shipped(name)
+    from probebook_book import cards
+
+    typer.echo(cards.write(name))
+
+
+@models_app.command("train")
+def models_train(
+    name: str,
+    steps: _option(int | None, "instead of the recipe's", min=1) = None,
+    seed: _option(int, "another training than the shipped model's", min=0) = 0,
+    out: _option(Path | None, "instead of data/models/NAME") = None,
+) -> None:
+    """Train a pocket model again from the text and print its folder.
+
+    A killed training goes on where it stopped.
+    """
+    from probebook.hub import check_recipe
+
+    check_recipe(name)
+    from probebook_training import recipes
+
+    typer.echo(recipes.train(name, steps=steps, out=out, seed=seed))
+
+
+@lab_app.command("student")
+def lab_student(
+    out: _argument(Path, "OUT", "folder for the notebooks"),
+    names: PageNames = (),
+    seed_from: _option(
+        Path | None,
+        "CSV with a column name (and seed): each student gets other data",
+        metavar="NAMES.csv",
+    ) = None,
+    profile: _option(str, "of variants: smoke, pocket, real or paper") = "pocket",
+    jobs: Jobs = None,
+) -> None:
+    """Write pages as students' notebooks: exercises with stubs and checks, no solutions.
+
+    With --seed-from each student's notebooks are in a folder of their own, with data of their own
+    and one more exercise that only these data answer; OUT/variants.csv, for you, has the answers.
+    """
+    from probebook_runs.pages import find, pages
+
+    chosen = [page for page in pages() if not names or page.name.startswith(tuple(names))]
+    for name in names:
+        if not any(page.name.startswith(name) for page in chosen):
+            find(name)  # says which pages there are
+    from probebook_runs.labs import student, variants
+
+    paths = (
+        variants.write(out, chosen, seed_from, profile, jobs)
+        if seed_from
+        else student.write(out, chosen)
+    )
+    for path in paths:
+        typer.echo(path)
+
+
+@lab_app.command("grade")
+def lab_grade(
+    folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
+    out: _option(Path, "OUT.csv, OUT_exercises.csv and OUT.html are written") = Path("grades"),
+    profile: Profile = "smoke",
+    workers: _option(int, "submissions at a time", min=1) = 2,
+    time_limit: TimeLimit = "10min",
+    memory_limit: MemoryLimit = "4GiB",
+    variants: _option(
+        Path | None, "what lab student --seed-from wrote", metavar="variants.csv"
+    ) = None,
+) -> None:
+    """Run the checks of every submission, each in a process of its own, and write tables.
+
+    A row for each exercise of each submission, and a row for each exercise of all.
+    """
+    from probebook_runs.kernels import limits
+    from probebook_runs.labs.sandbox import submissions
+    from probebook_runs.pages import profile_values
+
+    paths, within = submissions(folder), limits(time_limit, memory_limit)
+    profile_values(profile)
+    from probebook_runs.labs.grade import grade, written
+    from probebook_runs.labs.variants import read
+
+    grade(paths, folder, out, profile, workers, within, read(variants) if variants else None)
+    for path in written(out):
+        typer.echo(path)

@@ -1,0 +1,221 @@
+"""The parts of which checks are made. Each compares an answer with the right one: it prints a tick,
+or raises an error with one line for the student."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probebook_runs.page import keep
+
+Answer = Any  # what a student gives: it may be anything
+Function = Callable[..., Any]  # a function that a student, or the check, has written
+Cases = Sequence[tuple[Any, ...]]  # the arguments of one call each
+SEED = 0  # of drawn cases; who grades draws another one each time
+
+
+class NotRight(AssertionError):
+    """A wrong answer. A notebook shows the student its message and nothing else."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"✗ {self}"]
+
+
+class NotDone(NotRight):
+    """An answer that is still the stub's `...`."""
+
+
+def close(
+    found: Answer,
+    wanted: Any,
+    what: str,
+    tolerance: float = 1e-6,
+    why: str = "",
+) -> None:
+    """Accept numbers that are right to within `tolerance`, relative or absolute.
+
+    NotRight: names the first entry that is wrong; `why` is a hint about the cause."""
+    _compare(found, wanted, what, tolerance, why)
+    tick(what)
+
+
+def same_function(
+    found: Function,
+    wanted: Function,
+    cases: Cases,
+    tolerance: float = 1e-6,
+    why: str = "",
+) -> None:
+    """Accept a function that gives the same numbers as `wanted` for the arguments of every case.
+
+    NotRight: names the first call that gives something else or raises an error."""
+    name = getattr(found, "__name__", "the function")
+    for case in cases:
+        call = f"{name}({', '.join(map(_short, case))})"
+        try:
+            answer = found(*deepcopy(case))  # it may change its arguments
+        except NotRight:
+            raise
+        except Exception as e:
+            raise NotRight(f"{call} raises {type(e).__name__}: {e}") from None
+        _compare(answer, wanted(*case), call, tolerance, why)
+    tick(name)
+
+
+def reference_solution(
+    cases: Cases | Callable[[np.random.Generator], Cases],
+    tolerance: float = 1e-6,
+    why: str = "",
+) -> Callable[[Function], Callable[[Function], None]]:
+    """Turn the right function into the check of a student's function (see `same_function`).
+
+    `cases` are the arguments of the calls, or a function that draws them with a generator."""
+
+    def check_of(wanted: Function) -> Callable[[Function], None]:
+        def check(found: Function) -> None:
+            drawn = cases(draws()) if callable(cases) else cases
+            same_function(found, wanted, drawn, tolerance, why)
+
+        check.__doc__ = wanted.__doc__
+        return check
+
+    return check_of
+
+
+def draws() -> np.random.Generator:
+    """What draws a check's cases: the same in every notebook, others each time it is graded."""
+    return np.random.default_rng(SEED)
+
+
+def choice(
+    found: Answer,
+    right: Any,
+    others: Mapping[Any, str],
+    what: str = "your answer",
+) -> None:
+    """Accept the right one of several answers.
+
+    NotRight: says why another one is wrong, or which answers there are."""
+    given(found, what)
+    if found in others and found != right:
+        raise NotRight(f"{what} is {found!r}: {others[found]}")
+    if found != right:
+        answers = ", ".join(sorted(map(repr, {right, *others})))
+        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
+    tick(what)
+
+
+def prediction(
+    found: Answer,
+    among: Sequence[Any] | tuple[float, float],
+    what: str = "prediction",
+) -> None:
+    """Accept and keep any possible answer: a prediction precedes the result and may be wrong.
+
+    `among` is a list of answers, or a pair (lowest, highest) for a number.
+    NotRight: says which answers are possible."""
+    given(found, what)
+    if isinstance(among, tuple):
+        low, high = among
+        a_number = isinstance(found, int | float) and not isinstance(found, bool)
+        if not a_number or not low <= found <= high:
+            raise NotRight(f"{what} is {found!r}: it should be a number from {low} to {high}")
+    elif found not in among:
+        answers = ", ".join(map(repr, among))
+        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
+    _keep(found)
+    tick(f"{what}: {found!r} is kept, read on")
+
+
+def interpretation(
+    found: Answer,
+    about: Sequence[str] = (),
+    words: int = 20,
+    what: str = "your answer",
+) -> None:
+    """Accept and keep a text of some length on the subject; a reader judges whether it is right.
+
+    Each text of `about` must occur in it; of "a|b" one of the two.
+    NotRight: says that the text is too short, or what it does not mention."""
+    if not isinstance(given(found, what, f"{words} words or more, in quotes"), str):
+        raise NotRight(f"{what} should be a text in quotes, not {type(found).__name__}")
+    if (count := len(found.split())) < words:
+        raise NotRight(
+            f"{what} has {count} words: write {words} or more, with the figures you rely on"
+        )
+    for subject in about:
+        if not any(word.lower() in found.lower() for word in subject.split("|")):
+            raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
+    _keep(found)
+    tick(f"{what} is kept for a reader ({count} words)")
+
+
+def given(found: Answer, what: str, put: str = "your answer") -> Answer:
+    """Return the answer. NotDone: it is still the stub; the message says what to `put` there."""
+    if found is ... or found is None:
+        stub = "the stub’s ..." if found is ... else "None"
+        raise NotDone(f"{what} is still {stub}: put {put} in its place")
+    return found
+
+
+def numbers(found: Answer, what: str, form: str = "") -> np.ndarray:
+    """Return the answer as an array of floats. NotRight: it is none; it should be `form`."""
+    if hasattr(found, "detach"):
+        found = found.detach().cpu()
+    try:
+        return np.asarray(given(found, what), dtype=float)
+    except (TypeError, ValueError):
+        form = form or f"made of numbers, not {type(found).__name__}"
+        raise NotRight(f"{what} should be {form}") from None
+
+
+def entries(found: Answer, wanted: pd.Series, what: str, each: str) -> pd.Series:
+    """Return a Series in the order of `wanted`.
+
+    NotRight: it is no Series, or it lacks an entry for `each` of the index of `wanted`."""
+    if not isinstance(given(found, what), pd.Series):
+        raise NotRight(f"{what} should be a Series indexed by {each}, not {type(found).__name__}")
+    if set(found.index) != set(wanted.index):
+        raise NotRight(
+            f"{what} should have one entry for each {each}, and no other; its index "
+            f"is {', '.join(map(str, found.index[:4]))} …"
+        )
+    return found.reindex(wanted.index)
+
+
+def tick(what: str) -> None:
+    """Print that something is right."""
+    print(f"✓ {what}")
+
+
+def _compare(found: Answer, wanted: Any, what: str, tolerance: float, why: str) -> None:
+    found, wanted = numbers(found, what), numbers(wanted, "the check's own answer")
+    hint = f": {why}" if why else ""
+    if found.shape != wanted.shape:
+        raise NotRight(f"{what} has shape {found.shape}, not {wanted.shape}{hint}")
+    wrong = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        entry = f"{what}{list(first) if first else ''}"
+        count = f" ({int(wrong.sum())} of {wrong.size} entries are off)" if found.ndim else ""
+        raise NotRight(
+            f"{entry} is {found[first]:.6g}, and should be {wanted[first]:.6g}{count}{hint}"
+        )
+
+
+def _keep(answer: Answer) -> None:
+    """Keep an answer in the notebook, unseen, for the table of grades."""
+    name = hashlib.sha256(str(answer).encode()).hexdigest()[:8]
+    keep(f"probebook:answer:{name}", "text/plain", str(answer))
+
+
+def _short(value: Any) -> str:
+    text = value.__name__ if inspect.isroutine(value) else repr(value)
+    shape = tuple(getattr(value, "shape", ()))
+    return f"array of shape {shape}" if shape and len(text) > 40 else " ".join(text.split())[:60]

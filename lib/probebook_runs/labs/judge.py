@@ -1,0 +1,241 @@
+"""The judge of a page's submissions: a process that runs the page's own cells, and its checks on
+what submissions gave: python -m probebook_runs.labs.judge PAGE PARAMETERS.
+
+No code of a submission runs here. A check runs twice, both times with the page's own values and
+with inputs drawn from a seed that the judge alone knows: first on the page's solution, which tells
+the calls it makes of the student's function; then with what a submission's process gave for these
+calls and for the other answers, as plain data."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+import secrets
+import subprocess
+import symtable
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from probebook.base import UserError
+from probebook_runs.labs import expect
+from probebook_runs.labs.attempt import quiet, shell
+from probebook_runs.labs.exercises import Exercise, exercises, solution
+from probebook_runs.labs.values import decode, encode
+from probebook_runs.pages import Page
+
+ACCEPTED = {"prediction": "predicted", "interpretation": "to read", "code": "passed"}
+LONGEST = 20_000  # characters of a message or an answer
+
+
+class Judge:
+    """The process that judges a page's submissions, as the grader sees it. Several threads may use
+    it. UserError: the page does not run here."""
+
+    def __init__(self, page: str, parameters: dict[str, Any]):
+        self.words = [page, json.dumps(parameters)]
+        self.process: Any = None  # its Popen
+        self.lock = threading.Lock()
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self.process:
+            try:
+                self.process.communicate(timeout=5)  # its input ends, and so does it
+            except subprocess.TimeoutExpired:  # it still runs the page
+                self.process.kill()
+                self.process.communicate()
+            self.process = None
+
+    def asks(self) -> tuple[int, list[dict]]:
+        """A new seed, and what each check asks for with it: names, and calls of functions."""
+        seed = secrets.randbits(60)
+        return seed, self._told({"seed": seed})
+
+    def outcomes(self, seed: int, given: dict[str, str]) -> list[tuple[str, str, str] | None]:
+        """Outcome, message and answer of each exercise; None where nothing was given.
+
+        `given`: the lines that `attempt` wrote, by the exercise's number."""
+        return self._told({"seed": seed, "given": given})
+
+    def _told(self, question: dict) -> Any:
+        with self.lock:
+            if not self.process or self.process.poll() is not None:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", __name__, *self.words],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+            try:
+                self.process.stdin.write(json.dumps(question) + "\n")
+                self.process.stdin.flush()
+                answer = json.loads(self.process.stdout.readline() or '{"error": "it ended"}')
+            except OSError:
+                answer = {"error": "it ended"}
+        if isinstance(answer, dict):
+            raise UserError(f"cannot be judged: {answer['error']}")
+        return answer
+
+
+def main(name: str, parameters: str) -> None:
+    """Run the page, then answer each line of the input with one line: what checks ask for, or
+    outcomes."""
+    said, page = os.fdopen(os.dup(1), "w"), Page(name)
+    quiet()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        checks: list[Check] = []
+        answer: Any
+        for line in sys.stdin:
+            told = json.loads(line)
+            try:
+                checks = checks or list(_checks(page, json.loads(parameters)))
+                answer = [
+                    check.outcome(told["seed"], told["given"].get(str(check.of.number)))
+                    if "given" in told
+                    else check.asks(told["seed"])
+                    for check in checks
+                ]
+            except Exception as e:
+                answer = {"error": str(e) or type(e).__name__}
+            print(json.dumps(answer), file=said, flush=True)
+        os.chdir("/")
+
+
+def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
+    """The page's checks, each in the state of the page where it stands.
+
+    UserError: a cell of the page fails."""
+    from probebook_runs.engine import parameterized
+
+    check_run, check_names = shell()  # first: the page's is the one that stays `__main__`
+    run, names = shell()
+    of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
+    notebook = parameterized(page.notebook, parameters)
+    answer = ""
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        if cell.id in of_cell:
+            asked = sorted(_bound(answer) & _read(cell.source))
+            yield Check(of_cell[cell.id], cell.source, asked, dict(names), check_run, check_names)
+        elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
+            line = cell.source.partition("\n")[0]
+            raise UserError(
+                f"the page itself does not run here: {type(error).__name__}: {error}, "
+                f"in its cell {line!r}"
+            )
+        answer = cell.source
+
+
+def _bound(source: str) -> set[str]:
+    """The names that a cell gives values or functions."""
+    return {
+        name.get_name()
+        for name in symtable.symtable(source, "cell", "exec").get_symbols()
+        if name.is_assigned() and not name.is_imported()
+    }
+
+
+def _read(source: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+class Check:
+    """A check of an exercise, with the page's values where it stands.
+
+    - `asked`: names that the answer binds and the check reads
+    - `run`, `place`: a shell of the checks' own (see `attempt.shell`), in which it runs"""
+
+    def __init__(
+        self,
+        of: Exercise,
+        source: str,
+        asked: list[str],
+        names: dict[str, Any],
+        run: Callable[[str], BaseException | None],
+        place: dict[str, Any],
+    ):
+        self.of, self.source, self.asked, self.names = of, source, asked, names
+        self.run, self.place = run, place
+
+    def _run(self, seed: int, answers: dict[str, Any]) -> None:
+        expect.SEED = seed
+        self.place.update(self.names | answers)
+        if error := self.run(self.source):
+            raise error
+
+    def asks(self, seed: int) -> dict[str, Any]:
+        """The number, the names, and the calls that the check makes of the solution's functions."""
+        calls: list[tuple[str, list]] = []
+
+        def heard(name: str, function: Callable) -> Callable:
+            @functools.wraps(function)
+            def call(*given: Any) -> Any:
+                calls.append((name, [*map(encode, given)]))
+                return function(*given)
+
+            return call
+
+        answers = {name: self.names[name] for name in self.asked}
+        self._run(
+            seed,
+            {
+                name: heard(name, answer) if callable(answer) else answer
+                for name, answer in answers.items()
+            },
+        )
+        return {"check": self.of.number, "asked": self.asked, "calls": calls}
+
+    def outcome(self, seed: int, line: str | None) -> tuple[str, str, str] | None:
+        """Outcome, message and answer, from the line that a submission's process wrote."""
+        if line is None:
+            return None
+        problem, answers = "", {}
+        try:
+            given = json.loads(line)
+            problem, answers = str(given["raised"]), self._answers(given)
+            if missing := [name for name in self.asked if name not in answers]:
+                problem = problem or f"NameError: name {missing[0]!r} is not defined"
+            else:
+                self._run(seed, answers)
+        except expect.NotRight as e:
+            kind = "not done" if isinstance(e, expect.NotDone) else "wrong"
+            return kind, str(e)[:LONGEST], ""
+        except Exception as e:  # whatever was given, the judge goes on
+            problem = problem or f"{type(e).__name__}: {e}"
+        if problem:
+            return "error", problem[:300], ""
+        kept = "" if self.of.kind == "code" else "".join(str(answers[n]) for n in self.asked)
+        return ACCEPTED[self.of.kind], "", kept[:LONGEST]
+
+    def _answers(self, given: dict) -> dict[str, Any]:
+        """The answers as plain data; a function gives what was given for its calls, in order."""
+        results, values = iter(given["results"]), given["values"]
+
+        def replayed(function: Callable) -> Callable:
+            @functools.wraps(function)
+            def call(*_: Any) -> Any:
+                result = next(results)
+                if "raises" in result:
+                    name, _, message = result["raises"].partition(": ")
+                    raise type(name, (Exception,), {})(message)
+                return decode(result["gives"])
+
+            return call
+
+        return {
+            name: replayed(self.names[name]) if callable(self.names[name]) else decode(values[name])
+            for name in self.asked
+            if name in values
+        }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

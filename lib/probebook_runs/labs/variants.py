@@ -1,0 +1,217 @@
+"""Variants: each student's notebooks have other data, and ask for a figure that only these give.
+
+    probebook lab student labs/ 1_causal_probing/03 --seed-from class.csv
+
+`class.csv` has a column `name`, and `seed` where the teacher wants to choose. What else differs, a
+layer or a corpus, is in `notebooks/variants.yaml`. Each page runs once for each student, and the
+figure that differs most between the students becomes its last exercise. `labs/variants.csv` holds
+the answers and stays with the teacher."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from nbformat import NotebookNode
+
+from probebook.base import UserError, bounded, plain_name, read_yaml, written_whole
+from probebook_runs.execute import run_all
+from probebook_runs.labs.exercises import exercises
+from probebook_runs.labs.student import edition
+from probebook_runs.pages import Page, home
+from probebook_runs.store import Run, plan
+
+FIRST_SEED = 1001  # of the first student of a list without seeds
+TOLERANCE = 0.02  # of an answer, relative: machines do not train alike
+COLUMNS = ["student", "page", "profile", "parameters", "table", "row", "metric", "value"]
+TITLE = "Your own run"
+TEXT = """```{{admonition}} {number} · {title} (easy, 5 minutes)
+:class: exercise
+Only your notebook runs with {parameters}. Run it from the first cell to the last. One of its
+cells calls `write_table(…, "{table}", …)`. Find the column `{metric}` of that table{row}, and
+write the number below with three significant digits.
+```"""
+
+
+def students(file: Path) -> dict[str, int]:
+    """The seed of each student, by name. UserError: no such list, or one that names somebody
+    twice, gives two students the same seed, or a seed that is none."""
+    bounded(file)
+    try:
+        table = pd.read_csv(file, dtype={"name": str})
+        names = table["name"].str.strip()
+    except (OSError, ValueError, KeyError) as e:
+        raise UserError(f"{file}: a CSV file with a column name is wanted: {e}") from None
+    if names.isna().any() or names.eq("").any() or names.map(plain_name).duplicated().any():
+        raise UserError(f"{file}: each row should name another student")
+    seeds = table.get("seed", pd.Series(range(FIRST_SEED, FIRST_SEED + len(table))))
+    if (
+        not pd.api.types.is_integer_dtype(seeds)
+        or seeds.duplicated().any()
+        or (seeds < 0).any()
+        or seeds.empty
+    ):
+        raise UserError(f"{file}: each student should have a seed of their own, 0, 1, 2, …")
+    return {plain_name(name): int(seed) for name, seed in zip(names, seeds)}
+
+
+def varied(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
+    """The parameters of each student's variant: their seed, and in turn each of the values that
+    `notebooks/variants.yaml` lists for the page."""
+    path = home() / "notebooks" / "variants.yaml"
+    lists = read_yaml(path).get(page.name, {}) if path.exists() else {}
+    return {
+        student: {"seed": seed} | {name: values[i % len(values)] for name, values in lists.items()}
+        for i, (student, seed) in enumerate(seeds.items())
+    }
+
+
+def write(
+    out: Path, pages: Sequence[Page], file: Path, profile: str, jobs: int | None = None
+) -> list[Path]:
+    """Write `OUT/STUDENT/PAGE.ipynb` for every student, and `OUT/variants.csv` with the answers.
+
+    `jobs` runs go on at a time. UserError: a page without a seed, one that failed, or one whose
+    tables are the same for all."""
+    seeds = students(file)
+    for page in pages:
+        if "seed" not in page.types:
+            raise UserError(f"{page.name} has no parameter seed: its data are the same for all")
+    answers = [row for page in pages for row in _answers(page, seeds, profile, jobs)]
+    table = pd.DataFrame(answers, columns=COLUMNS)
+    paths = []
+    for row in table.itertuples():
+        values = plan(Page(row.page), profile, json.loads(row.parameters)).changed
+        paths.append(out / row.student / f"{row.page}.ipynb")
+        with written_whole(paths[-1]) as part:
+            part.write_text(edition(Page(row.page), values, question(row)), encoding="utf-8")
+    with written_whole(out / "variants.csv") as part:
+        table.to_csv(part, index=False)
+    return [*paths, out / "variants.csv"]
+
+
+def question(row: Any) -> str:
+    """The exercise of a row of `variants.csv`, as the text of a cell."""
+    number = len(exercises(Page(row.page).notebook)) + 1
+    where = f", in the row with {row.row}" if row.row else ""
+    own = " and ".join(
+        f"`{name} = {json.dumps(value)}`" for name, value in json.loads(row.parameters).items()
+    )
+    return TEXT.format(
+        number=number, title=TITLE, parameters=own, table=row.table, metric=row.metric, row=where
+    )
+
+
+def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) -> list[tuple]:
+    """A row of `COLUMNS` for each student: the figure that differs most between them."""
+    values = varied(page, seeds)
+    runs = {student: plan(page, profile, own) for student, own in values.items()}
+    if run_all(list(runs.values()), jobs=jobs):
+        raise UserError(f"{page.name} failed with the data of a student: nothing is written")
+    figures = pd.DataFrame({student: _figures(run) for student, run in runs.items()}).dropna()
+    told_apart = figures.apply(_told_apart, axis=1)
+    if told_apart.empty or not told_apart.max() and len(seeds) > 1:
+        raise UserError(f"{page.name}: no figure of its tables depends on the students' data")
+    table, row, metric = told_apart.idxmax()
+    return [
+        (
+            student,
+            page.name,
+            profile,
+            json.dumps(own),
+            table,
+            row,
+            metric,
+            figures.loc[(table, row, metric), student],
+        )
+        for student, own in values.items()
+    ]
+
+
+def _told_apart(figure: pd.Series) -> int:
+    """In how many pairs of students the figure of the first is wrong for the second."""
+    own = figure.to_numpy(float)
+    return int((abs(own[:, None] - own) > 1.5 * TOLERANCE * abs(own)).sum())
+
+
+def _figures(run: Run) -> pd.Series:
+    """The numbers of a run's tables other than 0, by table, row and metric."""
+    columns, rows = run.metrics()
+    long = pd.DataFrame(rows, columns=columns)
+    ids = [name for name in long if name not in ("table", "metric", "value")]
+    long["row"] = [
+        ", ".join(
+            f"{name} = {value}"
+            for name, value in zip(ids, values)
+            if not pd.isna(value) and value != ""
+        )
+        for values in long[ids].itertuples(index=False)
+    ]
+    figures = long.set_index(["table", "row", "metric"]).value
+    return figures[~figures.index.duplicated(keep=False) & (figures != 0)]
+
+
+def answered(submitted: NotebookNode, mark: str) -> str:
+    """The source of the answer to the exercise that `mark` opens; "" if it is not there."""
+    found = [
+        cell.source.removeprefix(mark)
+        for cell in submitted.cells
+        if cell.cell_type == "code" and cell.source.startswith(mark)
+    ]
+    return found[-1] if found else ""
+
+
+def judged(source: str, student: str, answers: pd.DataFrame) -> tuple[str, str, str]:
+    """Outcome, message and answer of a student's own figure.
+
+    - `source`: the answer's cell; it must give the number itself
+    - `answers`: rows of `variants.csv` of this page"""
+    if not source:
+        return "missing", "its cell is not in the notebook", ""
+    try:
+        value = next(
+            ast.literal_eval(node.value)
+            for node in ast.parse(source).body
+            if isinstance(node, ast.Assign)
+        )
+    except (SyntaxError, ValueError, StopIteration):
+        return "wrong", "own_figure should be the number that the run shows, not code", ""
+    if value is ...:
+        return "not done", "the stub is still there", ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "wrong", "own_figure should be a number", repr(value)
+    by_student = answers.set_index("student").value
+    if _near(value, by_student[student]):
+        return "passed", "", repr(value)
+    others = [name for name, other in by_student.items() if _near(value, other)]
+    said = "with these data the run gives another number"
+    return "wrong", said + (f"; this one is right for {others[0]}" if others else ""), repr(value)
+
+
+def _near(value: float, right: float) -> bool:
+    return abs(value - right) <= TOLERANCE * abs(right)
+
+
+def read(file: Path) -> pd.DataFrame:
+    """`variants.csv`, as `write` left it, its parameters by name. UserError: another file."""
+    bounded(file)
+    try:
+        table = pd.read_csv(file, dtype={"student": str, "row": str}).fillna({"row": ""})
+        if list(table) == COLUMNS:
+            return table.assign(parameters=table.parameters.map(json.loads))
+    except (OSError, ValueError) as e:
+        raise UserError(f"{file}: {e}") from None
+    raise UserError(
+        f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
+        f"should be {', '.join(COLUMNS)}"
+    )
+
+
+def of_student(table: pd.DataFrame, page: Page, student: str) -> Run | None:
+    """The run of a student's own variant of a page; None if none was handed out to them."""
+    rows = table[(table.page == page.name) & (table.student == student)]
+    return None if rows.empty else plan(page, rows.profile.iloc[0], rows.parameters.iloc[0])

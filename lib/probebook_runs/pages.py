@@ -1,0 +1,284 @@
+"""Pages of the book: their files, parameters and profiles, and the modules that they import."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from probebook import base
+from probebook.base import UserError, read_yaml
+from probebook_runs.schema import Parameter, declared
+
+if TYPE_CHECKING:  # loading it takes longer than all else here
+    from nbformat import NotebookNode
+
+LIBRARY = base.PACKAGE.parent  # the folder of this package and its neighbours
+OURS = {
+    "probebook",
+    "probebook_audit",
+    "probebook_book",
+    "probebook_chapters",
+    "probebook_runs",
+    "probebook_training",
+}
+PROFILES = ("smoke", "pocket", "real", "paper")
+CHECKED = """import importlib.util
+
+if importlib.util.find_spec("probebook") is None:
+"""
+INSTALL = """    import sys
+    !git clone -q --depth 1 {url} probebook
+    %pip install -q -e probebook -c probebook/constraints.txt
+    sys.path.insert(0, "probebook/lib")"""
+FENCE = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+# of a page, or of a cell with nested options
+HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
+WHOSE_NUMBERS = (
+    "*Numbers in the text are those of the run that the book ships with (profile "
+    "`pocket`); what the cells print is of your own.*"
+)
+NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
+
+
+def home() -> Path:
+    """The book's folder, which holds `notebooks/` and `book/`: `PROBEBOOK_HOME`, else the checkout.
+
+    UserError: the library is installed apart from the book, and `PROBEBOOK_HOME` is not set.
+    """
+    folder = os.environ.get("PROBEBOOK_HOME")
+    if not folder and base.PACKAGE / "data" == base.DATA:
+        raise UserError(
+            "the library is installed without the book's pages: set PROBEBOOK_HOME to "
+            "a checkout of it"
+        )
+    return Path(folder or base.ROOT).resolve()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page by its name: "1_causal_probing/03_first_interventions", or "book/run_table"."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return home() / ("." if self.name.startswith("book/") else "notebooks") / f"{self.name}.md"
+
+    @property
+    def chapter(self) -> str:
+        """The folder that holds the page."""
+        return self.name.partition("/")[0]
+
+    @cached_property
+    def source(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        """Its first heading. UserError: it has none."""
+        found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
+        if not found:
+            raise UserError(
+                f"{self.path.name} has no heading: its first cell begins with one, # Title"
+            )
+        return found[1]
+
+    @cached_property
+    def notebook(self) -> NotebookNode:
+        """The page as a notebook without outputs; a cell's id depends on its source only."""
+        import jupytext
+        import nbformat
+
+        try:
+            notebook = jupytext.reads(self.source, fmt="md:myst")
+        except nbformat.ValidationError as e:
+            raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
+        codes = [
+            (cell.metadata.get("tags", []), cell.source)
+            for cell in notebook.cells
+            if cell.cell_type == "code"
+        ]
+        if codes != self.code:
+            raise UserError(
+                f"{self.name}.md: its code cells are not clear: begin and end each at "
+                "a line's start"
+            )
+        notebook.metadata.pop("jupytext", None)
+        notebook.nbformat_minor = 5
+        seen = set()
+        for cell in notebook.cells:
+            copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
+            cell.id = next(
+                i for c in copies if (i := hashlib.sha256(c.encode()).hexdigest()[:8]) not in seen
+            )
+            seen.add(cell.id)
+        return notebook
+
+    @cached_property
+    def code(self) -> list[tuple[list[str], str]]:
+        """Tags and source of each code cell, read without jupytext, which takes seconds to import.
+
+        UserError: the page has no header, or options that cannot be read.
+        """
+        header = HEADER.match(self.source)
+        if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
+            raise UserError(
+                f"{self.name}.md has no kernelspec: begin it with the header of another page"
+            )
+        found = []
+        for fence in FENCE.finditer(self.source, header.end()):
+            if not fence["info"].startswith("{code-cell}"):
+                continue
+            nested, lines = HEADER.match(fence["body"]), fence["body"].splitlines()
+            if nested:
+                options, lines = nested["yaml"], fence["body"][nested.end() + 1 :].splitlines()
+            else:
+                marked = list(takewhile(lambda line: line.lstrip().startswith(":"), lines))
+                options, lines = (
+                    "\n".join(line.lstrip()[1:] for line in marked),
+                    lines[len(marked) :],
+                )
+            tags = self._options(options).get("tags", [])
+            if not isinstance(tags, list):
+                raise UserError(
+                    f"{self.name}.md, header or cell options: {tags!r} should be a list, [{tags}]"
+                )
+            found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip() :])))
+        return found
+
+    def _options(self, text: str) -> dict:
+        """The options in the header of the page or of a cell. UserError: they are no YAML
+        mapping."""
+        problem, options = "should be `name: value`", None
+        try:
+            options = (yaml.load(text, Loader=yaml.CSafeLoader) if text else None) or {}
+        except yaml.YAMLError as e:
+            problem = " ".join(str(e).split())
+        if not isinstance(options, dict):
+            raise UserError(f"{self.name}.md, header or cell options: {problem}")
+        return options
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        return declared(
+            "\n".join(source for tags, source in self.code if "parameters" in tags), self.name
+        )
+
+    @property
+    def types(self) -> dict:
+        return {p.name: p.type for p in self.parameters}
+
+    @property
+    def install(self) -> NotebookNode:
+        """The notebook's first cell. It installs the book where the library is missing, as in
+        Colab."""
+        from nbformat.v4 import new_code_cell
+
+        path = home() / "_config.yml"
+        url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
+        how = INSTALL.format(url=url) if url else NO_ADDRESS
+        return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
+
+    @property
+    def pair(self) -> str:
+        """Text of the notebook beside the page, its own text in plain Markdown."""
+        from copy import deepcopy
+
+        import nbformat
+
+        from probebook_runs.plain import markdown, quotes, stored_numbers
+
+        notebook, numbers = deepcopy(self.notebook), stored_numbers(self.name)
+        texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+        quoting = any(quotes(cell.source) for cell in texts)
+        for cell in texts:
+            cell.source = markdown(cell.source, numbers, self.name)
+        if quoting:
+            texts[0].source += f"\n\n{WHOSE_NUMBERS}"
+        notebook.cells = [self.install, *notebook.cells]
+        return nbformat.writes(notebook) + "\n"
+
+
+def pages() -> list[Page]:
+    """All pages of the book, in its order."""
+    paths = sorted((home() / "notebooks").glob("*/[0-9]*.md"))
+    return [Page(f"{path.parent.name}/{path.stem}") for path in paths]
+
+
+def find(name: str) -> Page:
+    """The page called `name`, or the only one that begins with it. UserError: there is none, or
+    several."""
+    names = [page.name for page in pages()]
+    name = name.removeprefix("notebooks/").removesuffix(".md").removesuffix(".ipynb")
+    fits = [n for n in names if n == name] or [n for n in names if n.startswith(name)]
+    if len(fits) != 1:
+        raise UserError(
+            f"{'several pages begin' if fits else 'no page begins'} with {name!r}: "
+            f"there are {', '.join(fits or names) or 'none'}"
+        )
+    return Page(fits[0])
+
+
+def profile_values(profile: str) -> dict[str, dict]:
+    """Parameter values of a profile, by page. UserError: unknown profile or page."""
+    if profile not in PROFILES:
+        raise UserError(f"no profile {profile!r}: there are {', '.join(PROFILES)}")
+    path = home() / "notebooks" / "profiles" / f"{profile}.yaml"
+    values = read_yaml(path) if path.exists() else None
+    names = [page.name for page in pages()]
+    for name, given in (values or {}).items():
+        if name not in names:
+            raise UserError(f"profile {profile}: no page {name!r}; there are {', '.join(names)}")
+        if not isinstance(given, dict | None):
+            raise UserError(
+                f"profile {profile}: {name}: should be {{parameter: value, …}}, not {given!r}"
+            )
+    return values or {}
+
+
+def modules(page: Page) -> dict[str, Path]:
+    """The library's modules that a page imports, directly or through others, with their files."""
+    found: dict[str, Path] = {}
+    todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
+    while todo:
+        name = todo.pop()
+        path = LIBRARY.joinpath(*name.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name not in found and path.exists():
+            found[name] = path
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
+    return found
+
+
+def _python(code: str) -> str:
+    """A page's code without lines that are IPython's (`%magic`, `!command`)."""
+    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in code.splitlines())
+
+
+@cache
+def _imports(source: str, package: str) -> tuple[str, ...]:
+    """Names of the library's modules that a source imports anywhere in it."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in found if name.split(".")[0] in OURS)

@@ -1,0 +1,129 @@
+"""A page's MyST as plain Markdown, which JupyterLab and Colab show: boxes become quotes, folds
+HTML, citations authors and years, links links, and numbers those of the book's own run.
+
+    markdown(text, {"share": .5})       # where the text quotes share:.2f, it says 0.50
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from probebook.base import DATA, UserError
+from probebook_runs.pages import Page, home
+
+NUMBERS = DATA / "records" / "numbers.json"
+FENCE = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n"
+    r"(?P<options>(?::[a-z-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}`(?P<text>[^`]*)`")
+LABEL = re.compile(r"^\$\$[ ]*\((?P<label>[\w-]+)\)$|^\((?P<anchor>[\w-]+)\)=\n", re.MULTILINE)
+TITLED = re.compile(r"(?P<title>.*?)\s*<(?P<target>[^>]*)>", re.DOTALL)
+
+
+def stored_numbers(page: str) -> dict[str, float | str]:
+    """What the text of a page quoted in the pocket run that the project keeps, by name; {} if the
+    page is not among them."""
+    return _stored(NUMBERS).get(page, {}) if NUMBERS.exists() else {}
+
+
+@cache
+def _stored(path: Path) -> dict[str, dict[str, float | str]]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def quotes(text: str) -> list[str]:
+    """The names of the numbers that a text quotes."""
+    return [
+        found["text"].partition(":")[0]
+        for found in ROLE.finditer(text)
+        if found["role"].startswith("glue")
+    ]
+
+
+def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: str = "") -> str:
+    """MyST as plain Markdown.
+
+    `numbers`: values of the quoted names; one that is missing becomes "…". `page`: where the text
+    stands, so that its links lead to other notebooks; without it a link is a title in quotes.
+    UserError: something is cited that the bibliography lacks."""
+    numbers = numbers or {}
+
+    def role(found: re.Match) -> str:
+        return _role(found["role"], found["text"], numbers, page)
+
+    def box(found: re.Match) -> str:
+        return _box(found, markdown(found["body"].strip(), numbers, page))
+
+    unlabelled = LABEL.sub(lambda found: "$$" if found["label"] else "", text)
+    return ROLE.sub(role, FENCE.sub(box, unlabelled))
+
+
+def _box(found: re.Match, body: str) -> str:
+    kind, title = found["kind"], found["title"].strip()
+    if kind == "index":
+        return ""
+    if kind == "dropdown":
+        return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+    if kind == "admonition":
+        label = "Exercise " if "exercise" in found["options"] else ""
+        return f"**{label}{title}**\n\n{body}"
+    return "\n".join(f"> {line}".rstrip() for line in body.splitlines())
+
+
+def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -> str:
+    if role.startswith("glue"):
+        name, _, form = text.partition(":")
+        known = name in numbers and not (form and isinstance(numbers[name], str))  # of this page
+        return format(numbers[name], form) if known else "…"
+    if role.startswith("cite"):
+        return _cited([key.strip() for key in text.split(",")], in_text=role == "cite:t")
+    titled = TITLED.fullmatch(text)
+    title, target = (titled["title"], titled["target"]) if titled else ("", text)
+    if role == "doc":
+        return _link(title, target, page)
+    if role in ("numref", "eq"):
+        kind = "figure" if role == "numref" else "equation"
+        return f"the {kind} “{target.partition('-')[2].replace('-', ' ')}”"
+    return title or target
+
+
+def _link(title: str, target: str, page: str) -> str:
+    """A link to a notebook beside `page`; to a page of `book/`, which is no notebook, to its
+    text."""
+    if not page:
+        return title or f"“{target.rpartition('/')[2]}”"
+    place = posixpath.normpath(posixpath.join("notebooks", page, "..", target)).lstrip("/")
+    name = place.removeprefix("notebooks/")
+    path = f"../../{place}.md" if name == place else f"../{name}.ipynb"
+    return f"[{title or Page(name).title}]({path})"
+
+
+def _cited(keys: list[str], in_text: bool) -> str:
+    entries = _bibliography(home() / "book" / "references.bib")
+    if missing := [key for key in keys if key not in entries]:
+        raise UserError(f"{missing[0]!r} is cited, and book/references.bib has no such entry")
+    if in_text:
+        return "; ".join("{} ({})".format(*entries[key]) for key in keys)
+    return f"({'; '.join(', '.join(entries[key]) for key in keys)})"
+
+
+@cache
+def _bibliography(path: Path) -> dict[str, tuple[str, str]]:
+    """Authors and year of each entry."""
+    from pybtex.database import parse_file
+
+    entries = {}
+    for key, entry in parse_file(path).entries.items():
+        people = entry.persons.get("author", [])
+        names = [" ".join(person.last_names) or str(person) for person in people]
+        authors = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        plain = authors.replace("{", "").replace("}", "")
+        entries[key] = plain, entry.fields.get("year", "")
+    return entries

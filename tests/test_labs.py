@@ -380,6 +380,7 @@ def test_marks_become_stubs():
     assert solution(source) == solved
     assert stub("a = b = 1  # SOLUTION") == "a = b = ..."
     assert stub("print(2)  # SOLUTION") == "..."
+    assert stub("x = f(\n    1,  # SOLUTION\n    2,\n)\ny = 3") == "x = ...\ny = 3"
 
 
 @pytest.mark.parametrize(

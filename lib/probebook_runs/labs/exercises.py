@@ -3,7 +3,7 @@ stubs.
 
 An exercise is an admonition of class `exercise`, titled `N · title (difficulty, M minutes)`, then a
 code cell tagged `exercise` with the solution, then a code cell tagged `check`. The marks of
-Otter-Grader say what students do not see: a statement whose first line ends in `# SOLUTION` becomes
+Otter-Grader say what students do not see: a statement with a line that ends in `# SOLUTION` becomes
 `name = ...`, and the lines from `# BEGIN SOLUTION` to `# END SOLUTION` become `...`."""
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def stub(source: str) -> str:
     lines = source.splitlines()
     statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
     for node in sorted(statements, key=lambda node: -node.lineno):
-        if lines[node.lineno - 1].endswith("# SOLUTION"):
+        simple = not hasattr(node, "body")
+        marked = lines[node.lineno - 1 : node.end_lineno if simple else node.lineno]
+        if any(line.endswith("# SOLUTION") for line in marked):
             names = [f"{ast.unparse(target)} = " for target in getattr(node, "targets", [])]
             line = " " * node.col_offset + "".join(names) + "..."
             lines[node.lineno - 1 : node.end_lineno] = [line]

@@ -13,9 +13,9 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from probebook.base import ROOT
 from probebook.corpora.published import published
-from probebook.figures.calculator import FIELDS, calculator
 from probebook.measures import pilots
 from probebook.measures import sample_size as size
+from probebook_chapters.figures.calculator import FIELDS, calculator
 from test_browser import PHONE, SCREEN, WIDER, browser, pytestmark, resize  # noqa: F401
 
 LINE = "return document.querySelector('form[data-from=%s] [role=alert]').textContent"

@@ -18,6 +18,7 @@ from probebook.base import ROOT, UserError
 from probebook.corpora import toy_world
 from probebook.measures import reliability as scores
 from probebook.measures import sample_size as size
+from probebook_chapters.figures import causal_probing as plot
 from test_browser import (  # noqa: F401
     PHONE,
     SCREEN,
@@ -85,7 +86,7 @@ return performance.now() - start;
 def folder(tmp_path_factory):
     """A page for each kind of box: a figure, and the box right after it, as in the built book."""
     folder = tmp_path_factory.mktemp("live")
-    figures.panels(_curves(), {"C": ("x", "y"), "S": ("x", "y")}).savefig(folder / "figure.png")
+    plot.panels(_curves(), {"C": ("x", "y"), "S": ("x", "y")}).savefig(folder / "figure.png")
     look = (ROOT / "book/_static/custom.css").read_text(encoding="utf-8")
     for kind, (settings, given) in BOXES.items():
         box = figures.live(kind, ARITHMETIC, LOOK, settings, given)

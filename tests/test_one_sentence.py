@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from probebook.figures import moving_state
-from probebook.figures.moving import HEIGHT, MARGIN, WIDTH
+from probebook.base import ROOT
 from probebook_book.front import verdict_table
+from probebook_chapters.figures.front import HEIGHT, MARGIN, WIDTH, moving_state
 from probebook_chapters.one_sentence import tell
 
 PLURAL, SINGULAR = (f"The {word} to the cabinet [MASK] on the table." for word in ("keys", "key"))
@@ -67,7 +67,8 @@ def test_the_picture_begins_and_ends_where_the_path_does():
     assert places[0] == places[-1] == ("14.0", f"{HEIGHT - MARGIN:.1f}")
     assert (f"{WIDTH - MARGIN:.1f}", "14.0") in places
     assert "The &lt;keys&gt;" in svg
-    assert "prefers-reduced-motion" in svg
+    style = (ROOT / "book/_static/custom.css").read_text(encoding="utf-8")
+    assert "(prefers-reduced-motion: reduce) { .moving-state" in style
     assert svg.count("<circle") == 3
 
 

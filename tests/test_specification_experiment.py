@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probebook import figures
 from probebook.base import UserError
 from probebook.corpora import english, mgc
 from probebook.measures.specification import LISTS, area, gender_mass, shares
@@ -13,6 +12,7 @@ from probebook.models import load
 from probebook.models.embedding import embed, head_logits
 from probebook.models.fill import fill
 from probebook_chapters import specification as experiment
+from probebook_chapters.figures.underspecification import roc
 
 
 def test_masses_are_those_of_fill_and_of_all_tokens_if_all_are_asked_for():
@@ -122,7 +122,7 @@ def test_the_area_under_the_drawn_curve_is_the_area():
     """Ties move together: the drawn trapezoids then are P(a > b) + P(a = b) / 2."""
     metric, unspecified = [3, 2, 2, 2, 1, 0, 0], [True, True, False, False, True, False, True]
     table = pd.DataFrame({"x": metric, "is": unspecified, "of": "she", "set": "one"})
-    axis = figures.roc(table, "x", "is", "of", "set", 2).axes[0]
+    axis = roc(table, "x", "is", "of", "set", 2).axes[0]
     x, y = axis.lines[0].get_data()
     assert np.trapezoid(y, x) == pytest.approx(area(metric, unspecified, draws=1)[0])
     assert axis.lines[1].get_xydata().tolist() == [[0, 0.25]]  # above 2: one of four, none of three

@@ -1,5 +1,5 @@
 // How many items a comparison needs: `probebook.measures.sample_size` and `pilots` for forms that need no kernel.
-// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line. `figures.calculator`
+// `sampleSize.accuracies(fields)` and `.files(fields)` answer {name: [text, numbers]} or throw one line. `figures.calculator` of the chapters
 // makes the forms; their fields are acc_a, acc_b, differ (in percent), dim, items or file_a, file_b, dim. It follows arithmetic.js.
 (() => {
   const COLLAPSE = .02, POWER = .8, {Z_ALPHA, recommend, itemsNeeded, itemsForDifference, mcnemarPower} = arithmetic;

@@ -427,7 +427,7 @@ def number_axes(s: Setting) -> Tensor:
 
 
 def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
-    """States of `rows` before and after an edit as points, for `figures.before_and_after`."""
+    """States of `rows` before and after an edit as points, for `before_and_after`."""
     label = np.array(["singular subject", "plural subject"])[to_numpy(s.zc[rows])]
     parts = [
         pd.DataFrame(to_numpy(states @ axes), columns=["x", "y"]).assign(when=when, label=label)

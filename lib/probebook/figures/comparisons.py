@@ -1,14 +1,14 @@
-"""Comparisons of numbers: bars, points with intervals, calibration, a small matrix."""
+"""Comparisons: bars, points with intervals, a small matrix, histograms, one column over another."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from probebook.figures import look
 
@@ -72,7 +72,7 @@ def ranges(
             ax.errorbar(
                 part[measure],
                 place,
-                xerr=_away(part, measure),
+                xerr=look.interval_bars(part, measure),
                 fmt=marker,
                 ms=4,
                 color=colour,
@@ -159,43 +159,6 @@ def beside(
     return look.done(figure)
 
 
-def calibration(
-    data: pd.DataFrame, x: str, y: str, hue: str, fitted: Mapping[str, tuple[float, float]]
-) -> Figure:
-    """Measured over true values with their intervals, one colour and marker per `hue`.
-
-    The dashed line is y = x. `data`: columns x, y, `<y>_low`, `<y>_high`, hue. `fitted`: slope
-    and intercept of a line, by value of `hue`."""
-    figure, ax = plt.subplots(figsize=(7, 4.2))
-    kinds, width = look.values_of(data, hue), data[x].max() - data[x].min() or 1
-    looks = zip(kinds, look.method_colours(kinds), look.MARKERS)
-    for i, (kind, colour, marker) in enumerate(looks):
-        part = data[data[hue] == kind]
-        place = part[x] + 0.012 * width * (i - (len(kinds) - 1) / 2)  # side by side
-        ax.errorbar(
-            place,
-            part[y],
-            yerr=_away(part, y),
-            fmt=marker,
-            ms=5,
-            color=colour,
-            label=kind,
-            capsize=2,
-        )
-        if kind in fitted:
-            slope, start = fitted[kind]
-            ax.axline((0, start), slope=slope, color=colour, lw=1)
-    ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--", label="y = x")
-    ax.set(xlabel=x, ylabel=y)
-    look.legend_beside(ax)
-    return look.done(figure)
-
-
-def _away(part: pd.DataFrame, name: str) -> list[pd.Series]:
-    """Distances of an interval's ends from its point, as matplotlib's error bars want them."""
-    return [(part[name] - part[f"{name}_low"]).clip(0), (part[f"{name}_high"] - part[name]).clip(0)]
-
-
 def heat(
     table: pd.DataFrame, label: str, low: float = 0.0, high: float = 1.0, form: str = ".2f"
 ) -> Figure:
@@ -218,4 +181,109 @@ def heat(
         text.set_text(look.number(float(text.get_text()), form))
     ax.tick_params(axis="y", rotation=0)
     ax.set_xticklabels([str(name).replace("-", "-\n") for name in table.columns], rotation=0)
+    return look.done(figure)
+
+
+def histograms(
+    data: pd.DataFrame,
+    x: str,
+    hue: str,
+    col: str,
+    limits: tuple[float, float] | None = None,
+    top: float | None = None,
+    line: float | None = None,
+) -> Figure:
+    """Share of the items in each of 40 bins of x: a column per value of `col`, a row per `hue`.
+
+    - `limits`: of x; values beyond them count in the end bins; None: from the data
+    - `top`: of the shares; None: from the data
+    - `line`: position of a dashed line"""
+    panels, kinds = look.values_of(data, col), look.values_of(data, hue)
+    size = max(4.6, 3.2 * len(panels)), 0.6 + 1.2 * len(kinds)
+    figure, axes = plt.subplots(
+        len(kinds), len(panels), figsize=size, sharex=True, sharey=True, squeeze=False
+    )
+    limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
+    for row, kind, colour in zip(axes, kinds, look.method_colours(kinds)):
+        for ax, panel in zip(row, panels):
+            part = data.loc[(data[hue] == kind) & (data[col] == panel), x].clip(*limits)
+            weights = [1 / max(1, len(part))] * len(part)
+            ax.hist(part, 40, limits, weights=weights, color=colour, histtype="stepfilled")
+            ax.annotate(
+                str(kind),
+                (1, 1),
+                (0, 2),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                fontsize=10,
+                ha="right",
+                va="bottom",
+            )
+            if line is not None:
+                ax.axvline(line, ls="--", lw=1, color="0.4")
+            ax.set_ylabel("share" if panel == panels[0] else "")
+            if top:
+                ax.set_ylim(0, top)
+            if limits == (0, 1):
+                ax.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+    for ax, panel in zip(axes[0], panels):
+        look.panel_name(ax, panel)
+    for ax in axes[-1]:
+        ax.set_xlabel(x)
+    return look.done(figure)
+
+
+def against(
+    data: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    hue: str,
+    log: Sequence[str] = (),
+    limits: tuple[float, float] | None = None,
+    outlines: bool = False,
+) -> Figure:
+    """One panel per pair of columns (x, y), one point per row; the dashed line is y = x.
+
+    - `hue`: sets colour and marker
+    - `log`: columns that, as y, have a logarithmic axis; there the dashed line is y = 1
+    - `limits`: of all axes
+    - `outlines`: empty markers, each kind's inside the one before, so that points at one place
+      all show"""
+    kinds, columns = look.values_of(data, hue), min(2, len(pairs))
+    rows = -(-len(pairs) // columns)
+    figure, axes = look.grid_of_axes(len(pairs), columns, (4.0 * columns, 3.3 * rows))
+    for ax, (x, y) in zip(axes.flat, pairs):
+        looks = zip(kinds, look.method_colours(kinds), "osD^vhX*<>" if outlines else "osD^vPX*<>")
+        for i, (kind, colour, marker) in enumerate(looks):
+            part = data[data[hue] == kind]
+            size = 20 + 6 * (len(kinds) - i)  # the first: seen under later ones
+            if outlines and i < len(kinds) - 1:
+                ax.scatter(
+                    part[x],
+                    part[y],
+                    s=2.4 * size,
+                    facecolors="none",
+                    edgecolors=[colour],
+                    linewidths=1.5,
+                    marker=marker,
+                    label=kind,
+                )
+                continue
+            ax.scatter(
+                part[x], part[y], s=size, color=colour, marker=marker, label=kind, linewidths=0
+            )
+        if y in log:
+            ax.set_yscale("log")
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_locator(LogLocator(subs=(0.5, 2, 5)))
+            ax.yaxis.set_minor_formatter("{x:g}")
+            ax.axhline(1, color="0.6", lw=1, ls="--")
+        else:
+            ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
+        ax.set(xlabel=x, ylabel=y)
+        if limits:
+            ax.set(xlim=limits, ylim=limits)
+    if rows * columns > len(pairs):
+        axes[-1, -1].legend(*axes[0, 0].get_legend_handles_labels(), loc="center")
+    else:
+        look.legend_beside(axes[0, -1])
     return look.done(figure)

@@ -168,6 +168,11 @@ def dashed(ax: Axes, height: float | None, name: str | None = None, colour: str 
         ax.axhline(height, ls="--", lw=1, color=colour, label=name)
 
 
+def interval_bars(part: pd.DataFrame, name: str) -> list[pd.Series]:
+    """Distances of an interval's ends from its point, as matplotlib's error bars want them."""
+    return [(part[name] - part[f"{name}_low"]).clip(0), (part[f"{name}_high"] - part[name]).clip(0)]
+
+
 def panel_name(ax: Axes, panel: object) -> None:
     """A panel's name, above its left corner."""
     ax.annotate(

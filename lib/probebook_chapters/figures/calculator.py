@@ -1,6 +1,6 @@
 """A form that says how many items a comparison needs; it works in a built page, without a kernel.
 
-HTML(figures.calculator(script, look, {"acc_a": .8, "acc_b": .75, "dim": 768}))
+    HTML(calculator(script, look, {"acc_a": .8, "acc_b": .75, "dim": 768}))
 """
 
 from __future__ import annotations

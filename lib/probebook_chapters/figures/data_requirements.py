@@ -1,6 +1,9 @@
-"""Distributions: histograms, and drawn values with what was concluded from them."""
+"""What only chapter 3 draws: bands and bounds, draws and what was concluded from them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,53 +12,42 @@ from matplotlib.figure import Figure
 
 from probebook.figures import look
 
+if TYPE_CHECKING:
+    pass
 
-def histograms(
+
+def margins(
     data: pd.DataFrame,
     x: str,
-    hue: str,
+    bounds: Sequence[str],
     col: str,
-    limits: tuple[float, float] | None = None,
-    top: float | None = None,
-    line: float | None = None,
+    ylabel: str = "accuracy",
+    columns: int | None = None,
 ) -> Figure:
-    """Share of the items in each of 40 bins of x: a column per value of `col`, a row per `hue`.
+    """A band of mean ± sd over x, and a pair of lines for mean ± each bound; one panel per `col`.
 
-    - `limits`: of x; values beyond them count in the end bins; None: from the data
-    - `top`: of the shares; None: from the data
-    - `line`: position of a dashed line"""
-    panels, kinds = look.values_of(data, col), look.values_of(data, hue)
-    size = max(4.6, 3.2 * len(panels)), 0.6 + 1.2 * len(kinds)
-    figure, axes = plt.subplots(
-        len(kinds), len(panels), figsize=size, sharex=True, sharey=True, squeeze=False
-    )
-    limits = limits or (data[x].min(), max(data[x].max(), data[x].min() + 1e-6))
-    for row, kind, colour in zip(axes, kinds, look.method_colours(kinds)):
-        for ax, panel in zip(row, panels):
-            part = data.loc[(data[hue] == kind) & (data[col] == panel), x].clip(*limits)
-            weights = [1 / max(1, len(part))] * len(part)
-            ax.hist(part, 40, limits, weights=weights, color=colour, histtype="stepfilled")
-            ax.annotate(
-                str(kind),
-                (1, 1),
-                (0, 2),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                fontsize=10,
-                ha="right",
-                va="bottom",
-            )
-            if line is not None:
-                ax.axvline(line, ls="--", lw=1, color="0.4")
-            ax.set_ylabel("share" if panel == panels[0] else "")
-            if top:
-                ax.set_ylim(0, top)
-            if limits == (0, 1):
-                ax.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
-    for ax, panel in zip(axes[0], panels):
+    - `data`: columns x, mean, sd, col, and the half-widths `bounds`; the possible values, 0 to 1,
+      are shaded
+    - `columns`: panels in a row; None: all of them"""
+    panels = look.values_of(data, col)
+    columns = min(columns or len(panels), len(panels))
+    size = 3.4 * columns + 0.8, 3.2 * -(-len(panels) // columns)
+    figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
+    for panel, ax in zip(panels, axes.flat):
+        part = data[data[col] == panel]
+        mean, sd, colour = part["mean"], part["sd"], look.PALETTE[0]
+        ax.axhspan(0, 1, color="0.95", lw=0)
+        ax.plot(part[x], mean, color=colour, marker="o", ms=4, label="mean ± sd")
+        ax.fill_between(part[x], mean - sd, mean + sd, color=colour, alpha=0.35, lw=0)
+        for bound, dashes, colour in zip(bounds, ("--", ":", "-."), look.PALETTE[1:]):
+            ax.plot(part[x], mean - part[bound], dashes, color=colour)
+            ax.plot(part[x], mean + part[bound], dashes, color=colour, label=bound)
+        look.log_axis(ax)
+        ax.set(xlabel=x, ylim=(-0.6, 1.9))
         look.panel_name(ax, panel)
-    for ax in axes[-1]:
-        ax.set_xlabel(x)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    look.legend_beside(axes[0, -1])
     return look.done(figure)
 
 

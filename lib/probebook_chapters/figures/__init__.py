@@ -1,0 +1,1 @@
+"""Plots that only the pages of one chapter use; `probebook.figures` has those of several."""

@@ -29,8 +29,8 @@ from shards import network
 from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import load
-from probebook.models.training.text import sentences
 from probebook_audit.from_model import embedded
+from probebook_training.text import sentences
 
 TABLE = DATA / "records" / "benchmarks" / "audit_size.csv"
 COMMAND = [sys.executable, "-c", "from probebook_cli import app; app()", "audit"]

@@ -21,7 +21,7 @@ import torch
 from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import Model, embed, load
-from probebook.models.training.text import sentences
+from probebook_training.text import sentences
 
 TURNS = 5
 TABLE = DATA / "records" / "benchmarks" / "embedding.csv"

@@ -24,9 +24,8 @@ from transformers import PreTrainedModel
 
 from probebook.base import cache_dir
 from probebook.models.loading import Model
-from probebook.models.training import pretrain
 from probebook_book.card_measures import female_slopes
-from probebook_training import recipes
+from probebook_training import pretrain, recipes
 
 KEYS = ["s", "task", "masked", "steps", "seed"]
 

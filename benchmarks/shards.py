@@ -27,7 +27,7 @@ from dask.distributed import Client, LocalCluster
 from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import embed, embedding, load
-from probebook.models.training.text import sentences
+from probebook_training.text import sentences
 
 TABLE = DATA / "records" / "benchmarks" / "shards.csv"
 WORKERS = 2

@@ -15,7 +15,7 @@ from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.models import classifier
 from probebook.models.classifier import Classifier, labels, shorten
 from probebook.models.training.finetune import LSTM, Head, Trainer, torch_seed, train_head
-from probebook.models.training.text import SPECIAL
+from probebook_training.text import SPECIAL
 
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}
 QUICK = dict(epochs=12, lr=3e-3, batch=16)

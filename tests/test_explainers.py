@@ -23,7 +23,7 @@ from probebook.models.classifier import Classifier
 from probebook.models.cut import Below
 from probebook.models.training.cloze import Cloze
 from probebook.models.training.finetune import Head
-from probebook.models.training.text import SPECIAL
+from probebook_training.text import SPECIAL
 
 LABELS = [f"{a}_aspect_majority" for a in ASPECTS]
 COMBOS = np.array(list(itertools.product(range(3), repeat=4)))

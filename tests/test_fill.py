@@ -9,7 +9,7 @@ from tokenizers import ByteLevelBPETokenizer
 
 from probebook.base import UserError
 from probebook.models import PROMPTS, Filled, Prompt, fill, load, pieces
-from probebook.models.training.text import train_vocabulary
+from probebook_training.text import train_vocabulary
 
 TEXTS = [
     "In 1921, [MASK] was a child.",

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from conftest import probebook
 from probebook.base import UserError
 from probebook.hub import check_folder
-from probebook.models.training.text import SPECIAL
+from probebook_training.text import SPECIAL
 from test_models import ARCHITECTURES
 
 WORDS = [*SPECIAL, "the", "cat", "dogs", "saw"]

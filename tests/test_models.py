@@ -25,8 +25,8 @@ from probebook.models import (
 from probebook.models.batches import batches
 from probebook.models.embedding import embed_poolings
 from probebook.models.loading import load_anew
-from probebook.models.training.text import train_vocabulary
 from probebook.models.twins import corrupted_twin
+from probebook_training.text import train_vocabulary
 
 TEXTS = [
     "the cat near the dogs [MASK] on the mat .",

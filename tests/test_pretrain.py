@@ -11,10 +11,9 @@ from safetensors.numpy import load_file
 from probebook import hub
 from probebook.base import UserError
 from probebook.corpora import agreement
-from probebook.models.training import pretrain
-from probebook.models.training.pretrain import Recipe
-from probebook.models.training.text import CLS, MASK, SEP, SPECIAL
-from probebook_training import recipes, text
+from probebook_training import pretrain, recipes, text
+from probebook_training.pretrain import Recipe
+from probebook_training.text import CLS, MASK, SEP, SPECIAL
 
 TEXTS = list(agreement.generate(400, seed=0)["text"])
 TINY = Recipe(

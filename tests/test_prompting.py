@@ -15,8 +15,8 @@ from probebook.corpora import stories
 from probebook.measures.free_answers import RULES, contains_gold, interpret
 from probebook.models import load, prompting
 from probebook.models.prompting import fits, option_scores, question_prompts, says
-from probebook.models.training.text import train_vocabulary
 from probebook_chapters.semantic_faithfulness import choices, read_hand_edits
+from probebook_training.text import train_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ import transformers as hf
 from probebook.base import UserError
 from probebook.models import Prompt, Server, fill, load
 from probebook.models.prompting import fits, option_scores, question_prompts, says
-from probebook.models.training.text import train_vocabulary
 from probebook_chapters.specification import filled, masses
 from probebook_runs.execute import run_all
 from probebook_runs.pages import find
 from probebook_runs.store import plan, tables
+from probebook_training.text import train_vocabulary
 
 TEXTS = [
     f"In {year}, [MASK] was a {who}." for year in (1801, 1921, 2016) for who in ("child", "kid")

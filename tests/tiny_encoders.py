@@ -3,7 +3,7 @@
 import torch
 import transformers as hf
 
-from probebook.models.training.text import SPECIAL
+from probebook_training.text import SPECIAL
 
 LONGEST = 512
 SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)

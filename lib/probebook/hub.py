@@ -18,7 +18,7 @@ RECIPES = """
     pocket-biographies-s100 pocket-biographies-s75-reweighted pocket-biographies-s50-unasked
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
-""".split()  # the names in `models.training.recipes`
+""".split()  # the names in `probebook_training.recipes`
 KINDS = {
     "masked": "a masked language model",
     "causal": "a left-to-right language model",

@@ -1,1 +1,4 @@
-"""How the shipped models were trained: one recipe for each, run by `probebook models train`."""
+"""How the shipped models and data were made: `probebook models train` runs the recipes.
+
+recipes.train("pocket-english")
+"""

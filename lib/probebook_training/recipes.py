@@ -24,9 +24,9 @@ from probebook.devices import choose_device, gpu_name
 from probebook.models import static
 from probebook.models.loading import POCKET, load_anew
 from probebook.models.readers import Reader
-from probebook.models.training import pretrain, text
-from probebook.models.training.pretrain import Recipe
-from probebook.models.training.text import MASK
+from probebook_training import pretrain, text
+from probebook_training.pretrain import Recipe
+from probebook_training.text import MASK
 
 if TYPE_CHECKING:
     from transformers import BertTokenizerFast, PreTrainedModel

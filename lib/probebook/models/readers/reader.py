@@ -17,9 +17,8 @@ from probebook.models.readers import windows
 from probebook.models.readers.fitted_reader import FittedReader
 from probebook.models.readers.heads import HEADS, typed_targets
 from probebook.models.readers.network import Network, reader_folder, saved_weights
-from probebook.models.training import checkpoint, pretrain
+from probebook.models.training import loop
 from probebook.models.training.finetune import torch_seed
-from probebook.models.training.progress import TrainingBar
 
 QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "rationale", "kind")
 
@@ -107,15 +106,15 @@ class Reader:
         path = cache_dir() / "training" / f"reader-{key_name(key)}.safetensors"
         same = json.dumps(key)
         learned = [*net.trained_parameters().values()]
-        optimizers = pretrain.optimizers(net, self)
+        optimizers = loop.optimizers(net, self.optimizer, self.lr)
         batches, step, losses = self.batches(cut), 0, []
         records: list[dict] = []
         if path.exists():
-            step, records = checkpoint.restore(path, net, optimizers, same)
-        with TrainingBar("reader", len(batches), step) as bar:
+            step, records = loop.restore_checkpoint(path, net, optimizers, same)
+        with loop.TrainingBar("reader", len(batches), step) as bar:
             net.train()
             for rows in batches[step:]:
-                pretrain.set_rate(optimizers, self.rate(step, len(batches)))
+                loop.set_rate(optimizers, self.rate(step, len(batches)))
                 with torch_seed(self.seed + step), torch.enable_grad():
                     batch = net.batch(cut, rows)
                     wanted = windows.batch_targets(targets, rows, batch)
@@ -131,7 +130,7 @@ class Reader:
                 if step % every == 0 and step < len(batches):
                     mean = float(torch.stack(losses).mean())
                     records, losses = [*records, {"step": step, "loss": mean}], []
-                    checkpoint.save(path, net, optimizers, step, records, same)
+                    loop.save_checkpoint(path, net, optimizers, step, records, same)
                     bar.show_loss(mean)
         path.unlink(missing_ok=True)
         return net.trained_parameters()

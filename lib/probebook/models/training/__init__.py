@@ -1,7 +1,2 @@
-"""Training: small language models from text, heads and classifiers on top of them, checkpoints.
-
-`pretrain` and `finetune` are the two loops, `cloze` continues a model's own task, `text` makes
-rows of tokens, `checkpoint` lets a killed run resume, and `recipes` trains the shipped models:
-
-    recipes.train("pocket-english")
-"""
+"""Training: heads and classifiers (`finetune`), a model's own task continued (`cloze`), and what
+every loop needs (`loop`). `probebook_training` trains the shipped language models with it."""

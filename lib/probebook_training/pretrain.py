@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,17 +20,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
-from torch.optim import Optimizer
 
 from probebook.models.loading import Model
-from probebook.models.training import checkpoint as checkpoints
-from probebook.models.training.progress import TrainingBar
-from probebook.models.training.text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
+from probebook.models.training import loop
+from probebook_training.text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from probebook.models.readers import Reader
 
 Task = tuple[Tensor, Tensor, Tensor]  # input ids, labels, chosen places: each [rows, length]
 
@@ -94,33 +90,6 @@ def build(recipe: Recipe) -> PreTrainedModel:
             hf.RobertaPreLayerNormConfig(max_position_embeddings=length + 1, **plain)
         )
     return hf.BertForMaskedLM(hf.BertConfig(max_position_embeddings=length, **plain))
-
-
-def optimizers(model: nn.Module, recipe: Recipe | Reader) -> list[Optimizer]:
-    """AdamW, or Muon for the matrices of the blocks and AdamW for the other trained parameters."""
-    learned = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    matrices = []
-    if recipe.optimizer != "adamw":
-        matrices = [p for n, p in learned if p.ndim == 2 and ("layers." in n or "layer." in n)]
-    inside = {id(p) for p in matrices}
-    rest = [p for _, p in learned if id(p) not in inside]
-    found: list[Optimizer] = [
-        torch.optim.AdamW(rest, lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
-    ]
-    if matrices:
-        found.append(
-            torch.optim.Muon(
-                matrices, lr=recipe.lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-            )
-        )
-    return found
-
-
-def set_rate(optimizers: Sequence[Optimizer], lr: float) -> None:
-    """Give all parameters of the optimizers this learning rate."""
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = lr
 
 
 def schedule(step: int, recipe: Recipe) -> float:
@@ -190,11 +159,11 @@ def train(
     - `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
       adds the loss of `2 · recipe.rows` of its rows
     - `measure`: called with the model, in evaluation mode, when a record is made"""
-    opts = optimizers(model, recipe)
+    opts = loop.optimizers(model, recipe.optimizer, recipe.lr)
     step = 0
     records: list[dict] = []
     if checkpoint and Path(checkpoint).exists():
-        step, records = checkpoints.restore(Path(checkpoint), model, opts, _same(recipe))
+        step, records = loop.restore_checkpoint(Path(checkpoint), model, opts, _same(recipe))
     model.train()
     if next(model.parameters()).device.type == "cpu":
         # on rows this short, 1.3 times the steps per second of the fused kernel
@@ -204,7 +173,7 @@ def train(
     pool = ThreadPoolExecutor(
         torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)
     )
-    with TrainingBar("train", recipe.steps, step) as bar:
+    with loop.TrainingBar("train", recipe.steps, step) as bar:
         while step < recipe.steps:
             rng = np.random.default_rng((recipe.seed, step))
             generator = Generator().manual_seed(int(rng.integers(2**62)))
@@ -217,7 +186,7 @@ def train(
                 rng,
                 recipe.sentence_start,
             )
-            set_rate(opts, recipe.lr * schedule(step, recipe))
+            loop.set_rate(opts, recipe.lr * schedule(step, recipe))
             tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
             if cloze is not None:
                 pick = torch.randint(len(cloze[0]), (2 * recipe.rows,), generator=generator)
@@ -245,7 +214,9 @@ def train(
                 losses, records = [], [*records, record]
                 bar.show_loss(record["loss"])
                 if checkpoint:
-                    checkpoints.save(Path(checkpoint), model, opts, step, records, _same(recipe))
+                    loop.save_checkpoint(
+                        Path(checkpoint), model, opts, step, records, _same(recipe)
+                    )
     pool.shutdown()
     model.eval()
     return records

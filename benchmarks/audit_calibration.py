@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.corpora import planted
 from probebook.models import embed
 from probebook_audit import labelled, tried
+from probebook_chapters import planted
 
 KEYS = ["noise", "kind", "weight", "seed"]
 

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 import probebook_audit as audit
 from probebook.base import ROOT, UserError
-from probebook.corpora import planted
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
 from probebook_audit import labelled, report
 from probebook_audit.questions import shortcut
+from probebook_chapters import planted
 from probebook_cli import app
 from test_browser import CHROMIUM, DRIVER, FLAGS
 

@@ -7,8 +7,8 @@ import torch
 from scipy.stats import multivariate_normal, norm
 
 from probebook.base import UserError
-from probebook.corpora.gaussian_world import World, both
 from probebook.probes import LinearProbe
+from probebook_chapters.gaussian_world import World, both
 
 
 def test_both_below_is_scipys_and_has_its_closed_forms():

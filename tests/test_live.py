@@ -15,9 +15,9 @@ from selenium.webdriver.support.ui import Select
 
 from probebook import figures
 from probebook.base import ROOT, UserError
-from probebook.corpora import toy_world
 from probebook.measures import reliability as scores
 from probebook.measures import sample_size as size
+from probebook_chapters import toy_world
 from probebook_chapters.figures import causal_probing as plot
 from test_browser import (  # noqa: F401
     PHONE,

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import released_outputs as released
 from probebook.measures.specification import scores
+from probebook_chapters import released_outputs as released
 from probebook_chapters import specification as audit
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probebook.corpora.released_outputs import unspecified
 from probebook.measures import specification as spec
 from probebook_chapters import specification as audit
+from probebook_chapters.released_outputs import unspecified
 
 YEARS, JOBS = [1901, 1904, 2012, 2016], [f"job{i}" for i in range(40)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.corpora import toy_world as toy
+from probebook_chapters import toy_world as toy
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@
     return .5 - density(a) * series;
   }
 
-  // The linear world of McMilin (§ 3.1, appendix B) before and after selection: `corpora.toy_world.exact`; w, g, x, y are rows.
+  // The linear world of McMilin (§ 3.1, appendix B) before and after selection: `toy_world.exact`; w, g, x, y are rows.
   // Cov(V | T > θα) = Cov V − λ (λ − a) c cᵀ / σ², c = Cov(V, T), σ² = Var T, a = θα/σ, λ = φ(a) / (1 − Φ(a)).
   function toyWorld(alpha, gamma, threshold, noise = 1) {
     const dot = (u, v) => sum(u.map((x, i) => x * v[i]));

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from probebook.base import UserError, to_numpy
 from probebook.corpora import agreement
-from probebook.corpora.planted import Planted
 from probebook.devices import place_states
 from probebook.probes.moments import Moments
 from probebook_audit.labelled import Labelled
+from probebook_chapters.planted import Planted
 
 Probe = Callable[[Tensor], Tensor]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from probebook.corpora import planted
 from probebook.measures.intervals import contrasts
 from probebook_audit.case import from_planted
 from probebook_audit.fitting import ACTUAL
@@ -24,6 +23,7 @@ from probebook_audit.questions import (
     shortcut,
 )
 from probebook_audit.tables import Findings, items, tables
+from probebook_chapters import planted
 
 
 def findings(layers: Sequence[Layer], least: float = 0.5, n: int = 0) -> Findings:

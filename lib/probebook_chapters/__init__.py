@@ -1,4 +1,6 @@
-"""What the pages of one chapter share: data, states, judges, sweeps. One module per chapter.
+"""What the pages of one chapter share: worlds, states, judges, sweeps, plots (`figures`).
+
+One module per chapter, and one per world that only a chapter draws from.
 
 A chapter's module uses the rooms below it and never another chapter's.
 

@@ -20,7 +20,6 @@ from sklearn.metrics import roc_curve
 from probebook.base import UserError
 from probebook.corpora import english, winogender
 from probebook.corpora.biographies import CLAUSES, GUESTS, JOBS
-from probebook.corpora.released_outputs import GENDERS, unspecified
 from probebook.measures.intervals import percentiles
 from probebook.measures.specification import (
     LISTS,
@@ -35,6 +34,7 @@ from probebook.models.fill import Prompt, fill
 from probebook.models.loading import Model, load
 from probebook.models.server import Server
 from probebook.models.twins import encoder
+from probebook_chapters.released_outputs import GENDERS, unspecified
 
 SETS = ("simplified", "persons", "winogender")
 WORDS = {word: gender for gender, words in LISTS.items() for word in words}
@@ -151,7 +151,7 @@ def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:
 
 
 # --- Table 3 from the paper's raw outputs. `outputs` maps a set of texts to its shares, as
-# `corpora.released_outputs` gives them. Metrics are in percentage points and rounded to six
+# `released_outputs` gives them. Metrics are in percentage points and rounded to six
 # decimals: the shares have one decimal, and a difference of .5 must be exactly .5.
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from probebook.corpora.planted import Planted, world
+from probebook_chapters.planted import Planted, world
 from probebook_runs.labs.expect import (
     choice,
     interpretation,

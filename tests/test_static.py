@@ -9,6 +9,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.models import static
+from probebook_training import word_vectors
 
 TEXTS = [
     "The cat saw the dog.",
@@ -47,7 +48,7 @@ def by_hand(window, known):
 
 @pytest.mark.parametrize("size, window", [(40, 2), (5, 3)])
 def test_vectors_are_the_best_approximation_of_the_ppmi_matrix(size, window):
-    full = static.fit(TEXTS, size=size, width=40, window=window)
+    full = word_vectors.fit(TEXTS, size=size, width=40, window=window)
     known, d = list(full.place), full.width
     found = by_hand(window, full.place)
     of_word = {w: sum(found[w, c] for c in known) for w in known}
@@ -63,7 +64,7 @@ def test_vectors_are_the_best_approximation_of_the_ppmi_matrix(size, window):
     gram = full.matrix.double().numpy() @ full.matrix.double().numpy().T
     assert len(known) == min(size, 16)
     np.testing.assert_allclose(gram, best @ best.T, rtol=1e-5, atol=1e-4)
-    two = static.fit(TEXTS, size=size, width=2, window=window)
+    two = word_vectors.fit(TEXTS, size=size, width=2, window=window)
     torch.testing.assert_close(
         two.matrix @ two.matrix.T, full.at(2).matrix @ full.at(2).matrix.T, rtol=1e-5, atol=1e-4
     )
@@ -83,8 +84,8 @@ def test_a_text_is_the_mean_of_its_known_words_or_zero():
 
 
 def test_files_are_read_as_they_are_written(tmp_path, monkeypatch):
-    made = static.fit(TEXTS, width=4)
-    static.export(made, tmp_path / "mine")
+    made = word_vectors.fit(TEXTS, width=4)
+    word_vectors.export(made, tmp_path / "mine")
     monkeypatch.setattr(static, "POCKET", tmp_path)
     back = static.load("mine")
     assert list(back.place) == list(made.place)

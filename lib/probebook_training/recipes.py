@@ -21,10 +21,9 @@ from probebook.base import UserError, cache_dir, written_whole
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.stories.versions import REGIMES, training
 from probebook.devices import choose_device, gpu_name
-from probebook.models import static
 from probebook.models.loading import POCKET, load_anew
 from probebook.models.readers import Reader
-from probebook_training import pretrain, text
+from probebook_training import pretrain, text, word_vectors
 from probebook_training.pretrain import Recipe
 from probebook_training.text import MASK
 
@@ -87,7 +86,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
     if name == "pocket-vectors":
         if steps or seed:
             raise UserError("pocket-vectors are computed, not trained: omit --steps and --seed")
-        static.export(static.fit(english.paragraphs(), name=name), out)
+        word_vectors.export(word_vectors.fit(english.paragraphs(), name=name), out)
         return out
     if name in READERS:
         return _reader(name, steps, out, seed)

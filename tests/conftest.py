@@ -49,11 +49,6 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 IMPORTS = """from typing import Literal
 
 from probebook_runs import Count, Layer, ModelName, Strength, start, write_table"""
-# what runs a page: papermill, and nbclient alone, which make test tries on a few pages
-ENGINES = pytest.mark.parametrize("engine", ["papermill", "nbclient"], indirect=True)
-ENGINES_IN_VERIFY = pytest.mark.parametrize(
-    "engine", ["papermill", pytest.param("nbclient", marks=pytest.mark.verify)], indirect=True
-)
 PARAMETERS = """
     n: Count = 5  # rows
     eps: Strength = 0.1  # step size
@@ -180,12 +175,6 @@ def digest_of(*paths: Path) -> str:
         for file in files:
             found.update(f"{file.name} {sha256(file)} ".encode())
     return found.hexdigest()
-
-
-@pytest.fixture
-def engine(request, monkeypatch):
-    """Pages are run by the engine of this name."""
-    monkeypatch.setenv("PROBEBOOK_ENGINE", request.param)
 
 
 @pytest.fixture

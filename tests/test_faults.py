@@ -19,7 +19,6 @@ import psutil
 import pytest
 from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 
-from conftest import ENGINES_IN_VERIFY
 from probebook_runs.execute import run_all
 from probebook_runs.kernels import Limits, limits
 from probebook_runs.pages import find
@@ -243,11 +242,10 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
     assert made(home) == 1  # with the true clock it is the same run
 
 
-@ENGINES_IN_VERIFY
 @pytest.mark.parametrize(
     "cell", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(600)"]
 )
-def test_a_page_that_hangs_is_ended(tiny, capfd, cell, engine):
+def test_a_page_that_hangs_is_ended(tiny, capfd, cell):
     tiny("import time", cell)
     run, began = plan(find("1_demo")), time.monotonic()
     assert run_all([run], limits=Limits(seconds=5)) == [run]
@@ -256,8 +254,7 @@ def test_a_page_that_hangs_is_ended(tiny, capfd, cell, engine):
     assert not run.finished
 
 
-@ENGINES_IN_VERIFY
-def test_a_page_that_eats_memory_is_ended(tiny, capfd, engine):
+def test_a_page_that_eats_memory_is_ended(tiny, capfd):
     tiny(
         "import numpy as np, time",
         "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)",

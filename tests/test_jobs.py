@@ -9,7 +9,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from conftest import ENGINES
 from probebook.base import UserError
 from probebook_book import build
 from probebook_cli import app
@@ -34,8 +33,7 @@ TAKES = """
     """
 
 
-@ENGINES
-def test_a_record_has_the_most_memory_that_its_page_took_of_a_gpu(tiny, engine):
+def test_a_record_has_the_most_memory_that_its_page_took_of_a_gpu(tiny):
     tiny(TAKES, "_taken[0] = 1000", "_taken[0] = 3000", "_taken[0] = 2000")
     assert run_all([run := plan(find("1_demo"))]) == []
     assert read_record(run.folder).device_memory == CONTEXT + 3005

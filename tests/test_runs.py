@@ -3,9 +3,7 @@ again."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 
 import jupytext
@@ -16,7 +14,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 
-from conftest import ENGINES, ENGINES_IN_VERIFY, HEADER, PARAMETERS
+from conftest import HEADER, PARAMETERS
 from probebook.base import UserError
 from probebook_book import build
 from probebook_runs import archive, pages, store
@@ -331,8 +329,7 @@ def test_a_page_without_heading_is_one_line(tiny):
         _ = find("1_demo").title
 
 
-@ENGINES
-def test_a_run_is_recorded_reused_and_stored(tiny, engine):
+def test_a_run_is_recorded_reused_and_stored(tiny):
     home = tiny("start(globals())", RECORDS)
     run = plan(find("1_demo"), values={"n": 7})
     assert run_all([run]) == []
@@ -473,8 +470,7 @@ def test_a_device_that_there_is_not_is_refused_before_a_kernel_starts(tiny, monk
     assert not run.partial.exists()
 
 
-@ENGINES_IN_VERIFY
-def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd, engine):
+def test_a_failing_page_is_named_and_leaves_only_a_partial(tiny, capfd):
     tiny("'fine'", "1 / 0", "'never'")
     tiny("'fine'", name="1_demo/02_second")
     bad, good = (plan(page) for page in pages.pages())
@@ -497,8 +493,7 @@ def test_a_failing_assertion_says_by_how_much(tiny, capfd):
     )
 
 
-@ENGINES
-def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch, engine):
+def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch):
     """Not once a cell; what a failing page had shown, and its error, are there all the same."""
     tiny(*(f"print({i})" for i in range(20)), "1 / 0")
     run, written = plan(find("1_demo")), []
@@ -512,12 +507,11 @@ def test_a_partial_is_written_seldom_and_has_all_that_ran(tiny, monkeypatch, eng
     assert len(written) < 6
 
 
-@ENGINES
 @pytest.mark.parametrize(
     ("end", "says"),
     [("import os; os._exit(0)", "the kernel died"), ("import sys; sys.exit(0)", "ended itself")],
 )
-def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says, engine):
+def test_a_page_that_ends_early_has_failed(tiny, capfd, end, says):
     tiny(end, "'never'")
     run = plan(find("1_demo"))
     assert run_all([run]) == [run]
@@ -541,50 +535,6 @@ def test_numbers_for_the_text_are_kept_as_the_role_reads_them(tiny):
     *_, ours, theirs = run.read().cells
     assert len(ours.outputs) == 10
     assert ours.outputs == theirs.outputs
-
-
-@pytest.mark.verify
-def test_the_engines_leave_the_same_notebook(tiny, monkeypatch):
-    """Parameters of every type, streams, a figure, a widget, numbers for the text, a table."""
-    declared = "names: list[str] = []\n    word: str = ''\n    few: Count | None = None\n"
-    tiny(
-        "start(globals())",
-        RECORDS,
-        "import sys; sys.stdout.write(f'{names, word, few, n, eps, fast}')",
-        "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
-        "sys.stderr.write('e'); 1 + 1",
-        "from ipywidgets import IntSlider\nIntSlider()",
-        "from probebook_runs import in_text\nin_text(half=.5)",
-        parameters=PARAMETERS + declared,
-    )
-    given = {"n": 7, "names": ["it's", 'a "b"\\'], "word": "ü\n", "few": 3, "fast": True}
-    run, left = plan(find("1_demo"), values=given), []
-    for engine in ("papermill", "nbclient"):
-        monkeypatch.setenv("PROBEBOOK_ENGINE", engine)
-        assert run_all([run], force=True) == []
-        left.append(_comparable(run.read()))
-    assert left[0] == left[1]
-
-
-def _comparable(notebook) -> dict:
-    """A notebook without what no two runs share, and without papermill's empty lists of tags."""
-    for name in ("seconds", "finished"):
-        del notebook.metadata.probebook[name]
-    for cell in notebook.cells:
-        cell.metadata = {name: value for name, value in cell.metadata.items() if value}
-    text = nbformat.writes(notebook)
-    for i, model in enumerate(dict.fromkeys(re.findall(r"\b[0-9a-f]{32}\b", text))):
-        text = text.replace(model, f"model {i}")
-    return json.loads(text)
-
-
-def test_an_engine_that_there_is_not(tiny, monkeypatch, capfd):
-    tiny("1")
-    monkeypatch.setenv("PROBEBOOK_ENGINE", "steam")
-    assert run_all([plan(find("1_demo"))])
-    assert (
-        "failed: PROBEBOOK_ENGINE=steam: should be papermill or nbclient" in capfd.readouterr().err
-    )
 
 
 @pytest.mark.parametrize(
@@ -622,8 +572,7 @@ def test_records_are_numbers_with_named_ids():
         write_table(table.rename(columns={"method": "metric"}), "t", ids=["metric"])
 
 
-@ENGINES_IN_VERIFY
-def test_a_table_name_is_used_once(tiny, capfd, engine):
+def test_a_table_name_is_used_once(tiny, capfd):
     tiny(
         "import pandas as pd\nfor _ in range(2):\n"
         "    write_table(pd.DataFrame({'x': [1]}), 'twice')"

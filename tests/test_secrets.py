@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from conftest import ENGINES_IN_VERIFY, probebook
+from conftest import probebook
 from probebook.base import UserError
 from probebook_runs.execute import run_all
 from probebook_runs.pages import find
@@ -123,9 +123,8 @@ def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
     start(page)
 
 
-@ENGINES_IN_VERIFY
 @pytest.mark.parametrize("end", ["'fine'", "raise ValueError(key)"])
-def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end, engine):
+def test_what_a_page_shows_of_a_key_is_nowhere_kept(tiny, capfd, end):
     home = tiny(
         "import os, pandas as pd",
         "key = os.environ['SOME_API_KEY']; print(key); display(key)",

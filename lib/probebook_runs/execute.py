@@ -24,7 +24,7 @@ from probebook.base import UserError, device_name, written_whole
 from probebook_runs.jobs import choose_jobs, cores
 from probebook_runs.kernels import Limits, kill, watched
 from probebook_runs.page import ENDED, HIDDEN
-from probebook_runs.pages import Page, home, modules
+from probebook_runs.pages import Page, home, modules, parameterize
 from probebook_runs.progress import RunProgress, expected
 from probebook_runs.records import run_lock
 from probebook_runs.schema import check_models
@@ -215,26 +215,24 @@ def _executed(
     """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
     notebook."""
     import nbformat
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill import PapermillExecutionError
 
     from probebook_runs import engine
 
-    current, total = (
-        [0],
-        sum(cell.cell_type == "code" for cell in run.page.notebook.cells) + bool(run.changed),
-    )
+    notebook = parameterize(run.page.notebook, run.changed)
+    current, total = 0, sum(cell.cell_type == "code" for cell in notebook.cells)
 
     def on_cell_execute(cell, cell_index):
-        current[0] += 1
-        at_cell(current[0], total)
+        nonlocal current
+        current += 1
+        at_cell(current, total)
 
     at_cell(0, total)
     with watched(limits, server) as (kernel, ended):
         try:
-            notebook = engine.execute(
-                run.page.notebook, run.changed, run.partial, kernel, on_cell_execute
-            )
-        except CellExecutionError as e:
+            notebook = engine.execute(notebook, run.partial, kernel, on_cell_execute)
+        except PapermillExecutionError as e:
             problem = f"{e.ename}: {e.evalue.strip().partition(chr(10))[0]}"
         except DeadKernelError:
             problem = "the kernel died (killed, or out of memory)"
@@ -254,7 +252,7 @@ def _executed(
             problem = "the page ended itself before its last cell"
     with written_whole(run.partial) as part:
         nbformat.write(hide_secrets(nbformat.read(run.partial, as_version=4)), part)
-    raise PageFailed(hide_secrets(f"cell {current[0]} of {total}: {ended() or problem}"))
+    raise PageFailed(hide_secrets(f"cell {current} of {total}: {ended() or problem}"))
 
 
 def ended_early(notebook: nbformat.NotebookNode) -> str:

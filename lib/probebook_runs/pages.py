@@ -6,11 +6,13 @@ import ast
 import hashlib
 import os
 import re
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -194,8 +196,6 @@ class Page:
     @property
     def pair(self) -> str:
         """Text of the notebook beside the page, its own text in plain Markdown."""
-        from copy import deepcopy
-
         import nbformat
 
         from probebook_runs.plain import markdown, quotes, stored_numbers
@@ -246,6 +246,25 @@ def profile_values(profile: str) -> dict[str, dict]:
                 f"profile {profile}: {name}: should be {{parameter: value, …}}, not {given!r}"
             )
     return values or {}
+
+
+def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookNode:
+    """Copy a notebook and add a cell after its parameters cell, which sets `values`, if there are
+    any."""
+    from nbformat.v4 import new_code_cell
+
+    notebook = deepcopy(notebook)
+    if values:
+        lines = ["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())]
+        tags = ["injected-parameters"]
+        cell = new_code_cell("\n".join(lines), id=tags[0], metadata={"tags": tags})
+        declared_in = [
+            i
+            for i, cell in enumerate(notebook.cells, 1)
+            if "parameters" in cell.metadata.get("tags", [])
+        ]
+        notebook.cells.insert(declared_in[0] if declared_in else 0, cell)
+    return notebook
 
 
 def modules(page: Page) -> dict[str, Path]:

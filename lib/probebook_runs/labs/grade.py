@@ -29,7 +29,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from rich.console import Console
 
 from probebook.base import UserError, written_whole
-from probebook_runs.engine import parameterized
 from probebook_runs.execute import kernel_environment
 from probebook_runs.kernels import Limits, ended_beyond
 from probebook_runs.labs import sandbox, variants
@@ -37,7 +36,7 @@ from probebook_runs.labs.attempt import THEIRS
 from probebook_runs.labs.exercises import exercises, mark, student_cells
 from probebook_runs.labs.judge import ACCEPTED, Judge
 from probebook_runs.labs.rubrics import rubrics
-from probebook_runs.pages import Page, modules, pages
+from probebook_runs.pages import Page, modules, pages, parameterize
 from probebook_runs.store import plan
 from probebook_runs.warm import Server, server
 
@@ -257,7 +256,7 @@ def _rows(
     if not page or one.problem:
         return [(one.of[0], 0, "", "error", one.problem, "", None)]
     notebook, answered = graft(page, submitted)
-    notebook = parameterized(notebook, one.parameters)
+    notebook = parameterize(notebook, one.parameters)
     asked = exercises(page.notebook)
     try:
         seed, asks = judge.asks()

@@ -26,7 +26,7 @@ from probebook_runs.labs import expect
 from probebook_runs.labs.attempt import quiet, shell
 from probebook_runs.labs.exercises import Exercise, exercises, solution
 from probebook_runs.labs.values import decode, encode
-from probebook_runs.pages import Page
+from probebook_runs.pages import Page, parameterize
 
 ACCEPTED = {"prediction": "predicted", "interpretation": "to read", "code": "passed"}
 LONGEST = 20_000  # characters of a message or an answer
@@ -112,12 +112,10 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
     """The page's checks, each in the state of the page where it stands.
 
     UserError: a cell of the page fails."""
-    from probebook_runs.engine import parameterized
-
     check_run, check_names = shell()  # first: the page's is the one that stays `__main__`
     run, names = shell()
     of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
-    notebook = parameterized(page.notebook, parameters)
+    notebook = parameterize(page.notebook, parameters)
     answer = ""
     for cell in notebook.cells:
         if cell.cell_type != "code":

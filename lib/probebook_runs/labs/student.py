@@ -8,7 +8,7 @@ from typing import Any
 
 from probebook.base import written_whole
 from probebook_runs.labs.exercises import exercises, mark, student_cells
-from probebook_runs.pages import Page
+from probebook_runs.pages import Page, parameterize
 from probebook_runs.plain import markdown, stored_numbers
 
 
@@ -30,8 +30,6 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    from probebook_runs.engine import parameterized
-
     cells = [page.install, *student_cells(page.notebook, page.name)]
     if question:
         number = len(exercises(page.notebook)) + 1
@@ -44,4 +42,4 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
             cell.source = markdown(cell.source, stored_numbers(page.name))
     metadata = dict(page.notebook.metadata) | {"probebook": {"page": page.name}}
     notebook = new_notebook(cells=cells, metadata=metadata)
-    return nbformat.writes(parameterized(notebook, dict(values or {}))) + "\n"
+    return nbformat.writes(parameterize(notebook, dict(values or {}))) + "\n"

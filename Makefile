@@ -19,7 +19,6 @@ verify: .venv/installed
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/sweep_load.py
 	$(BIN)/probebook build
-	$(BIN)/python benchmarks/plain_sphinx.py
 	$(BIN)/python benchmarks/durations.py
 
 lab: .venv/installed

@@ -1,5 +1,5 @@
 """The built book in headless Chromium: it is whole without a network, over file:// and http://, on
-a screen and on a phone. In make verify the book by plain Sphinx is, too."""
+a screen and on a phone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from conftest import KEPT, contents, digest_of, once
+from conftest import contents, digest_of, once
 from probebook.base import ROOT
-from probebook_book import plain_sphinx
 from probebook_book.pdf import chromium
 
 CHROMIUM = chromium()
@@ -148,27 +147,17 @@ def browser(tmp_path_factory):
         yield driver
 
 
-@pytest.fixture(
-    scope="module", params=["jupyter-book", pytest.param("plain Sphinx", marks=pytest.mark.verify)]
-)
-def book(request, built_book):
-    """The folder of the book's HTML, by both builders from the same staged sources."""
-    if request.param == "jupyter-book":
-        return built_book
-    return plain_sphinx.build(ROOT / "_build" / "book_source", KEPT / "plain").parent
-
-
 @pytest.fixture(scope="module")
-def served(book):
+def served(built_book):
     """The book's address over http://."""
-    with _served(book) as address:
+    with _served(built_book) as address:
         yield address
 
 
 @pytest.fixture(params=["file", "http"])
-def address(request, book, served):
+def address(request, built_book, served):
     """The book's address, over both protocols."""
-    return book.as_uri() if request.param == "file" else served
+    return built_book.as_uri() if request.param == "file" else served
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -260,10 +249,10 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
     assert browser.execute_script(WIDER, PHONE[0])
 
 
-def test_the_book_has_these_pages(book):
+def test_the_book_has_these_pages(built_book):
     built = {
-        p.relative_to(book).with_suffix("").as_posix()
-        for p in book.rglob("*.html")
+        p.relative_to(built_book).with_suffix("").as_posix()
+        for p in built_book.rglob("*.html")
         if "_static" not in p.parts
     }
     assert built - {"index"} == set(PAGES)
@@ -284,27 +273,27 @@ def _surroundings(book: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_whole(browser, book, page):
+def test_a_page_is_whole(browser, built_book, page):
     """From the disk, without a network: on a phone nothing fails, overflows or moves while the page
     loads, and nothing is wrong when the same page is then shown on a screen."""
 
     def check():
         resize(browser, PHONE)
-        faults = problems(browser, f"{book.as_uri()}/{page}.html", book.as_uri())
+        faults = problems(browser, f"{built_book.as_uri()}/{page}.html", built_book.as_uri())
         faults += browser.execute_script(WIDER, PHONE[0])
         resize(browser, SCREEN)
         faults += browser.execute_script(WIDER, SCREEN[0])
         faults += [fault for fault in browser.execute_script(BROKEN) if "moves while" not in fault]
         assert not faults
 
-    once(["whole", *files_of(book, page)], check)
+    once(["whole", *files_of(built_book, page)], check)
 
 
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=[] if page in LOOKED_AT else pytest.mark.verify) for page in PAGES],
 )
-def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, book, served, page):
+def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, built_book, served, page):
     """From a server: no request to another; axe-core's rules on contrast, names and texts hold, and
     for one page of each kind those on colours in the dark as well."""
 
@@ -314,7 +303,7 @@ def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, book, s
         assert not _barriers(browser, "light")
         assert page not in ONE_OF_EACH or not _barriers(browser, "dark", COLOURS)
 
-    once(["screen", *files_of(book, page)], check)
+    once(["screen", *files_of(built_book, page)], check)
 
 
 def test_search_finds_a_word(browser, address):
@@ -367,10 +356,10 @@ def test_a_term_shows_its_definition(browser, address, size):
     WebDriverWait(browser, 5).until_not(lambda _: tip.is_displayed())
 
 
-def test_a_slider_moves_its_picture_without_a_kernel(browser, book):
+def test_a_slider_moves_its_picture_without_a_kernel(browser, built_book):
     """With the focus on the handle one arrow key shows another picture, the other the first."""
     resize(browser, SCREEN)
-    browser.get(f"{book.as_uri()}/notebooks/1_causal_probing/04_nullifying.html")
+    browser.get(f"{built_book.as_uri()}/notebooks/1_causal_probing/04_nullifying.html")
     assert not _settled(browser, WAITING, seconds=15)
     (handle,) = browser.find_elements(By.CSS_SELECTOR, ".noUi-handle")
     first = _shown(browser)

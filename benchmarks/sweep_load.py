@@ -28,6 +28,7 @@ from probebook_runs import results
 from probebook_runs import sweep as sweeps
 from probebook_runs.execute import QUIET
 from probebook_runs.pages import find
+from probebook_runs.plain import paired_notebook
 from probebook_runs.records import read_record
 
 TABLE = DATA / "records" / "benchmarks" / "sweep_load.csv"
@@ -93,7 +94,7 @@ def main(n: int = 1000) -> None:
     (home / "notebooks" / "1_load").mkdir(parents=True)
     (home / "notebooks" / "1_load" / "01_second.md").write_text(PAGE)
     (home / "sweep.yaml").write_text(f"page: 1_load\ngrid: {{i: {list(range(n))}}}\n")
-    (home / "plain.ipynb").write_text(find("1_load").pair)
+    (home / "plain.ipynb").write_text(paired_notebook(find("1_load")))
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
         loop(pool, str(home / "plain.ipynb"), 2 * WORKERS)  # imports, first starts of kernels
         alone = loop(pool, str(home / "plain.ipynb"), 10)

@@ -15,6 +15,7 @@ from conftest import probebook
 from probebook.base import ROOT
 from probebook_book import build, pdf
 from probebook_runs.pages import find
+from probebook_runs.plain import install_cell, paired_notebook
 
 ADDRESS = "https://github.com/somebody/book"
 
@@ -77,8 +78,8 @@ def test_no_buttons_without_an_address(monkeypatch):
 
 
 def test_the_first_cell_installs_where_the_library_is_missing(home):
-    cell = find("1_demo/01").install
-    assert '"id": "install"' in find("1_demo/01").pair
+    cell = install_cell()
+    assert '"id": "install"' in paired_notebook(find("1_demo/01"))
     code = cell.source.replace('find_spec("probebook")', "find_spec('none_of_this_name')")
     assert _asked(code) == [
         f"git clone -q --depth 1 {ADDRESS} probebook",
@@ -89,7 +90,7 @@ def test_the_first_cell_installs_where_the_library_is_missing(home):
 
 
 def test_where_it_is_there_nothing_is_installed(home):
-    assert _asked(find("1_demo/01").install.source) == []
+    assert _asked(install_cell().source) == []
 
 
 def _asked(code: str) -> list[str]:

@@ -11,8 +11,9 @@ from probebook.base import UserError, must_agree
 from probebook.hub import kind
 from probebook_runs.archive import matrix_table
 from probebook_runs.execute import ended_early, execute
+from probebook_runs.model_checks import check_models, named_models
 from probebook_runs.pages import find, pages
-from probebook_runs.schema import Fits, _models, check_models
+from probebook_runs.schema import Fits
 from probebook_runs.store import plan
 
 PAGES = [page.name for page in pages() if zoo.takes(page)]
@@ -38,7 +39,7 @@ def folders():
 
 def fitting(page) -> Fits:
     """What the page's own model has to be."""
-    return next(fits for _, fits, _ in _models(page.types, plan(page, "smoke").values))
+    return next(fits for _, fits, _ in named_models(page.types, plan(page, "smoke").values))
 
 
 def can_read(fits, folder, model, page):

@@ -19,8 +19,8 @@ from probebook.base import DATA, ROOT, UserError
 from probebook.hub import model_sizes
 from probebook_runs import cost
 from probebook_runs.execute import run_all
+from probebook_runs.model_checks import check_models
 from probebook_runs.pages import find
-from probebook_runs.schema import check_models
 from probebook_runs.store import plan
 from probebook_runs.sweep import forecast
 from probebook_runs.sweep_file import checked, load

@@ -19,11 +19,13 @@ from probebook.base import UserError
 from probebook_book import build
 from probebook_runs import archive, pages, store
 from probebook_runs.execute import kernel_environment, run_all
+from probebook_runs.model_checks import check_models
 from probebook_runs.page import write_table
 from probebook_runs.pages import Page, find
+from probebook_runs.plain import paired_notebook
 from probebook_runs.records import read_record, table_rows
 from probebook_runs.results import compare
-from probebook_runs.schema import check_models, declared, from_text
+from probebook_runs.schema import declared, from_text
 from probebook_runs.store import plan, results, run_table
 
 RECORDS = """
@@ -194,7 +196,7 @@ def test_a_parameters_comment_stands_behind_it_or_above():
 
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])
 def test_layers_of_a_model_are_accepted(monkeypatch, layer):
-    monkeypatch.setattr("probebook_runs.schema.pocket_depth", lambda name: 4)
+    monkeypatch.setattr("probebook_runs.model_checks.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     assert check_models(types, {"model": "m", "layers": [0, layer], "layer": layer}) is None
     assert check_models(types, {"model": "m", "layers": [], "layer": None}) is None
@@ -202,7 +204,7 @@ def test_layers_of_a_model_are_accepted(monkeypatch, layer):
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])
 def test_a_layer_beyond_the_model_is_refused(monkeypatch, layers, layer):
-    monkeypatch.setattr("probebook_runs.schema.pocket_depth", lambda name: 4)
+    monkeypatch.setattr("probebook_runs.model_checks.pocket_depth", lambda name: 4)
     types = {p.name: p.type for p in declared(LAYERS)}
     with pytest.raises(UserError, match=r"layers? -?\d+: m has layers 0 … 4 \(or −1 … −5\)"):
         check_models(types, {"model": "m", "layers": layers, "layer": layer})
@@ -587,7 +589,7 @@ def test_pairs_agree():
     """The notebook beside each page is what `probebook pair` writes."""
     for page in pages.pages():
         beside = page.path.with_suffix(".ipynb").read_text(encoding="utf-8")
-        assert beside == page.pair, f"{page.name}: probebook pair"
+        assert beside == paired_notebook(page), f"{page.name}: probebook pair"
 
 
 def test_a_pair_depends_on_the_page_only(tiny):

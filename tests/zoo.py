@@ -29,7 +29,7 @@ from tokenizers import (
 from conftest import KEPT
 from probebook.base import UserError
 from probebook.corpora import agreement, mgc, predicate_argument, reviews, stories, winogender
-from probebook_runs import schema
+from probebook_runs import model_checks
 from probebook_runs.execute import PageFailed, ended_early, execute
 from probebook_runs.pages import Page
 from probebook_runs.records import read_record
@@ -420,7 +420,7 @@ def kept() -> dict[str, str]:
 
 def takes(page: Page) -> bool:
     """Whether a page can be given a model."""
-    return any(True for _ in schema._models(page.types, plan(page, "smoke").values))
+    return any(True for _ in model_checks.named_models(page.types, plan(page, "smoke").values))
 
 
 def values(page: Page, model: str) -> dict:
@@ -448,7 +448,7 @@ def outcome(page: Page, model: str, server: Server | None = None) -> tuple[str, 
     before a kernel starts, and why; or "fails", and where. Then the run's seconds."""
     try:
         run = plan(page, "smoke", values(page, model))
-        schema.check_models(page.types, run.values)
+        model_checks.check_models(page.types, run.values)
     except UserError as e:
         return "refused", str(e), 0.0
     try:

@@ -20,9 +20,10 @@ from probebook.base import UserError
 from probebook_audit import labelled
 from probebook_audit.report_page import page as page_of
 from probebook_audit.report_pairs import Items, Part, Scores
+from probebook_runs.model_checks import check_models
 from probebook_runs.pages import find
 from probebook_runs.records import read_record
-from probebook_runs.schema import check_models, from_text
+from probebook_runs.schema import from_text
 from probebook_runs.store import Run, kept_files, plan, tables
 
 PAGE = "7_your_model/01_audit"

@@ -20,7 +20,7 @@ from probebook_runs.kernels import Limits
 from probebook_runs.labs.exercises import book_edition
 from probebook_runs.page import ENDED
 from probebook_runs.pages import Page, home, pages
-from probebook_runs.plain import NUMBERS, quotes
+from probebook_runs.plain import NUMBERS, paired_notebook, quotes
 from probebook_runs.records import read_record
 from probebook_runs.store import Run, plan
 
@@ -195,8 +195,9 @@ def pair(page: Page) -> bool:
     """Write a page's notebook, without outputs, beside the page. Returns whether it changed."""
     path = page.path.with_suffix(".ipynb")
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    _write_if_changed(path, page.pair.encode())
-    return old != page.pair
+    new = paired_notebook(page)
+    _write_if_changed(path, new.encode())
+    return old != new
 
 
 def store_numbers() -> None:

@@ -135,7 +135,7 @@ def run(
     if store:
         _renamed("--store", "--archive")
     from probebook_runs.kernels import limits
-    from probebook_runs.schema import check_models
+    from probebook_runs.model_checks import check_models
 
     planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
     if out:

@@ -23,11 +23,11 @@ from rich.console import Console
 from probebook.base import UserError, device_name, written_whole
 from probebook_runs.jobs import choose_jobs, cores
 from probebook_runs.kernels import Limits, kill, watched
+from probebook_runs.model_checks import check_models
 from probebook_runs.page import ENDED, HIDDEN
 from probebook_runs.pages import Page, home, modules, parameterize
 from probebook_runs.progress import RunProgress, expected
 from probebook_runs.records import run_lock
-from probebook_runs.schema import check_models
 from probebook_runs.secrets import hide_secrets
 from probebook_runs.store import Run, plan
 

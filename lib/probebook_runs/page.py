@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
 from probebook_runs.assertions import Measured, compared, false
-from probebook_runs.schema import check_models, coerce
+from probebook_runs.model_checks import check_models
+from probebook_runs.schema import coerce
 
 if TYPE_CHECKING:  # the command line checks names without it
     import pandas as pd

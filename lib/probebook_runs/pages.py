@@ -33,25 +33,12 @@ OURS = {
     "probebook_training",
 }
 PROFILES = ("smoke", "pocket", "real", "paper")
-CHECKED = """import importlib.util
-
-if importlib.util.find_spec("probebook") is None:
-"""
-INSTALL = """    import sys
-    !git clone -q --depth 1 {url} probebook
-    %pip install -q -e probebook -c probebook/constraints.txt
-    sys.path.insert(0, "probebook/lib")"""
 FENCE = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
 # of a page, or of a cell with nested options
 HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
-WHOSE_NUMBERS = (
-    "*Numbers in the text are those of the run that the book ships with (profile "
-    "`pocket`); what the cells print is of your own.*"
-)
-NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 
 
 def home() -> Path:
@@ -181,34 +168,6 @@ class Page:
     @property
     def types(self) -> dict:
         return {p.name: p.type for p in self.parameters}
-
-    @property
-    def install(self) -> NotebookNode:
-        """The notebook's first cell. It installs the book where the library is missing, as in
-        Colab."""
-        from nbformat.v4 import new_code_cell
-
-        path = home() / "_config.yml"
-        url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
-        how = INSTALL.format(url=url) if url else NO_ADDRESS
-        return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
-
-    @property
-    def pair(self) -> str:
-        """Text of the notebook beside the page, its own text in plain Markdown."""
-        import nbformat
-
-        from probebook_runs.plain import markdown, quotes, stored_numbers
-
-        notebook, numbers = deepcopy(self.notebook), stored_numbers(self.name)
-        texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
-        quoting = any(quotes(cell.source) for cell in texts)
-        for cell in texts:
-            cell.source = markdown(cell.source, numbers, self.name)
-        if quoting:
-            texts[0].source += f"\n\n{WHOSE_NUMBERS}"
-        notebook.cells = [self.install, *notebook.cells]
-        return nbformat.writes(notebook) + "\n"
 
 
 def pages() -> list[Page]:

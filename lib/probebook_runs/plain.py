@@ -10,13 +10,31 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from probebook.base import DATA, UserError
+from probebook.base import DATA, UserError, read_yaml
 from probebook_runs.pages import Page, home
 
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
 NUMBERS = DATA / "records" / "numbers.json"
+CHECKED = """import importlib.util
+
+if importlib.util.find_spec("probebook") is None:
+"""
+INSTALL = """    import sys
+    !git clone -q --depth 1 {url} probebook
+    %pip install -q -e probebook -c probebook/constraints.txt
+    sys.path.insert(0, "probebook/lib")"""
+WHOSE_NUMBERS = (
+    "*Numbers in the text are those of the run that the book ships with (profile "
+    "`pocket`); what the cells print is of your own.*"
+)
+NO_ADDRESS = """    raise ModuleNotFoundError("install the book first: README.md says how")"""
 FENCE = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[a-z-]+)\}(?P<title>[^\n]*)\n"
     r"(?P<options>(?::[a-z-]+:[^\n]*\n)*)(?P<body>.*?)^(?P=fence)$",
@@ -63,6 +81,32 @@ def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: 
 
     unlabelled = LABEL.sub(lambda found: "$$" if found["label"] else "", text)
     return ROLE.sub(role, FENCE.sub(box, unlabelled))
+
+
+def install_cell() -> NotebookNode:
+    """A notebook's first cell. It installs the book where the library is missing, as in Colab."""
+    from nbformat.v4 import new_code_cell
+
+    path = home() / "_config.yml"
+    url = (read_yaml(path) if path.exists() else {}).get("repository", {}).get("url")
+    how = INSTALL.format(url=url) if url else NO_ADDRESS
+    return new_code_cell(CHECKED + how, id="install", metadata={"tags": ["install"]})
+
+
+def paired_notebook(page: Page) -> str:
+    """Text of the notebook beside a page, without outputs and with the page's own text in plain
+    Markdown."""
+    import nbformat
+
+    notebook, numbers = deepcopy(page.notebook), stored_numbers(page.name)
+    texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    quoting = any(quotes(cell.source) for cell in texts)
+    for cell in texts:
+        cell.source = markdown(cell.source, numbers, page.name)
+    if quoting:
+        texts[0].source += f"\n\n{WHOSE_NUMBERS}"
+    notebook.cells = [install_cell(), *notebook.cells]
+    return nbformat.writes(notebook) + "\n"
 
 
 def _box(found: re.Match, body: str) -> str:

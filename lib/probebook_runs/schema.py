@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from probebook.base import UserError, read_yaml
-from probebook.hub import KINDS, architecture, check_folder, kind, model_sizes, pocket_depth
+from probebook.hub import architecture, kind
 from probebook_runs.secrets import hide_secrets, refuse_secrets
 
 Count = Annotated[int, Field(ge=1)]
@@ -59,7 +59,7 @@ class Fits:
         return of_kind and not (self.without and architecture(model)[0].startswith(self.without))
 
 
-def _itself(path: str) -> tuple[str, ...]:
+def path_itself(path: str) -> tuple[str, ...]:
     return (path,)
 
 
@@ -87,23 +87,26 @@ def _sweep_files(name: str) -> tuple[str, ...]:
 
 ANY = Fits((), "a model")
 # a model, if need be of some kinds only
-ModelName = Annotated[str, Field(min_length=1), Reads(_itself), ANY]
+ModelName = Annotated[str, Field(min_length=1), Reads(path_itself), ANY]
 WithHead = Annotated[
     str,
     Field(min_length=1),
-    Reads(_itself),
+    Reads(path_itself),
     Fits(("masked", "causal", "seq2seq"), "a language model with a head"),
 ]
 Masked = Annotated[
-    str, Field(min_length=1), Reads(_itself), Fits(("masked",), "a masked language model")
+    str, Field(min_length=1), Reads(path_itself), Fits(("masked",), "a masked language model")
 ]
 LeftToRight = Annotated[
-    str, Field(min_length=1), Reads(_itself), Fits(("causal",), "a left-to-right language model")
+    str,
+    Field(min_length=1),
+    Reads(path_itself),
+    Fits(("causal",), "a left-to-right language model"),
 ]
 Prompted = Annotated[
     str,
     Field(min_length=1),
-    Reads(_itself),
+    Reads(path_itself),
     Fits(
         ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder"
     ),
@@ -127,7 +130,7 @@ Tagged = Annotated[
     ),
 ]
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
-FilePath = Annotated[str, Reads(_itself)]  # a file of the reader's own, or ""
+FilePath = Annotated[str, Reads(path_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
 Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
 TYPES = {
@@ -154,6 +157,7 @@ TYPES = {
     "str": str,
     "bool": bool,
 }
+Note = TypeVar("Note")
 # the limits of `Field` that a page may set
 RANGE = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "allow_inf_nan")
 
@@ -243,84 +247,14 @@ def from_file(path: Path) -> dict[str, Any]:
 def files(types: dict[str, Any], values: dict[str, Any]) -> list[tuple[str, str]]:
     """(parameter, path) for each file or folder that values may name by their types. They need not
     exist."""
-    found = []
-    for name, type_ in types.items():
-        for part in _parts(type_):
-            for reads in (
-                more for more in getattr(part, "__metadata__", ()) if isinstance(more, Reads)
-            ):
-                found += [
-                    (name, path)
-                    for item in _flat(values[name])
-                    if item
-                    for path in dict.fromkeys(reads.files(item))
-                ]
-    return found
-
-
-def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """UserError if the files of a model that is given do not fit together, if the page cannot use a
-    model of its kind, or if a `Layer` parameter lies outside it."""
-    layers = [
-        (name, item)
-        for name, type_ in types.items()
-        if Layer in _parts(type_)
-        for item in _flat(values[name])
-    ]
-    for reads, fits, model in _models(types, values):
-        check_folder(model)
-        if not fits(model):
-            raise UserError(
-                f"{model} is {KINDS[kind(model)]}; this page needs {fits.words}. "
-                f"It fits {', '.join(_pages_for(model))}"
-            )
-        if not layers or reads is not _itself:
-            continue
-        known = model_sizes().get(model)
-        last = known.layers if known else pocket_depth(model)
-        if last is None:
-            from probebook.models.loading import depth
-
-            last = depth(model)
-        for name, layer in layers:
-            if not -last - 1 <= layer <= last:
-                raise UserError(
-                    f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
-                )
-
-
-def _models(types: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[Any, Fits, str]]:
-    """Each model that is given: how its parameter's type reads files, what fits, its name."""
-    for name, type_ in types.items():
-        for part in _parts(type_):
-            more = {type(found): found for found in getattr(part, "__metadata__", ())}
-            if Fits in more:
-                reads = more[Reads].files
-                yield from (
-                    (reads, more[Fits], reads(item)[0] if reads is not _itself else item)
-                    for item in _flat(values[name])
-                    if item
-                )
-
-
-def _pages_for(model: str) -> list[str]:
-    """The pages that can use a model: ["1/01–09", "3/02"]."""
-    from probebook_runs.pages import pages  # which imports this module
-
-    fitting = []
-    for page in pages():
-        defaults = {parameter.name: parameter.default for parameter in page.parameters}
-        fits = [fits for _, fits, _ in _models(page.types, defaults)]
-        if fits and fits[0](model):  # the page's own model
-            fitting.append([int(part.split("_")[0]) for part in page.name.split("/")])
-    spans: list[list[int]] = []  # chapter, first and last page
-    for chapter, number in fitting:
-        if spans and spans[-1][0] == chapter and spans[-1][2] == number - 1:
-            spans[-1][2] = number
-        else:
-            spans.append([chapter, number, number])
     return [
-        f"{chapter}/{first:02}" + f"–{last:02}" * (last > first) for chapter, first, last in spans
+        (name, path)
+        for name, type_ in types.items()
+        for part in members(type_)
+        if (reads := annotation(part, Reads))
+        for item in flatten(values[name])
+        if item
+        for path in dict.fromkeys(reads.files(item))
     ]
 
 
@@ -350,9 +284,14 @@ def _kinds(type_: Any) -> tuple:
     return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
 
 
-def _parts(type_: Any) -> tuple:
+def members(type_: Any) -> tuple:
     """The members of a union type, and the types of their lists' items."""
     return (*_kinds(type_), *map(_items, _kinds(type_)))
+
+
+def annotation(part: Any, kind: type[Note]) -> Note | None:
+    """What an annotated type says of this kind, None if it says nothing."""
+    return next((one for one in getattr(part, "__metadata__", ()) if isinstance(one, kind)), None)
 
 
 def _items(kind: Any) -> Any:
@@ -361,7 +300,7 @@ def _items(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is list else None
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def flatten(value: Any) -> Iterator[Any]:
     """A value, or the items of a list, without those that are None."""
     yield from (
         item for item in (value if isinstance(value, list) else [value]) if item is not None

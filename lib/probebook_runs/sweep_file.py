@@ -12,8 +12,9 @@ from pydantic_core import ErrorDetails
 
 from probebook.base import UserError
 from probebook_runs.cost import Work
+from probebook_runs.model_checks import check_models
 from probebook_runs.pages import find
-from probebook_runs.schema import check_models, coerce, from_file
+from probebook_runs.schema import coerce, from_file
 from probebook_runs.store import Run, plan
 
 Point = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 from probebook.base import written_whole
 from probebook_runs.labs.exercises import exercises, mark, student_cells
 from probebook_runs.pages import Page, parameterize
-from probebook_runs.plain import markdown, stored_numbers
+from probebook_runs.plain import install_cell, markdown, stored_numbers
 
 
 def write(out: Path, pages: list[Page]) -> list[Path]:
@@ -30,7 +30,7 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    cells = [page.install, *student_cells(page.notebook, page.name)]
+    cells = [install_cell(), *student_cells(page.notebook, page.name)]
     if question:
         number = len(exercises(page.notebook)) + 1
         cells += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from textwrap import dedent
 
 import jupytext
 import nbformat
@@ -258,49 +259,29 @@ def test_a_page_without_its_header_is_one_line(tiny):
         plan(find("1_demo"), "smoke")
 
 
-def test_code_cells_are_those_that_jupytext_reads():
-    for page in [*pages.pages(), *build._book_notebooks()]:
-        cells = [
-            cell
-            for cell in jupytext.reads(page.source, fmt="md:myst").cells
-            if cell.cell_type == "code"
-        ]
-        assert page.code == [(cell.metadata.get("tags", []), cell.source) for cell in cells], (
-            page.name
-        )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```{code-cell}\n\n\nx = 1\n```",
-        "```{code-cell} ipython3\n:tags: [a, b]\n\nx = 1\n```",
-        "```{code-cell}\n```",
-        "```{code-cell}\n---\ntags: [a]\nmystnb:\n  figure: {name: f}\n---\nx = 1\n```",
-        "````{code-cell}\n```\nx\n````",
-        "````{note}\n```{code-cell}\nx = 1\n```\n````\n```{code-cell}\ny\n```",
-        "~~~{code-cell}\nx = 1\n~~~",
-        "```{code-cell}\n:tags: [a]\n:other: 1\n\n\nx = 1\n```\ntext\n```{code-cell}\n# ```\n```\n",
-        ":::{note}\n```{code-cell}\nx = 1\n```\n:::\n",
-    ],
-)
-def test_code_cells_of_any_page_are_those_that_jupytext_reads(tiny, text):
-    path = tiny() / "notebooks" / "1_demo" / "01_first.md"
-    path.write_text(f"{HEADER}{text}\n", encoding="utf-8")
-    found = [
-        (cell.metadata.get("tags", []), cell.source)
-        for cell in jupytext.read(path, fmt="md:myst").cells
-        if cell.cell_type == "code"
-    ]
-    assert find("1_demo").code == found
-    assert find("1_demo").notebook.cells
+def test_code_cells_are_kept_until_the_page_changes(tiny, tmp_path, monkeypatch):
+    """What jupytext reads is kept; a file of the cache that was cut short is written again."""
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    tiny("1")
+    cells = find("1_demo").code
+    assert cells[1:] == [(["parameters"], dedent(PARAMETERS).strip()), ([], "1")]
+    (kept,) = (tmp_path / "cache").rglob("*.json")
+    monkeypatch.setattr(jupytext, "reads", None)
+    assert find("1_demo").code == cells
+    monkeypatch.undo()
+    monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
+    kept.write_text(kept.read_text()[:-9])
+    assert find("1_demo").code == cells
+    tiny("2")
+    assert find("1_demo").code[2:] == [([], "2")]
 
 
 @pytest.mark.parametrize(
     ("header", "says"),
     [
         ("kernelspec: {name: python3}\ntitle: [", "while parsing"),
-        ("only words", "should be `name: value`"),
+        ("only words", "'only words' is not of type 'object'"),
         ("title: x", "has no kernelspec"),
     ],
 )
@@ -316,7 +297,7 @@ def test_tags_that_are_no_list_are_refused(tiny):
     path = tiny("1") / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(path.read_text().replace("[parameters]", "parameters"), encoding="utf-8")
     with pytest.raises(
-        UserError, match=r"cell options: 'parameters' should be a list, \[parameters\]"
+        UserError, match="header or cell options: 'parameters' is not of type 'array'"
     ):
         _ = find("1_demo").parameters
 

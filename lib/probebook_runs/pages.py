@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import takewhile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from probebook import base
-from probebook.base import UserError, read_yaml
+from probebook.base import UserError, cache_path, read_yaml, written_whole
 from probebook_runs.schema import Parameter, declared
 
 if TYPE_CHECKING:  # loading it takes longer than all else here
@@ -33,12 +33,6 @@ OURS = {
     "probebook_training",
 }
 PROFILES = ("smoke", "pocket", "real", "paper")
-FENCE = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[`~]*[ \t]*$",
-    re.MULTILINE | re.DOTALL,
-)
-# of a page, or of a cell with nested options
-HEADER = re.compile(r"---\n(?P<yaml>.*?)^---[ \t]*$", re.M | re.S)
 
 
 def home() -> Path:
@@ -86,23 +80,20 @@ class Page:
 
     @cached_property
     def notebook(self) -> NotebookNode:
-        """The page as a notebook without outputs; a cell's id depends on its source only."""
+        """The page as a notebook without outputs; a cell's id depends on its source only.
+
+        UserError: the page has no header, or options that cannot be read.
+        """
         import jupytext
-        import nbformat
 
         try:
             notebook = jupytext.reads(self.source, fmt="md:myst")
-        except nbformat.ValidationError as e:
-            raise UserError(f"{self.name}.md, header or cell options: {e.message}") from None
-        codes = [
-            (cell.metadata.get("tags", []), cell.source)
-            for cell in notebook.cells
-            if cell.cell_type == "code"
-        ]
-        if codes != self.code:
+        except Exception as e:  # whatever the parsers raise that it calls
+            problem = " ".join(str(getattr(e, "message", e)).split())
+            raise UserError(f"{self.name}.md, header or cell options: {problem}") from None
+        if "kernelspec" not in notebook.metadata:
             raise UserError(
-                f"{self.name}.md: its code cells are not clear: begin and end each at "
-                "a line's start"
+                f"{self.name}.md has no kernelspec: begin it with the header of another page"
             )
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
@@ -117,47 +108,23 @@ class Page:
 
     @cached_property
     def code(self) -> list[tuple[list[str], str]]:
-        """Tags and source of each code cell, read without jupytext, which takes seconds to import.
+        """Tags and source of each code cell.
 
-        UserError: the page has no header, or options that cannot be read.
+        They are kept in the cache, because jupytext takes two seconds to import.
         """
-        header = HEADER.match(self.source)
-        if not header or not (self._options(header["yaml"]).get("kernelspec") or {}).get("name"):
-            raise UserError(
-                f"{self.name}.md has no kernelspec: begin it with the header of another page"
-            )
-        found = []
-        for fence in FENCE.finditer(self.source, header.end()):
-            if not fence["info"].startswith("{code-cell}"):
-                continue
-            nested, lines = HEADER.match(fence["body"]), fence["body"].splitlines()
-            if nested:
-                options, lines = nested["yaml"], fence["body"][nested.end() + 1 :].splitlines()
-            else:
-                marked = list(takewhile(lambda line: line.lstrip().startswith(":"), lines))
-                options, lines = (
-                    "\n".join(line.lstrip()[1:] for line in marked),
-                    lines[len(marked) :],
-                )
-            tags = self._options(options).get("tags", [])
-            if not isinstance(tags, list):
-                raise UserError(
-                    f"{self.name}.md, header or cell options: {tags!r} should be a list, [{tags}]"
-                )
-            found.append((tags, "\n".join(lines[not "".join(lines[:1]).strip() :])))
-        return found
-
-    def _options(self, text: str) -> dict:
-        """The options in the header of the page or of a cell. UserError: they are no YAML
-        mapping."""
-        problem, options = "should be `name: value`", None
+        digest = hashlib.sha256(f"{version('jupytext')} {self.source}".encode()).hexdigest()
+        path = cache_path() / "pages" / f"{digest}.json"
         try:
-            options = (yaml.load(text, Loader=yaml.CSafeLoader) if text else None) or {}
-        except yaml.YAMLError as e:
-            problem = " ".join(str(e).split())
-        if not isinstance(options, dict):
-            raise UserError(f"{self.name}.md, header or cell options: {problem}")
-        return options
+            return [(tags, source) for tags, source in json.loads(path.read_bytes())]
+        except (OSError, ValueError):  # it is new, or was cut short
+            cells = [
+                (cell.metadata.get("tags", []), cell.source)
+                for cell in self.notebook.cells
+                if cell.cell_type == "code"
+            ]
+            with suppress(OSError), written_whole(path) as part:
+                part.write_text(json.dumps(cells))
+            return cells
 
     @cached_property
     def parameters(self) -> list[Parameter]:

@@ -10,9 +10,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +57,9 @@ def start(page: dict) -> None:
         TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1"
     )
     import numpy as np
+    import torch
 
+    from probebook.figures import style
     from probebook.tables import escape
 
     if "transformers" in sys.modules:
@@ -67,8 +67,8 @@ def start(page: dict) -> None:
     seed = page.get("seed", 0)
     random.seed(seed)
     np.random.seed(seed)
-    _when_imported("torch", lambda: sys.modules["torch"].manual_seed(seed))
-    _when_imported("matplotlib.pyplot", _style)
+    torch.manual_seed(seed)
+    style()
     escape()
     versions = {"python": platform.python_version()} | {
         p: version(p) for p in ("torch", "transformers", "numpy")
@@ -127,32 +127,6 @@ def end_page_if(reason: str) -> None:
 
     shell = get_ipython()
     shell.input_transformers_cleanup.append(skip)
-
-
-def _when_imported(name: str, do: Callable[[], object]) -> None:
-    """Call `do` once a module has been imported: now, or when the page does so. To import torch and
-    matplotlib for a page that needs neither takes longer than many a page."""
-    if name in sys.modules:
-        do()
-        return
-
-    class Finder:
-        def find_spec(self, asked: str, *_: object) -> ModuleSpec | None:
-            if asked != name:
-                return None
-            sys.meta_path.remove(self)
-            if (spec := find_spec(name)) and spec.loader:
-                load = spec.loader.exec_module
-                spec.loader.exec_module = lambda module: (load(module), do())  # type: ignore
-            return spec
-
-    sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
-
-
-def _style() -> None:
-    from probebook.figures import style
-
-    style()
 
 
 def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None:
@@ -221,20 +195,18 @@ def keep(name: str, mime: str, text: str, again: bool | None = None) -> None:
 
 
 def device() -> str:
-    """The GPU that models are loaded on, if torch is imported and there is one; else the
-    processor."""
-    if "torch" not in sys.modules:
-        return processor()
+    """The GPU that models are loaded on, if there is one; else the processor."""
     from probebook.devices import choose_device, gpu_name
 
-    found = choose_device()
-    return processor() if found.type == "cpu" else gpu_name(found)
+    chosen = choose_device()
+    return processor() if chosen.type == "cpu" else gpu_name(chosen)
 
 
 def device_memory() -> int:
     """Bytes of CUDA's GPUs that this process has taken at most, its context included; 0: none."""
-    torch = sys.modules.get("torch")
-    if not torch or not torch.cuda.is_initialized():
+    import torch
+
+    if not torch.cuda.is_initialized():
         return 0
     return CONTEXT + sum(map(torch.cuda.max_memory_reserved, range(torch.cuda.device_count())))
 
@@ -249,6 +221,7 @@ def processor() -> str:
 
 
 def threads() -> int:
-    """Threads of one operation of torch; 1 without torch."""
-    torch = sys.modules.get("torch")
-    return torch.get_num_threads() if torch else 1
+    """Threads of one operation of torch."""
+    import torch
+
+    return torch.get_num_threads()

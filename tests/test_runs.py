@@ -24,8 +24,8 @@ from probebook_runs.model_checks import check_models
 from probebook_runs.page import write_table
 from probebook_runs.pages import Page, find
 from probebook_runs.plain import paired_notebook
-from probebook_runs.records import read_record, table_rows
-from probebook_runs.results import compare
+from probebook_runs.records import read_record
+from probebook_runs.results import compare, runs
 from probebook_runs.schema import declared, from_text
 from probebook_runs.store import plan, results, run_table
 
@@ -426,8 +426,7 @@ def test_another_precision_is_another_run_and_its_record_says_so(tiny, monkeypat
     assert record.dtype == "bfloat16"
     other = record.model_copy(update={"dtype": "float32"}).sealed()
     assert compare(record, other)["rest"].values.tolist() == [["dtype", "bfloat16", "float32"]]
-    names, (row,) = table_rows()
-    assert row[names.index("device")] == f"{record.device}, bfloat16"
+    assert runs().device.tolist() == [f"{record.device}, bfloat16"]
     assert other.hardware == record.device
     monkeypatch.setenv("PROBEBOOK_DTYPE", "half")
     with pytest.raises(UserError, match="'half' is not a valid precision: expected float32, bf"):

@@ -27,18 +27,18 @@ def _in_one_line() -> Iterator[None]:
         yield
         return
     except UserError as e:
-        said = str(e)
+        message = str(e)
     except UsageError as e:
         if "\n" in e.format_message():  # no arguments: that is the help
             raise
         path = e.ctx.command_path if e.ctx else "probebook"
         wrong = e.format_message().replace("Value error, ", "")  # which pydantic puts there
-        said = f"{wrong.rstrip('.')}: see {path} --help"
+        message = f"{wrong.rstrip('.')}: see {path} --help"
     except OSError as e:
         if e.errno == errno.EPIPE:  # typer's own
             raise
-        said = f"{e.filename or ''}: {e.strerror or e}"
-    typer.echo(f"probebook: {said}", err=True)
+        message = f"{e.filename or ''}: {e.strerror or e}"
+    typer.echo(f"probebook: {message}", err=True)
     raise typer.Exit(2)
 
 
@@ -105,13 +105,18 @@ RunId = _argument(str, "RUN", "a run's id or its beginning, four digits at least
 ZipFile = _argument(Path, "FILE.zip")
 
 
+def _listed(text: str) -> list[str]:
+    """The names in "A, B"."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _plan(page: str, assignments: Sequence[str], profile: str, file: Path | None = None):
     from probebook_runs.pages import find
     from probebook_runs.schema import from_file, from_text
     from probebook_runs.store import plan
 
-    found = find(page)
-    return plan(found, profile, (from_file(file) if file else {}) | from_text(assignments))
+    values = (from_file(file) if file else {}) | from_text(assignments)
+    return plan(find(page), profile, values)
 
 
 @app.command()
@@ -125,15 +130,12 @@ def run(
     memory_limit: MemoryLimit = None,
     out: _option(Path | None, "copy the executed notebook to this file") = None,
     archive: _option(bool, "keep its tables in data/records/PAGE/NAME", "--archive") = False,
-    store: _option(bool, "", "--store", hidden=True) = False,
     name: _option(str | None, "NAME in the archive, else the profile's") = None,
 ) -> None:
     """Run a page with other parameters and print its notebook's path.
 
     A finished run with the same parameters is reused.
     """
-    if store:
-        _renamed("--store", "--archive")
     from probebook_runs.kernels import limits
     from probebook_runs.model_checks import check_models
 
@@ -149,7 +151,7 @@ def run(
     if out:
         with written_whole(out) as part:
             shutil.copyfile(planned.path, part)
-    if archive or store:
+    if archive:
         from probebook_runs.archive import add
 
         typer.echo(add(planned, name or profile))
@@ -267,37 +269,22 @@ def results(
 
     Over all runs with --all or a filter. Without PAGE or any filter: list the finished runs.
     """
-    if every or where or table or metric or rows or columns or all_versions:
-        if p or profile:
-            raise UserError(
-                "-p and --profile name one run; over all runs choose by --where NAME=VALUE"
-            )
-        from probebook_runs import results as over
-
-        rows, columns = (
-            [name.strip() for name in names.split(",") if name.strip()] for names in (rows, columns)
-        )
-        frame = over.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
-        typer.echo(
-            over.show(over.pivot(frame, rows, columns) if rows or columns else frame, form),
-            nl=False,
-        )
-        return
+    over_all = every or where or table or metric or rows or columns or all_versions
+    if over_all and (p or profile):
+        raise UserError("-p and --profile name one run; over all runs choose by --where NAME=VALUE")
     if not page and (p or profile):
         raise UserError(
             "-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE"
         )
-    from probebook_runs.records import csv_text, table_rows
+    from probebook_runs import results
 
-    names, values = _plan(page, p, profile or "pocket").metrics() if page else table_rows()
-    if form == "csv":  # so much is said without pandas
-        typer.echo(csv_text(names, values), nl=False)
-        return
-    import pandas as pd
-
-    from probebook_runs.results import show
-
-    typer.echo(show(pd.DataFrame(values, columns=names), form), nl=False)
+    if over_all:
+        rows, columns = _listed(rows), _listed(columns)
+        frame = results.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
+        frame = results.pivot(frame, rows, columns) if rows or columns else frame
+    else:
+        frame = _plan(page, p, profile or "pocket").metrics() if page else results.runs()
+    typer.echo(results.show(frame, form), nl=False)
 
 
 @app.command()
@@ -328,9 +315,9 @@ def compare(
     from probebook_runs.records import find_run
 
     first, second = find_run(a), find_run(b)
-    from probebook_runs import results as over
+    from probebook_runs import results
 
-    differ = over.compare(first, second, tolerance)
+    differ = results.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
     for name, what in (
         ("parameters", "parameters"),
@@ -459,19 +446,19 @@ def yardstick(
     """
     if out:
         bounded(out)
-    from probebook_audit import yardstick as own
+    from probebook_audit import yardstick
 
-    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
-    if not names or {*names} - {*own.WORLDS}:
-        raise UserError(f"--worlds {worlds}: some of {','.join(own.WORLDS)}")
-    method = own.load(file)
+    names = list(dict.fromkeys(_listed(worlds)))
+    if not names or {*names} - {*yardstick.WORLDS}:
+        raise UserError(f"--worlds {worlds}: some of {','.join(yardstick.WORLDS)}")
+    method = yardstick.load(file)
     first = seed or secrets.randbelow(1 << 30) + 1
-    scores = own.run(
+    scores = yardstick.run(
         method, file, names, range(first, first + seeds), lambda what: typer.echo(what, err=True)
     )
-    found = own.table(scores, file.name)
-    typer.echo(f"\n{own.shown(found, first, seeds)}\n")
-    for sentence in own.verdict(found, file.name):
+    table = yardstick.table(scores, file.name)
+    typer.echo(f"\n{yardstick.shown(table, first, seeds)}\n")
+    for sentence in yardstick.verdict(table, file.name):
         typer.echo(sentence)
     if out:
         with written_whole(out) as part:
@@ -575,18 +562,6 @@ def archive_import(file: ZipFile) -> None:
     typer.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
     if counts["refused"]:
         raise typer.Exit(1)
-
-
-def _renamed(old: str, new: str) -> None:
-    """Tell the reader of an older text what a word of the command line is called now."""
-    typer.echo(f"probebook: {old} is called {new} now", err=True)
-
-
-@app.command("records", hidden=True, context_settings={"ignore_unknown_options": True})
-def records(words: _argument(Texts, "WORDS") = ()) -> None:
-    """What `archive` was called."""
-    _renamed("records", "archive")
-    typer.main.get_command(archive_app)(list(words), prog_name="probebook archive")
 
 
 @data_app.command("list")

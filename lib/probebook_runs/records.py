@@ -3,10 +3,8 @@ records."""
 
 from __future__ import annotations
 
-import csv
 import difflib
 import hashlib
-import io
 import json
 import re
 import sys
@@ -132,31 +130,6 @@ def read_all(page: str = "") -> list[Record]:
     if not records:
         raise UserError("there is no finished run: probebook run PAGE makes one")
     return [record for *_, record in sorted(records, key=lambda row: row[:3])]
-
-
-def table_rows(page: str = "") -> tuple[list[str], list[tuple]]:
-    """Columns and rows of the table of runs that `results.runs` returns."""
-    names = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
-    records = read_all(page)
-    changes = [
-        [f"{name}={plain_value(record.parameters[name])}" for name in record.changed]
-        for record in records
-    ]
-    rows = [
-        record.model_dump() | {"changed": ", ".join(each), "device": record.hardware}
-        for record, each in zip(records, changes)
-    ]
-    return names, [tuple(row[name] for name in names) for row in rows]
-
-
-def csv_text(names: Sequence[str], rows: Iterable[Sequence]) -> str:
-    """A table as CSV, as pandas writes it: all digits, nothing for None and NaN."""
-    text = io.StringIO()
-    plain_rows = (
-        ["" if value is None or value != value else value for value in row] for row in rows
-    )
-    csv.writer(text, lineterminator="\n").writerows([names, *plain_rows])
-    return text.getvalue()
 
 
 def plain_value(value: Any) -> int | float | str:

@@ -28,7 +28,6 @@ from probebook_runs.records import (
     read_all,
     refuse_name,
     run_folder,
-    table_rows,
     warn_damaged,
 )
 
@@ -40,6 +39,7 @@ SIGNS = {
     "<": operator.lt,
     ">": operator.gt,
 }
+RUN_COLUMNS = ["page", "run", "profile", "changed", "seconds", "device", "finished", "commit"]
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#$~&])")
 
 
@@ -49,8 +49,17 @@ def runs(page: str = "") -> pd.DataFrame:
     Columns: page, run, profile, changed (parameters that differ from the page's own), seconds,
     device, finished (UTC), commit. UserError: there are none.
     """
-    names, rows = table_rows(page)
-    return pd.DataFrame(rows, columns=names)
+    rows = [
+        record.model_dump()
+        | {
+            "changed": ", ".join(
+                f"{name}={plain_value(record.parameters[name])}" for name in record.changed
+            ),
+            "device": record.hardware,
+        }
+        for record in read_all(page)
+    ]
+    return pd.DataFrame(rows, columns=RUN_COLUMNS)
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:

@@ -122,21 +122,20 @@ class Run:
 
     def read(self) -> NotebookNode:
         """The executed notebook. UserError if the run is not finished."""
-        self._demand()
+        self._require_finished()
         import nbformat
 
         return nbformat.read(self.path, as_version=4)
 
-    def metrics(self) -> tuple[list[str], list[tuple]]:
-        """Columns and rows of the finished run's tables: `results` of its notebook. UserError: not
+    def metrics(self) -> pd.DataFrame:
+        """The finished run's tables as one: `results` of its notebook. UserError: it is not
         finished."""
-        self._demand()
-        from pyarrow.parquet import ParquetFile
+        self._require_finished()
+        import pandas as pd
 
-        columns = ParquetFile(self.folder / METRICS).read(use_threads=False).to_pydict()
-        return list(columns), list(zip(*columns.values(), strict=True))
+        return pd.read_parquet(self.folder / METRICS)
 
-    def _demand(self) -> None:
+    def _require_finished(self) -> None:
         if not self.finished:
             raise UserError(
                 f"no finished run of {self.page.name} with these parameters: {self.command}"

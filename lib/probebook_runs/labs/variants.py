@@ -140,8 +140,7 @@ def _told_apart(figure: pd.Series) -> int:
 
 def _figures(run: Run) -> pd.Series:
     """The numbers of a run's tables other than 0, by table, row and metric."""
-    columns, rows = run.metrics()
-    long = pd.DataFrame(rows, columns=columns)
+    long = run.metrics()
     ids = [name for name in long if name not in ("table", "metric", "value")]
     long["row"] = [
         ", ".join(

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -38,6 +39,7 @@ from probebook_runs.warm import Server
 
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
+PASSED_BEFORE = "passed before on the same files"
 
 HEADER = """---
 file_format: mystnb
@@ -56,6 +58,25 @@ PARAMETERS = """
     sizes: list[Count] = [1, 2]  # widths
     fast: bool = False  # skip the slow half
     """
+
+
+def _tests_home() -> Path:
+    """A home of the book with the checkout's sources and a `_build` of its own, so that tests leave
+    the reader's book and runs alone."""
+    home = KEPT / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    for link in home.iterdir():
+        if link.is_symlink() and not link.exists():
+            link.unlink(missing_ok=True)
+    for path in ROOT.iterdir():
+        if path.name != "_build" and not path.name.startswith("."):
+            with suppress(FileExistsError):
+                (home / path.name).symlink_to(path)
+    return home
+
+
+HOME = _tests_home()
+os.environ["PROBEBOOK_HOME"] = str(HOME)
 
 
 def contents() -> list[str]:
@@ -98,7 +119,7 @@ def _passed_before(item) -> Path | None:
 
 def pytest_runtest_setup(item):
     if (path := _passed_before(item)) and path.exists():
-        pytest.skip("has passed here on the same library, packages and tests")
+        pytest.skip(PASSED_BEFORE)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,16 +130,42 @@ def pytest_runtest_call(item):
     return result
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session):
+    """Say last how many tests were skipped because they had passed before."""
+    result = yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and (line := skipped_line(reporter.stats.get("skipped", []))):
+        reporter.write_line(line)
+    return result
+
+
+def skipped_line(reports: list) -> str:
+    """How many of the skipped tests had passed before, in words; empty if none."""
+    count = sum(report.longrepr[2].endswith(PASSED_BEFORE) for report in reports)
+    return f"{count} test{'s' * (count != 1)} skipped: they {PASSED_BEFORE}" if count else ""
+
+
 @pytest.fixture(scope="session")
-def built_book() -> Path:
+def readers_files() -> dict[Path, int]:
+    """The files of the reader's book and runs before the tests build theirs."""
+    return times_of_readers_files()
+
+
+def times_of_readers_files() -> dict[Path, int]:
+    """When each file of the reader's book and runs was last changed."""
+    folders = (ROOT / "_build" / name for name in ("book", "book_source", "runs", "partial"))
+    return {path: path.lstat().st_mtime_ns for folder in folders for path in folder.rglob("*")}
+
+
+@pytest.fixture(scope="session")
+def built_book(readers_files) -> Path:
     """Folder of the book's HTML, built from the smoke profile, whose runs the tests of pages use
     too."""
-    (ROOT / "_build").mkdir(exist_ok=True)
-    with open(ROOT / "_build" / "test.lock", "w") as lock:
+    with open(KEPT / "book.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one of pytest's workers builds, the others wait
-        done = probebook(
-            "build", "--profile", "smoke", env={"PROBEBOOK_HOME": "", "PROBEBOOK_DEVICE": DEVICE}
-        )
+        environment = {"PROBEBOOK_HOME": str(HOME), "PROBEBOOK_DEVICE": DEVICE}
+        done = probebook("build", "--profile", "smoke", env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
 
@@ -139,14 +186,15 @@ def probebook(*words: str, env: dict | None = None) -> subprocess.CompletedProce
 
 
 def once(read: list, check) -> None:
-    """Call `check`, unless it has passed on this machine on the same `read`.
+    """Call `check`, or skip the test if it has passed on this machine on the same `read`.
 
     `read` names everything that the check depends on, in plain data. A check that raises is made
     again by the next test run, and CI, which begins with an empty folder, makes every check."""
     path = _passed(read)
-    if not path.exists():
-        check()
-        _touch(path)
+    if path.exists():
+        pytest.skip(PASSED_BEFORE)
+    check()
+    _touch(path)
 
 
 def _passed(read: list) -> Path:

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from conftest import probebook
+from conftest import HOME, probebook
 from probebook.base import ROOT, UserError
 from probebook_book import findings
 from probebook_book.findings import discrepancy_entries, discrepancy_table, verdicts
@@ -20,7 +20,7 @@ ALTERREP = discrepancy_entries()[0]
 @pytest.fixture(scope="module")
 def told(built_book) -> dict:
     """What the command prints of the smoke profile's runs."""
-    done = probebook("findings", "--profile", "smoke", env={"PROBEBOOK_HOME": ""})
+    done = probebook("findings", "--profile", "smoke", env={"PROBEBOOK_HOME": str(HOME)})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -31,7 +31,6 @@ from probebook_runs.labs import expect, sandbox, variants
 from probebook_runs.labs.exercises import book_edition, exercises, solution, stub
 from probebook_runs.labs.grade import by_exercise, grade, graft, minutes
 from probebook_runs.labs.judge import ACCEPTED
-from probebook_runs.labs.rubrics import rubrics
 from probebook_runs.labs.student import edition, write
 from probebook_runs.labs.values import decode, encode
 from probebook_runs.pages import Page, find, pages
@@ -162,24 +161,6 @@ def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame
 
 
 # every page
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_exercises_have_their_shape(name):
-    page = find(name)
-    found = exercises(page.notebook, name)
-    assert 3 <= len(found) <= 5
-    assert {"prediction", "interpretation", "code"} == {e.kind for e in found}
-    text = [cell.source for cell in page.notebook.cells if cell.cell_type == "markdown"]
-    assert sum(source.count("{dropdown} Hint") for source in text) == len(found)
-    assert not any("{dropdown} Solution" in source for source in text)
-    last = max(
-        i
-        for i, cell in enumerate(page.notebook.cells)
-        if "figure" in cell.metadata.get("mystnb", {})
-    )
-    first = next(e.cell for e in found if e.kind == "prediction")
-    assert first < last  # before a result that it can be about
 
 
 def crossed(cells: list) -> dict[str, set[str]]:
@@ -638,18 +619,6 @@ def test_the_table_of_exercises_has_shares_frequent_mistakes_and_minutes(lab):
     assert row["wrong answers"] == "3 × too low; 3 × too high; 1 × a text"
     assert row["minutes"] == 5
     assert row["rubric"] == ""
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_written_answer_has_a_rubric(name):
-    page = find(name)
-    [asked] = [e.number for e in exercises(page.notebook) if e.kind == "interpretation"]
-    [(number, text)] = rubrics(page).items()
-    assert number == asked
-    lines = text.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == ["2 points", "1 point", "0 points"]
-    for line in lines:
-        assert re.fullmatch(r"[A-Z].{30,330}\.", line.partition(": ")[2])
 
 
 def test_there_are_rubrics_of_pages_only():

@@ -52,13 +52,6 @@ def test_the_sweep_report_sets_another_score_beside_its_own_published_value(fork
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_line_of_code_is_cut_off_in_the_column(name):
-    """78 characters fit beside the margin (measured at 1,300 pixels)."""
-    code = [cell.source for cell in beside(name).cells if cell.cell_type == "code"]
-    assert [line for source in code for line in source.split("\n") if len(line) > 78] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_the_text_of_the_notebook_is_plain_markdown(name):
     """No role and no directive of MyST, no number that is missing, no link that leads nowhere."""
     texts = "\n\n".join(cell.source for cell in beside(name).cells if cell.cell_type == "markdown")

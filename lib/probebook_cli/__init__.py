@@ -523,6 +523,26 @@ def pair(numbers: Numbers = False) -> None:
             typer.echo(page.path.with_suffix(".ipynb"))
 
 
+@app.command()
+def check(
+    names: PageNames = (),
+    fix: _option(bool, "lay out the code cells first, and write the pages", "--fix") = False,
+) -> None:
+    """Check how pages are written, and print what breaks the rules of form, a line each.
+
+    Without PAGE: all pages, and what the papers' first pages and book/verdicts.yaml say.
+    """
+    from probebook_book import check as form
+    from probebook_runs.pages import find, pages
+
+    faults = form.check([find(name) for name in names] or pages(), fix)
+    faults += [] if names else form.check_papers()
+    for line in faults:
+        typer.echo(line)
+    if faults:
+        raise typer.Exit(1)
+
+
 @archive_app.command("list")
 def archive_list() -> None:
     """List the archived runs: page and name, when it finished, its device."""

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from probebook.base import UserError, must_agree
 from probebook.interventions import MeanShift
-from probebook_chapters import across, yardstick
+from probebook_audit import yardstick
+from probebook_chapters import across
 from probebook_chapters.causal_probing import Edit
 from probebook_cli import app
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probebook.base import DATA, UserError, precision, sha256
-from probebook_runs.pages import Page, home, modules, pages, profile_values
+from probebook_runs.pages import LIBRARY, Page, home, modules, pages, profile_values
 from probebook_runs.records import (
     METRICS,
     NOTEBOOK,
@@ -69,9 +69,7 @@ class Run:
             "page": self.page.source,
             "parameters": self.values,
             "after": self.after,
-            "library": {
-                name: _file_hash(path) for name, path in sorted(modules(self.page).items())
-            },
+            "library": library_hashes(self.page),
             "data": data_hashes(),
             "records": _records(self.page, self.values),
             "static": _static(self.page),
@@ -214,6 +212,14 @@ def plan(
     own = {p.name: p.default for p in page.parameters}
     given = profile_values(profile).get(page.name) or {}
     return Run(page, profile, own | coerce(page.types, given | (values or {}), page.name), after)
+
+
+def library_hashes(page: Page) -> dict[str, str]:
+    """Hashes of the library's modules that a page imports, and of the words (YAML) beside them."""
+    paths = modules(page)
+    words = {file for path in paths.values() for file in path.parent.glob("*.yaml")}
+    paths |= {str(file.relative_to(LIBRARY)): file for file in words}
+    return {name: _file_hash(path) for name, path in sorted(paths.items())}
 
 
 def data_hashes() -> dict[str, str]:

@@ -18,7 +18,7 @@ from probebook.corpora.fetch import entries
 from probebook_runs.pages import Page, home, modules
 from probebook_runs.schema import from_file
 from probebook_runs.secrets import hide_secrets
-from probebook_runs.store import _file_hash, _files, data_hashes
+from probebook_runs.store import _files, data_hashes, library_hashes
 
 if TYPE_CHECKING:
     from dask.distributed import Client
@@ -38,7 +38,7 @@ def has(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
     """
     library = modules(page)
     found = {"Python": platform.python_version()} | {name: version(name) for name in PACKAGES}
-    found |= {name: _file_hash(path) for name, path in sorted(library.items())}
+    found |= library_hashes(page)
     found |= {f"data/{name}": digest for name, digest in data_hashes().items()}
     for given in values:
         found |= _files(page, given)

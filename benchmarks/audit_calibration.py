@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from probebook.models import embed
-from probebook_audit import labelled, tried
+from probebook_audit import audit_planted, labelled
 from probebook_chapters import planted
 
 KEYS = ["noise", "kind", "weight", "seed"]
@@ -53,7 +53,7 @@ def main() -> None:
         if noise not in states:
             texts = labelled.read("agreement", n=4000).text
             states[noise] = embed(texts or [], noise).numpy()
-        row = tried(kind, [seed], states[noise], weight=weight)
+        row = audit_planted(kind, [seed], states[noise], weight=weight)
         row = row.assign(noise=noise, weight=weight)
         done = pd.concat([done, row], ignore_index=True) if len(done) else row
         done.to_csv(asked.table, index=False)

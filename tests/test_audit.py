@@ -19,10 +19,12 @@ import probebook_audit as audit
 from probebook.base import ROOT, UserError
 from probebook.interventions.serialization import load, save
 from probebook.probes import LinearProbe
-from probebook_audit import labelled, report
-from probebook_audit.questions import shortcut
+from probebook_audit import labelled, report, verdict
+from probebook_audit.questions import readability
 from probebook_chapters import planted
 from probebook_cli import app
+from probebook_runs.pages import find
+from probebook_runs.store import library_hashes
 from test_browser import CHROMIUM, DRIVER, FLAGS
 
 MODEL = "pocket-english"
@@ -200,6 +202,7 @@ def test_bad_states_in_one_line(tmp_path, wrong):
 
 
 SMALL = ("--profile", "smoke")
+TONES = ("good", "bad", "open")
 
 
 @pytest.fixture(scope="module")
@@ -298,13 +301,50 @@ def test_every_word_has_a_sentence():
         "high": 0.6,
         "rewriting value": 0.3,
     }
-    for question, word in audit.sentences.SENTENCES:
-        said = audit.sentence({**row, "question": question, "word": word})
-        assert said.endswith(".") and "{" not in said
-    for word in audit.sentences.FINAL:
+    for question, entry in verdict.WORDS["questions"].items():
+        for word in entry.get("answers", {}):
+            sentence = audit.sentence({**row, "question": question, "word": word})
+            assert sentence.endswith(".") and "{" not in sentence
+            assert audit.tone(question, word) in TONES
+    assert [*verdict.WORDS["verdicts"]] == [*audit.Verdict]
+    for word in audit.Verdict:
         for question in ("verdict", "change", "paper"):
-            said = audit.sentence({**row, "question": question, "word": word}, "it", 10)
-            assert said.endswith(".") and "{" not in said
+            sentence = audit.sentence({**row, "question": question, "word": word}, "it", 10)
+            assert sentence.endswith(".") and "{" not in sentence
+        assert audit.tone("change", word) in TONES
+
+
+def test_a_changed_word_makes_a_new_run():
+    page = find("7_your_model/01_audit")
+    assert "probebook_audit/verdicts.yaml" in library_hashes(page)
+
+
+def test_the_verdict_is_the_first_doubt():
+    """Every answer but the best raises a doubt or none at all; the first in the ladder counts."""
+    sound = {
+        "data": "enough",
+        "readable": "readable",
+        "judges": "usable",
+        "edits": "some",
+        "cost": "kept",
+        "pairs": "nearer",
+        "behaviour": "follows",
+        "shortcut": "none found",
+    }
+    assert verdict.decide(sound) is audit.Verdict.RELIABLE
+    doubted = [*verdict.DOUBTS]
+    assert doubted == [*audit.Verdict][:-1]
+    for place, (word, doubts) in enumerate(verdict.DOUBTS.items()):
+        for question, answers in doubts.items():
+            assert answers <= {*verdict.WORDS["questions"][question]["answers"]}
+            for answer in answers:
+                assert verdict.decide(sound | {question: answer}) is word
+                later = {
+                    q: min(a)
+                    for doubt in doubted[:place:-1]
+                    for q, a in verdict.DOUBTS[doubt].items()
+                }
+                assert verdict.decide(sound | later | {question: answer}) is word
 
 
 def test_the_split_keeps_groups_together_and_the_test_fixed():
@@ -322,7 +362,7 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
         torch.from_numpy(test),
     )
     for seed in (0, 1):
-        parts = audit.case.divided(case, seed)
+        parts = audit.case.split_groups(case, seed)
         held = [set(data.group[rows.numpy()]) for rows in parts.values()]
         assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
         assert sum(map(len, parts.values())) + len(test) == len(data.z)
@@ -402,7 +442,7 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
     ],
 )
 def test_a_planted_world_gets_its_verdict(kind, verdicts):
-    found = audit.tried(kind, [3]).iloc[0]
+    found = audit.audit_planted(kind, [3]).iloc[0]
     assert found.verdict in verdicts
     if kind == "used":
         assert found.low <= found.truth <= found.high
@@ -413,11 +453,11 @@ def test_a_rule_on_which_two_trainings_disagree_gives_no_label(seed):
     """The label is independent of the property: each training makes a rule of its own from it."""
     case = audit.from_planted(planted.world("used", 400, seed))
     layer = audit.measure(case, 2, ["LEACE"], [1], [1], 50, 200)
-    said = [
-        shortcut.conflicts(case, *both)["other"].rule for both in zip(layer.fits, layer.readings)
+    right = [
+        readability.shortcut_hits(case, *both)["other"].rule for both in zip(layer.fits, layer.hits)
     ]
-    assert (said[0] != said[1]).mean() > 0.5
-    found = shortcut.table(layer).iloc[0]
+    assert (right[0] != right[1]).mean() > 0.5
+    found = readability.shortcut_table(layer).iloc[0]
     assert found.rule == pytest.approx(0.5, abs=0.1) and found["rule low"] < found.usual
 
 
@@ -433,9 +473,9 @@ def test_the_strength_of_a_planted_concept_is_that_of_very_many_items():
 def test_the_audit_is_calibrated():
     """200 worlds without anything reliable, 100 with a used concept."""
     nulls = [kind for kind in planted.KINDS if kind != planted.RELIABLE]
-    silent = pd.concat([audit.tried(kind, range(500, 529)) for kind in nulls])
+    silent = pd.concat([audit.audit_planted(kind, range(500, 529)) for kind in nulls])
     assert len(silent) >= 200 and silent.verdict.eq("reliable").mean() <= 0.05
     assert silent[silent.kind == "shortcut"].named.mean() >= 0.95
-    found = audit.tried(planted.RELIABLE, range(500, 600))
+    found = audit.audit_planted(planted.RELIABLE, range(500, 600))
     assert found.verdict.eq("reliable").mean() >= 0.95
     assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= 0.9

@@ -85,7 +85,7 @@ def measured(texts, model, column, at, words, pair="", layers=(1, -1)):
     data = labelled.read(str(texts), column, "kind", ["rest"], pair, "noun", words, spot)
     audit.check(data, model, at)
     found = audit.cases(data, model, layers, at)
-    return audit.findings([audit.measure(case, *SIZES) for case in found]), found
+    return audit.conclude([audit.measure(case, *SIZES) for case in found]), found
 
 
 @pytest.mark.parametrize("read", READ)

@@ -60,7 +60,7 @@ def test_common_items_are_compared_whatever_their_order(drawn, tmp_path):
     a = report(right_a.tolist(), moved_a.tolist())
     b = report(right_b.tolist()[::-1], gaps[::-1], ids=map(str, range(59, -1, -1)), layer=5)
     paths = [written(tmp_path / f"{name}.json", one) for name, one in (("a", a), ("b", b))]
-    found, items = pairs.pairs(*map(pairs.read, paths))
+    found, items = pairs.compare_reports(*map(pairs.read, paths))
     only_a, only_b = int((right_a > right_b).sum()), int((right_b > right_a).sum())
     p = [
         stats.binomtest(only_a, only_a + only_b).pvalue,
@@ -85,7 +85,7 @@ def test_groups_count_once(drawn):
         pairs.Scored.model_validate(report(one.tolist(), one.tolist(), groups=groups))
         for one in (x, y)
     )
-    found, _ = pairs.pairs(a, b)
+    found, _ = pairs.compare_reports(a, b)
     means = pd.Series(x - y).groupby(groups).mean()
     assert found.p[0] == pytest.approx(holm([stats.ttest_1samp(means, 0).pvalue] * 2)[0])
 
@@ -119,7 +119,7 @@ def test_two_audits_of_two_models(tmp_path):
         assert done.exit_code == 0, done.output
         read[model] = pairs.read(tmp_path / model)
     a, b = read.values()
-    found, items = pairs.pairs(a, b)
+    found, items = pairs.compare_reports(a, b)
     assert items == len(a.items.id) == len(b.items.id)
     by = found.set_index(["kind", "name", "measure"])
     assert by.verdict["edit", "MeanShift", "complete: linear"] == "B higher"
@@ -131,7 +131,7 @@ def test_two_audits_of_two_models(tmp_path):
             for left, figure in (("way left", "closeness"), ("effect left", "explained")):
                 mean = by.loc[("edit", edit.method, left), column]
                 assert mean == pytest.approx(1 - edit.figures[figure].value, abs=0.02)
-    own, _ = pairs.pairs(a, a)
+    own, _ = pairs.compare_reports(a, a)
     assert (own.difference == 0).all() and (own.verdict == "open").all()
     done = CliRunner().invoke(app, ["compare", *(str(tmp_path / model) for model in read)])
     assert done.exit_code == 0 and "B higher" in done.output
@@ -164,7 +164,7 @@ def test_distances_count_in_lengths_of_the_way():
             }
         )
 
-    found, _ = pairs.pairs(audited(1.0), audited(2.0))
+    found, _ = pairs.compare_reports(audited(1.0), audited(2.0))
     assert found.measure.tolist() == ["way left"]
     assert found.A[0] == found.B[0] == pytest.approx(far.mean() / way.mean())
 

@@ -1,35 +1,37 @@
-"""Chapter 7's experiment: what an audit of a reader's own model and labels measures, and says.
+"""The audit of a reader's own model and labels: what it measures, and what it concludes.
 
-A case becomes the draws of a layer, and layers become answers, each a word with its figures. The
-words follow from the figures by the rules in `questions/` and `verdict.py`; the sentences, which
-follow from the words alone, stand in `sentences.py`.
+A case (items at one layer) is measured, layers are concluded on. Each answer is a word with its
+figures, and the first doubt among them is the verdict (`verdict.py`).
 
     case, = audit.cases(labelled.read("agreement"), "pocket-english", [-1])
-    found = audit.findings([audit.measure(case, 5, ["LEACE", "FGSM"], [.5, 1, 2], [1])])
-    found.word                                      # "reliable", "not enough data" …
+    result = audit.conclude([audit.measure(case, 5, ["LEACE", "FGSM"], [.5, 1, 2], [1])])
+    result.verdict                                  # "reliable", "not enough data" …
 """
 
-from probebook_audit.case import Case, from_planted, test_rows
+from probebook_audit.calibration import audit_planted, from_planted
+from probebook_audit.case import Case, test_rows
 from probebook_audit.fitting import METHODS, Fit, fit
 from probebook_audit.from_files import fitting_items, from_states, saved_probe
 from probebook_audit.from_model import cases, check, usual_place
-from probebook_audit.layer import Layer
+from probebook_audit.layer import LayerResult
 from probebook_audit.measuring import check_draws, measure
-from probebook_audit.sentences import QUESTIONS, percent, sentence
-from probebook_audit.tables import Findings, fitted_edits, tidy
-from probebook_audit.verdict import findings, tried
+from probebook_audit.result import IDS, AuditResult, conclude, fitted_edits
+from probebook_audit.verdict import QUESTIONS, Verdict, percent, sentence, tone
 
 __all__ = [
+    "IDS",
     "METHODS",
     "QUESTIONS",
+    "AuditResult",
     "Case",
-    "Findings",
     "Fit",
-    "Layer",
+    "LayerResult",
+    "Verdict",
+    "audit_planted",
     "cases",
     "check",
     "check_draws",
-    "findings",
+    "conclude",
     "fit",
     "fitted_edits",
     "fitting_items",
@@ -40,7 +42,6 @@ __all__ = [
     "saved_probe",
     "sentence",
     "test_rows",
-    "tidy",
-    "tried",
+    "tone",
     "usual_place",
 ]

@@ -1,7 +1,7 @@
 """A case: the items of an audit at one layer, and how they are divided.
 
 Test groups are fixed; each seed divides the other groups anew into those that train the judges and
-those that fit probes and edits, so that the luck of both is inside the intervals."""
+those that fit probes and edits, so the intervals include both sources of variance."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import contingency
 from torch import Tensor
 
 from probebook.base import UserError, to_numpy
@@ -19,7 +20,6 @@ from probebook.corpora import agreement
 from probebook.devices import place_states
 from probebook.probes.moments import Moments
 from probebook_audit.labelled import Labelled
-from probebook_chapters.planted import Planted
 
 Probe = Callable[[Tensor], Tensor]
 
@@ -60,17 +60,17 @@ class Case:
         """Bring everything to where the states are worked on."""
         h = place_states(self.h)
 
-        def there(x: Any) -> Any:
+        def place(x: Any) -> Any:
             return x.to(h.device) if isinstance(x, Tensor) else x
 
-        values = {name: there(value) for name, value in vars(self).items()} | {
+        values = {name: place(value) for name, value in vars(self).items()} | {
             "h": h,
-            "keep": {name: there(value) for name, value in self.keep.items()},
+            "keep": {name: place(value) for name, value in self.keep.items()},
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def wanted(self, rows: Tensor, seed: int = 0) -> Tensor:
+    def target_labels(self, rows: Tensor, seed: int = 0) -> Tensor:
         """Another label for each of the rows: that of the rewritten text if there are two."""
         step = np.random.default_rng([seed, 77]).integers(1, self.k, len(rows))
         return (self.z[rows] + torch.from_numpy(step).to(self.z.device)) % self.k
@@ -94,7 +94,7 @@ def test_rows(data: Labelled, most: int = 1000, share: float = 0.25) -> Tensor:
     return torch.from_numpy(np.flatnonzero(inside))
 
 
-def divided(case: Case, seed: int) -> dict[str, Tensor]:
+def split_groups(case: Case, seed: int) -> dict[str, Tensor]:
     """The groups outside of the test in three parts: oracle (45 %), fit (40 %), valid (15 %)."""
     rest = np.setdiff1d(np.arange(len(case.z)), to_numpy(case.test))
     number = np.unique(case.group[rest], return_inverse=True)[1]
@@ -113,26 +113,22 @@ def divided(case: Case, seed: int) -> dict[str, Tensor]:
 def association(a: Tensor, b: Tensor) -> float:
     """Cramér's V of two properties [n], from 0 (independent) to 1; "none" (−1) counts as a
     value."""
-    table = pd.crosstab(to_numpy(a), to_numpy(b)).to_numpy(float)
-    n, least = table.sum(), min(table.shape) - 1
-    if least < 1:
-        return 0.0
-    expected = np.outer(table.sum(1), table.sum(0)) / n
-    return float(np.sqrt(((table - expected) ** 2 / expected).sum() / n / least))
+    table = pd.crosstab(to_numpy(a), to_numpy(b)).to_numpy()
+    return float(contingency.association(table)) if min(table.shape) > 1 else 0.0
 
 
-def rule(source: np.ndarray, z: np.ndarray, k: int, asked: np.ndarray) -> np.ndarray:
-    """The label that goes most often with each value of a source [n], for the values in `asked`;
+def predict_by_rule(source: np.ndarray, z: np.ndarray, k: int, values: np.ndarray) -> np.ndarray:
+    """The label that goes most often with each value of a source [n], for `values`;
     values never seen get the most frequent label."""
     usual = np.bincount(z, minlength=k).argmax()
     best = {
         value: int(np.bincount(z[source == value], minlength=k).argmax())
         for value in np.unique(source)
     }
-    return np.array([best.get(value, int(usual)) for value in asked])
+    return np.array([best.get(value, int(usual)) for value in values])
 
 
-def uncorrelated(case: Case, rows: Tensor, name: str) -> Tensor:
+def uncorrelated_rows(case: Case, rows: Tensor, name: str) -> Tensor:
     """Rows in which the property `name` ("": the label) says nothing about the other: the label, or
     the property to keep that goes with it most. All rows where nothing should stay."""
     if not case.keep:
@@ -148,29 +144,6 @@ def uncorrelated(case: Case, rows: Tensor, name: str) -> Tensor:
     return rows[torch.from_numpy(kept)]
 
 
-def from_planted(world: Planted) -> Case:
-    """The case of a world whose truth is known; a quarter of the groups, drawn at random, are the
-    test."""
-    h, pair, head = map(torch.from_numpy, (world.h, world.pair, world.head))
-    groups = int(world.group.max()) + 1
-    chosen = np.random.default_rng(groups).permutation(groups)[: groups // 4]
-    probs = choices(head)
-    return Case(
-        h,
-        torch.from_numpy(world.label),
-        2,
-        {"other": torch.from_numpy(world.other)},
-        world.group,
-        torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))),
-        None,
-        pair,
-        torch.ones(len(h), dtype=torch.bool),
-        None,
-        probs,
-        probs(pair, torch.arange(0)),
-    )
-
-
-def choices(head: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+def choice_probabilities(head: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """Probabilities [m, c] of the choices from states, `head` [c, d] giving their log-odds."""
     return lambda h, rows: (h.double() @ head.to(h.device).double().T).softmax(1)

@@ -1,4 +1,4 @@
-"""What one seed learns: judges of the label and of what should stay, edits and their controls."""
+"""Everything fitted for one seed: judges of the label and of what should stay, edits, controls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from probebook.interventions import (
 from probebook.probes import LinearDiscriminant, LinearProbe, MLPProbe
 from probebook.probes.logistic_regression import ROWS
 from probebook.probes.moments import Moments, moments
-from probebook_audit.case import Case, Probe, divided, uncorrelated
+from probebook_audit.case import Case, Probe, split_groups, uncorrelated_rows
 
 METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
 ERASE = ("LEACE", "INLP", "RLACE")
@@ -82,10 +82,10 @@ def fit(
     for method in methods:
         if method not in METHODS:
             raise UserError(f"unknown method {method!r}: {', '.join(METHODS)}")
-    parts = divided(case, seed)
+    parts = split_groups(case, seed)
     judges, trained = {}, {}
     for name in ("", *case.keep):
-        rows = _enough(case, uncorrelated(case, parts["oracle"], name), name)
+        rows = _enough(case, uncorrelated_rows(case, parts["oracle"], name), name)
         trained[name] = len(rows)
         if len(rows):
             z = case.keep[name][rows] if name else case.z[rows]

@@ -14,7 +14,7 @@ from probebook.base import UserError, to_numpy
 from probebook.devices import workplace
 from probebook.interventions.serialization import load as load_fitted
 from probebook.probes.moments import Moments, moments
-from probebook_audit.case import Case, Probe, choices, test_rows
+from probebook_audit.case import Case, Probe, choice_probabilities, test_rows
 from probebook_audit.labelled import Labelled
 
 BLOCK = 1 << 27  # bytes of a block of states in float64
@@ -45,7 +45,7 @@ def from_states(
         )
     probs = true = None
     if head is not None:
-        probs = choices(head)
+        probs = choice_probabilities(head)
         true = None if pair is None else probs(pair, torch.arange(0))
     keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
     paired = None if pair is None else torch.ones(len(h), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""All draws of one layer, from which every answer follows."""
+"""What was measured at one layer, as draws of the bootstrap, from which every answer follows."""
 
 from __future__ import annotations
 
@@ -16,67 +16,78 @@ from probebook_audit.fitting import ACTUAL, Fit
 
 
 @dataclass(frozen=True)
-class Layer:
-    """All draws of one layer: `reading`, `control` (None: not asked), `scores` and `beyond` are
-    rows of `resample_seeds`, `readings` each seed's `readable.reading`; `usable`: judges by (judge,
-    property); `strength`, and reliability on the validation items (`valid`), by method; `items`:
-    means over the seeds."""
+class LayerResult:
+    """Everything that was measured at one layer.
+
+    - `hits`: each seed's `readability.reader_hits`
+    - `reader_draws`, `control_draws` (None: not asked), `edit_draws`, `effect_draws`: rows of
+      `resample_seeds`, the first of which is the estimate, of `reader_hits`, `control_task_hits`,
+      `score_edits` and `score_effects`
+    - `judges`: `judge_table`; `usable`: the usable ones, (judge, property)
+    - `strength` of each method, and its reliability on the validation items (`validation`)
+    - `items`: scores of the test items, means over the seeds
+    - `fewest`: uncorrelated training items that a judge needs"""
 
     case: Case
     fits: Sequence[Fit]
-    readings: Sequence[pd.DataFrame]
-    reading: pd.DataFrame
-    control: pd.DataFrame | None
+    hits: Sequence[pd.DataFrame]
+    reader_draws: pd.DataFrame
+    control_draws: pd.DataFrame | None
     judges: pd.DataFrame
     usable: list[tuple[str, str]]
-    scores: pd.DataFrame
-    beyond: pd.DataFrame
+    edit_draws: pd.DataFrame
+    effect_draws: pd.DataFrame
     strength: dict[str, float]
-    valid: dict[str, float]
+    validation: dict[str, float]
     items: pd.DataFrame
     fewest: int
 
-    def c(self, method: str, kind: str, strength: float) -> np.ndarray:
-        """Draws of completeness by the judge that sees least of it."""
+    def completeness(self, method: str, kind: str, strength: float) -> np.ndarray:
+        """Draws of completeness by the less favourable judge."""
         return np.min(
             [
-                self.scores[method, kind, strength, f"complete: {judge}"]
+                self.edit_draws[method, kind, strength, f"complete: {judge}"]
                 for judge, name in self.usable
                 if not name
             ],
             axis=0,
         )
 
-    def s(self, method: str, kind: str, strength: float) -> np.ndarray | None:
+    def selectivity(self, method: str, kind: str, strength: float) -> np.ndarray | None:
         """Draws of selectivity for the property that suffers most; None: nothing is judged."""
-        found = [
-            self.scores[method, kind, strength, f"kept: {judge}: {name}"]
+        draws = [
+            self.edit_draws[method, kind, strength, f"kept: {judge}: {name}"]
             for judge, name in self.usable
             if name
         ]
-        return np.min(found, axis=0) if found else None
+        return np.min(draws, axis=0) if draws else None
 
-    def r(self, method: str, kind: str, strength: float) -> np.ndarray:
+    def reliability(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of reliability; of completeness alone where nothing that should stay is judged."""
-        c, s = self.c(method, kind, strength), self.s(method, kind, strength)
-        return c if s is None else to_numpy(reliability(c, s))
+        complete = self.completeness(method, kind, strength)
+        kept = self.selectivity(method, kind, strength)
+        return complete if kept is None else to_numpy(reliability(complete, kept))
 
-    def share(self, method: str, kind: str, of: str, whole: str) -> np.ndarray:
-        """Draws of 1 − mean of one score / mean of another, at the method's strength."""
+    def reduction(self, method: str, kind: str, left: str, whole: str) -> np.ndarray:
+        """Draws of the share of `whole` that an edit takes away at the method's strength:
+        1 − left / whole, both means over items."""
         name = (method, kind, self.strength[method])
-        return 1 - self.beyond[*name, of].to_numpy() / self.beyond[*name, whole].to_numpy()
+        return (
+            1
+            - self.effect_draws[*name, left].to_numpy() / self.effect_draws[*name, whole].to_numpy()
+        )
 
     def strengths(self, method: str) -> list[float]:
         """All strengths that were tried."""
         return [*self.fits[0].edits[method, ACTUAL]]
 
 
-def figure(draws: np.ndarray) -> dict[str, float]:
-    """A figure and its 95 % interval: the first draw is the estimate."""
+def estimate(draws: np.ndarray) -> dict[str, float]:
+    """The estimate (the first draw) with its 95 % interval."""
     low, high = percentiles(draws[1:])
     return {"value": float(draws[0]), "low": float(low), "high": float(high)}
 
 
-def figure_of_share(draws: np.ndarray) -> dict[str, float]:
-    """`figure` of a share: Student's interval may reach beyond 0 and 1, a share cannot."""
-    return {name: min(max(end, 0.0), 1.0) for name, end in figure(draws).items()}
+def estimate_share(draws: np.ndarray) -> dict[str, float]:
+    """`estimate` of a share: Student's interval may reach beyond 0 and 1, a share cannot."""
+    return {name: min(max(end, 0.0), 1.0) for name, end in estimate(draws).items()}

@@ -1,12 +1,10 @@
 """The report of an audit (`probebook audit`): from a run of page 7/01 to files that need no book.
 
-write(run, Path("report"))      # report.html, report.json, tables/*.csv, edits/*.safetensors"""
+write_report(run, Path("report"))   # report.html, report.json, tables/*.csv, edits/*.safetensors"""
 
 from __future__ import annotations
 
-import html
 import json
-import math
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,12 +12,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader
 
-import probebook_audit as audit
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
 from probebook_audit import labelled
-from probebook_audit.report_page import page as page_of
-from probebook_audit.report_pairs import Items, Part, Scores
+from probebook_audit.from_files import fitting_items
+from probebook_audit.from_model import check, usual_place
+from probebook_audit.measuring import check_draws
+from probebook_audit.report_pairs import Items, ReportPart, Scores
+from probebook_audit.result import IDS, AuditResult
+from probebook_audit.verdict import QUESTIONS, percent, sentence, tone
 from probebook_runs.model_checks import check_models
 from probebook_runs.pages import find
 from probebook_runs.records import read_record
@@ -27,9 +29,11 @@ from probebook_runs.schema import from_text
 from probebook_runs.store import Run, kept_files, plan, tables
 
 PAGE = "7_your_model/01_audit"
+WORDS = read_yaml(Path(__file__).with_name("report.yaml"))
+SHOWN = ("complete", "kept", "reliability", "closeness", "explained")  # measures of an edit
 
 
-class Figure(Part):
+class Figure(ReportPart):
     """A number with its 95 % interval over seeds and groups (None: it has no interval)."""
 
     value: float
@@ -37,7 +41,7 @@ class Figure(Part):
     high: float | None = None
 
 
-class Answer(Part):
+class Answer(ReportPart):
     """One of the report's questions: `word` is the verdict, `sentence` says it, `control` what the
     figure is compared with. None: nothing was measured."""
 
@@ -50,7 +54,7 @@ class Answer(Part):
     control_figure: Figure | None
 
 
-class EditFound(Part):
+class EditFound(ReportPart):
     """A method at a layer, at the strength chosen on the validation items. `figures`: name →
     number (complete, kept, reliability, lead over random edits, lead over shuffled labels,
     closeness, explained …); `file`: the fitted edit of the first seed."""
@@ -65,7 +69,7 @@ class EditFound(Part):
     file: str
 
 
-class Check(Part):
+class Check(ReportPart):
     """A line of the reporting checklist."""
 
     item: str
@@ -73,7 +77,7 @@ class Check(Part):
     where: str
 
 
-class Report(Part):
+class Report(ReportPart):
     """`report.json`. A later version may add fields; it does not change the meaning of these."""
 
     version: Literal["1.0"]
@@ -101,10 +105,10 @@ def schema() -> str:
     return json.dumps(Report.model_json_schema(), indent=1, ensure_ascii=False)
 
 
-def planned(
+def plan_audit(
     model: str,
     data: str,
-    asked: Mapping[str, Any],
+    columns: Mapping[str, Any],
     at: str | None,
     n: int | None,
     states: Path | None,
@@ -115,23 +119,23 @@ def planned(
 ) -> Run:
     """The run of the page that answers for these data. What would stop it is refused here.
 
-    `asked`: columns, as `corpora.labelled.read` names them; `more`: other parameters, None: the
-    page's own; `assignments` "name=value" go before. UserError: bad input, in one line."""
+    `columns`: as `labelled.read` names them; `more`: other parameters, None: the page's own;
+    `assignments` "name=value" go before. UserError: bad input, in one line."""
     if data not in labelled.BUILT_IN:
         data = str(Path(data).resolve())
-        most = audit.fitting_items(str(states)) if states and not n else None
+        most = fitting_items(str(states)) if states and not n else None
         more = {**more, "n": n or most or "none"} | ({"stream": True} if most else {})
     elif n:
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
-    values |= {"data": data, **asked} | ({"model": model} if model else {})
+    values |= {"data": data, **columns} | ({"model": model} if model else {})
     values |= {
         name: str(path.resolve()) for name, path in (("states", states), ("probe", probe)) if path
     }
     values |= {"at": at or "[MASK]"} | from_text(assignments)
-    found = plan(find(PAGE), profile, values)
-    if at is None or not found.finished:
-        given = found.values
+    run = plan(find(PAGE), profile, values)
+    if at is None or not run.finished:
+        given = run.values
         items = labelled.read(
             data,
             *(
@@ -140,21 +144,21 @@ def planned(
             ),
         )
         if at is None and not states:
-            values["at"] = audit.usual_place(items)
-            found = plan(find(PAGE), profile, values)
-        if not found.finished:
-            check_models(found.page.types, found.values)
-            audit.check(
+            values["at"] = usual_place(items)
+            run = plan(find(PAGE), profile, values)
+        if not run.finished:
+            check_models(run.page.types, run.values)
+            check(
                 items,
                 model,
-                found.values["at"],
-                found.values["states"],
-                found.values["probe"],
-                found.values["stream"],
+                run.values["at"],
+                run.values["states"],
+                run.values["probe"],
+                run.values["stream"],
             )
-            layers = 1 if states else len(found.values["layers"])
-            audit.check_draws(layers, len(found.values["methods"]), found.values["draws"])
-    return found
+            layers = 1 if states else len(run.values["layers"])
+            check_draws(layers, len(run.values["methods"]), run.values["draws"])
+    return run
 
 
 def check_folder(out: Path) -> None:
@@ -165,14 +169,15 @@ def check_folder(out: Path) -> None:
         raise UserError(f"{out} holds other files: give a new folder, or that of an older report")
 
 
-def write(run: Run, out: Path) -> Path:
+def write_report(run: Run, out: Path) -> Path:
     """Write the report of a finished run; the folder gets its name when all of it is written.
 
     Returns the path of `report.html`."""
     check_folder(out)
     notebook = run.read()
     frames, files = tables(notebook), kept_files(notebook)
-    report = _report(run, frames, [*files])
+    result = AuditResult.from_long(frames)
+    report = _report(run, frames, result, [*files])
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
@@ -180,13 +185,14 @@ def write(run: Run, out: Path) -> Path:
         for name in ("tables", "edits"):
             (new / name).mkdir(parents=True)
         for name, frame in frames.items():
-            _named(frame, report).to_csv(new / "tables" / f"{name}.csv", index=False)
+            table = _name_items(frame, frames["tested"]) if name == "items" else frame
+            table.drop(columns="metric").to_csv(new / "tables" / f"{name}.csv", index=False)
         for name, content in files.items():
             (new / "edits" / name).write_bytes(content)
         text = report.model_dump_json(indent=1)
         (new / "report.json").write_text(text + "\n", encoding="utf-8")
-        shown = page_of(report.model_dump(), _pictures(notebook), frames)
-        (new / "report.html").write_text(shown, encoding="utf-8")
+        page = render(report, result, _pictures(notebook))
+        (new / "report.html").write_text(page, encoding="utf-8")
         if out.exists():
             out.rename(Path(folder, "old"))
         new.rename(out)
@@ -194,27 +200,34 @@ def write(run: Run, out: Path) -> Path:
     return out / "report.html"
 
 
-def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) -> Report:
+def _report(
+    run: Run, frames: Mapping[str, pd.DataFrame], result: AuditResult, files: Sequence[str]
+) -> Report:
     record = read_record(run.folder)
     assert record is not None  # the run has just been read
     known = run.values
     about = dict(zip(frames["about"].what, frames["about"].value))
     concept = next(name.removeprefix("concept: ") for name in about if name.startswith("concept: "))
-    answers = _answers(frames["answers"], concept, int(about["items"]))
-    edits = _edits(frames.get("edits"), files)
-    end = frames["answers"][frames["answers"].question == "change"].fillna("").iloc[0]
-    final = str(end.word)
+    answers = [
+        _answer(row, concept, int(about["items"])) for row in result.answers.to_dict("records")
+    ]
+    end = result.answers.set_index("question").loc["change"]
     model = known["states"] or known["model"]
+    given = {
+        "texts": not known["states"] or known["text"],
+        "model": not known["states"],
+        "properties": (result.judges.property != "").any(),
+    }
     return Report(
         version="1.0",
         model=model,
         data=known["data"],
-        verdict=final,
-        sentence=audit.sentence({"question": "verdict", "word": final, "what": end.what}),
+        verdict=result.verdict,
+        sentence=sentence({"question": "verdict", "word": end.word, "what": end.what}),
         answers=answers,
-        edits=edits,
-        items=_items(frames),
-        checklist=_checklist(answers, known, frames["judges"].property.notna().any()),
+        edits=_edits(result.edits, files),
+        items=_items(frames["items"], frames["tested"]),
+        checklist=_checklist(answers, {name for name, there in given.items() if there}),
         methods=_methods(known, about, concept, model),
         seeds=known["seeds"],
         parameters=known,
@@ -227,190 +240,165 @@ def _report(run: Run, frames: Mapping[str, pd.DataFrame], files: Sequence[str]) 
     )
 
 
-def _wide(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A table as it was before `tidy`: ids, then a column for each figure."""
-    ids = [column for column in frame if column not in (name, "metric", "value")]
-    filled = frame.fillna(dict.fromkeys(ids, ""))
-    wide = filled.pivot_table(index=ids, columns=name, values="value", sort=False, dropna=True)
-    return wide.reset_index().rename_axis(columns=None)
+def _answer(row: Mapping[str, Any], concept: str, items: int) -> Answer:
+    numbers = {
+        name: float(row[name])
+        for name in ("value", "low", "high", "control_value")
+        if pd.notna(row.get(name))
+    }
+    control = numbers.pop("control_value", None)
+    return Answer(
+        question=row["question"],
+        asked=QUESTIONS[row["question"]],
+        word=row["word"],
+        sentence=sentence(row, concept, items),
+        figure=Figure(**numbers) if "value" in numbers else None,
+        control=row["control"],
+        control_figure=None if control is None else Figure(value=control),
+    )
 
 
-def _answers(frame: pd.DataFrame, concept: str, items: int) -> list[Answer]:
-    texts = ["question", "word", "what", "control"]
-    rows = {row["question"]: row for row in _wide(frame, "figure").to_dict("records")}
-    found = []
-    for question, asked in audit.QUESTIONS.items():
-        if question not in rows:
-            continue
-        row: dict[str, Any] = {str(name): value for name, value in rows[question].items()}
-        said = audit.sentence(row, concept, items)
-        known = {
-            name: float(value)
-            for name, value in row.items()
-            if name not in texts and isinstance(value, float) and not math.isnan(value)
-        }
-        figure = (
-            Figure(value=known["value"], low=known.get("low"), high=known.get("high"))
-            if "value" in known
-            else None
-        )
-        control = Figure(value=known["control_value"]) if "control_value" in known else None
-        found.append(
-            Answer(
-                question=question,
-                asked=asked,
-                word=str(row["word"]),
-                sentence=said,
-                figure=figure,
-                control=str(row["control"]),
-                control_figure=control,
-            )
-        )
-    return found
-
-
-def _edits(frame: pd.DataFrame | None, files: Sequence[str]) -> list[EditFound]:
-    if frame is None:
-        return []
-    wide, found = _wide(frame, "figure"), []
-    for (layer, method), rows in wide.groupby(["layer", "method"], sort=False):
+def _edits(table: pd.DataFrame, files: Sequence[str]) -> list[EditFound]:
+    edits = []
+    for (layer, method), rows in table.groupby(["layer", "method"], sort=False):
         figures = {
             row.measure: Figure(value=row.value, low=row.low, high=row.high)
             for row in rows.itertuples()
         }
-        first, name = rows.iloc[0], f"layer{int(layer)}_{method}.safetensors"
-        found.append(
+        first, name = rows.iloc[0], f"layer{layer}_{method}.safetensors"
+        edits.append(
             EditFound(
-                layer=int(layer),
-                method=str(method),
+                layer=layer,
+                method=method,
                 symbol=first.symbol,
                 word=first.word,
-                strength=float(first.strength),
+                strength=first.strength,
                 flips=first.symbol != "rank",
                 figures=figures,
                 file=f"edits/{name}" if name in files else "",
             )
         )
-    return found
+    return edits
 
 
-def _items(frames: Mapping[str, pd.DataFrame]) -> Items:
-    who = frames["tested"].astype({"group": str, "label": str, "item": str})
-    place = dict(zip(who.value.astype(int), range(len(who))))
+def _items(table: pd.DataFrame, tested: pd.DataFrame) -> Items:
     scores = []
-    long = frames["items"]
-    for (kind, name, layer, measure), rows in long.groupby(
+    for (kind, name, layer, measure), rows in table.groupby(
         ["kind", "name", "layer", "measure"], sort=False
     ):
-        values: list[float | None] = [None] * len(who)
-        for row, value in zip(rows.row, rows.value):
-            values[place[int(row)]] = float(value)
+        values = rows.set_index("row").value.reindex(tested.value.astype(int))
         scores.append(
-            Scores(kind=kind, name=str(name), layer=int(layer), measure=str(measure), values=values)
+            Scores(
+                kind=kind,
+                name=str(name),
+                layer=layer,
+                measure=measure,
+                values=[None if pd.isna(value) else value for value in values],
+            )
         )
-    return Items(id=[*who.item], group=[*who.group], label=[*who.label], scores=scores)
+    ids = tested.astype({"item": str, "group": str, "label": str})
+    return Items(id=[*ids["item"]], group=[*ids.group], label=[*ids.label], scores=scores)
 
 
-def _named(frame: pd.DataFrame, report: Report) -> pd.DataFrame:
-    """A table for CSV, one figure in a row; items by their ids, with group and label."""
-    frame = frame.drop(columns=["metric"])
-    if "row" not in frame or "kind" not in frame:
-        return frame
-    order = {row: i for i, row in enumerate(dict.fromkeys(frame.row))}
-    place = frame.row.map(order)
-    about = {
-        name: [getattr(report.items, name)[i] for i in place] for name in ("id", "group", "label")
-    }
-    return pd.DataFrame(
-        about | {name: frame[name] for name in ("kind", "name", "layer", "measure", "value")}
-    ).rename(columns={"id": "item"})
+def _name_items(items: pd.DataFrame, tested: pd.DataFrame) -> pd.DataFrame:
+    """Scores of single items with the item's name, group and label in place of its row."""
+    names = tested.set_index(tested.value.astype(int))[["item", "group", "label"]]
+    named = names.loc[items.row].reset_index(drop=True)
+    return pd.concat([named, items.drop(columns=["row", "figure"])], axis=1)
 
 
 def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
     """A paragraph for a paper, with every parameter that a figure depends on."""
-    place = (
-        "states saved elsewhere"
-        if known["states"]
-        else f"the states at {known['at']}, layer {', '.join(map(str, known['layers']))}"
-    )
-    streamed = (
-        f" Not all states fit in memory: LEACE and MeanShift learned from "
-        f"{about['streamed states']:,.0f} further states as well, read block by block. So "
-        "did a linear discriminant, which was the probe where it was right more often "
-        "than a logistic regression of the items above on those that choose strengths. "
-        "Everything else, and every other method, learned from the items above alone."
-        if about["streamed states"]
-        else ""
-    )
-    return (
-        f"We audited {concept} in {model} on {known['data']} ({about['items']:,.0f} items in "
-        f"{about['groups']:,.0f} groups, {about['classes']:.0f} classes), reading {place} "
-        f"({about['dimensions']:.0f} dimensions). {about['test items']:,.0f} test items from "
-        "groups that nothing was fitted on were the same for every seed; each of "
-        f"{known['seeds']} seeds divided the other groups into 45 % for judges, 40 % for probes "
-        "and edits and 15 % to choose strengths. Judges were a linear probe (inverse penalty .1) "
-        "and a perceptron (64 units, Adam, rate .001, 12 epochs), trained on items in which the "
-        f"concept does not go with what should stay; a judge needed {known['fewest']} of them and "
-        "the lower end of its interval above the best answer without states. Edits were "
-        f"{', '.join(known['methods'])}, at the doses {', '.join(map(str, known['doses']))} (times "
-        "1 for MeanShift and AffineSteering, 2 for AlterRep, and the mean distance of states from "
-        f"their mean for attacks) and the ranks {', '.join(map(str, known['ranks']))} (INLP); the "
-        "strength was the most reliable on validation items. Controls were four random rotations "
-        "of each edit's moves, which keep their lengths (of states wider than 1,024: random "
-        "directions), and fits on shuffled labels. Completeness, "
-        "selectivity and reliability follow Canby et al. (2024), with the least favourable judge "
-        "and property. 95 % intervals cover seeds and groups (bootstrap of groups, Student's t "
-        f"over seeds, {known['draws']:,} draws); families of comparisons were corrected by Holm. "
-        f"An edit counted if its reliability was surely at least {known['least']}.{streamed}"
-    )
-
-
-def _checklist(answers: Sequence[Answer], known: Mapping, named: bool) -> list[Check]:
-    word = {one.question: one.word for one in answers}
-    done = {
-        "The test groups were not used in any fit": True,
-        "Enough data to tell the probe from its best control": word["data"] == "enough",
-        "Probe compared with majority and bag of words": not known["states"] or bool(known["text"]),
-        "Probe compared with a random-weights twin": not known["states"],
-        "Judges examined on uncorrelated items": word["judges"] in ("usable", "usable in part"),
-        "Properties that should stay were named": bool(named),
-        "Edits compared with random edits and shuffled labels over doses": word["edits"]
-        in ("some", "none"),
-        "Compared with rewritten texts": word["pairs"] != "not asked",
-        "The model's behaviour was measured": word["behaviour"] != "not asked",
-        "Other sources of the label were tried": word["shortcut"] != "not asked",
+    words = WORDS["methods"]
+    lists = {
+        name: ", ".join(map(str, known[name])) for name in ("layers", "methods", "doses", "ranks")
     }
-    where = [
-        "methods",
-        "data",
-        "readable",
-        "readable",
-        "judges",
-        "cost",
-        "edits",
-        "pairs",
-        "behaviour",
-        "shortcut",
-    ]
+    numbers = {str(name).replace(" ", "_"): number for name, number in about.items()}
+    known = {**known, **numbers, **lists, "concept": concept, "model": model}
+    place = words["files" if known["states"] else "model"].format(**known)
+    parts = [words["text"], *([words["streamed"]] if known["streamed_states"] else [])]
+    return " ".join(part.format(place=place, **known) for part in parts)
+
+
+def _checklist(answers: Sequence[Answer], given: set[str]) -> list[Check]:
+    """The checklist, ticked where an answer shows it; `given`: what the audit was told."""
+    words = {answer.question: answer.word for answer in answers}
+
+    def done(line: Mapping) -> bool:
+        answered = "answers" not in line or words[line["where"]] in line["answers"]
+        return answered and ("needs" not in line or line["needs"] in given)
+
     return [
-        Check(item=item, done=yes, where=place) for (item, yes), place in zip(done.items(), where)
+        Check(item=line["item"], done=done(line), where=line["where"])
+        for line in WORDS["checklist"]
     ]
 
 
-def _pictures(notebook: Any) -> list[tuple[str, str, str]]:
-    """The page's figures: (image as a data address, caption, text for who does not see it)."""
-    found = []
+def _pictures(notebook: Any) -> list[dict[str, str]]:
+    """The page's figures: source (a data address), caption, and alt for who does not see it."""
+    pictures = []
     for cell in notebook.cells:
         about = cell.get("metadata", {}).get("mystnb", {})
         for output in cell.get("outputs", []):
             image = output.get("data", {}).get("image/png")
             if image and about:
                 caption = about.get("figure", {}).get("caption", "").replace("**", "")
-                found.append(
-                    (
-                        f"data:image/png;base64,{''.join(image.split())}",
-                        html.escape(caption.strip()),
-                        html.escape(about.get("image", {}).get("alt", "")),
-                    )
+                pictures.append(
+                    {
+                        "source": f"data:image/png;base64,{''.join(image.split())}",
+                        "caption": caption.strip(),
+                        "alt": about.get("image", {}).get("alt", ""),
+                    }
                 )
-    return found
+    return pictures
+
+
+def render(report: Report, result: AuditResult, pictures: Sequence[Mapping[str, str]]) -> str:
+    """The report as one HTML file that needs neither a network nor a script. Texts are escaped."""
+    page = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page.filters |= {"percent": percent, "interval": _interval}
+    return page.get_template("report.html.j2").render(
+        title=f"{report.data}, read from {report.model}",
+        report=report,
+        tone=tone,
+        pictures=pictures,
+        edit_heads=["method", "verdict", "layer", "strength", *SHOWN],
+        edit_rows=map(_edit_row, report.edits),
+        tables=[
+            _table(title, getattr(result, name), len(IDS[name]))
+            for name, title in WORDS["tables"].items()
+        ],
+    )
+
+
+def _interval(figure: Figure) -> str:
+    low, high = (
+        "–" if end is None else percent(end).removesuffix(" %") for end in (figure.low, figure.high)
+    )
+    return f"{percent(figure.value)} ({low} to {high})"
+
+
+def _edit_row(edit: EditFound) -> list[str]:
+    figures = [_interval(edit.figures[name]) if name in edit.figures else "–" for name in SHOWN]
+    strength = f"{edit.symbol} {edit.strength:g}"
+    return [edit.method, edit.word, str(edit.layer), strength, *figures]
+
+
+def _table(title: str, table: pd.DataFrame, ids: int) -> dict[str, Any]:
+    """A table of the result for the template; the first `ids` columns name a row."""
+    rows = [
+        [str(name) or "the concept" for name in row[:ids]] + [_number(value) for value in row[ids:]]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    return {"title": title, "heads": [*table], "rows": rows}
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return "–"
+    return f"{value:,.0f}" if value == round(value) and abs(value) > 1 else f"{value:.2f}"

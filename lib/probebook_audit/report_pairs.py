@@ -18,13 +18,13 @@ LEFT = {"far": ("way left", "way"), "error": ("effect left", "effect")}
 WHOLE = ("far", "way", "error", "effect", "rewriting")  # which no two models have in common
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """What every part of a report has in common: no other fields, and no changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Scores(Part):
+class Scores(ReportPart):
     """One score of every judged item, in the order of `Items.id`: the mean over the seeds, None
     where an item has no such score.
 
@@ -39,7 +39,7 @@ class Scores(Part):
     values: list[float | None]
 
 
-class Items(Part):
+class Items(ReportPart):
     """The judged items: the same id names the same item in every report on these data. `group`:
     items of one group are not independent."""
 
@@ -66,37 +66,37 @@ class Scored(BaseModel):
         values = np.array([s.values for s in self.items.scores], float).T
         return pd.DataFrame(values, pd.Index(self.items.id, name="item"), columns)
 
-    def own(self, items: pd.Index) -> pd.DataFrame:
+    def comparable(self, items: pd.Index) -> pd.DataFrame:
         """The scores of some items that can be compared with another model's.
 
         A distance counts in mean lengths of the way that rewriting the text goes, since states of
         two models have no common scale, nor do effects on their choices: the mean of "way left" is
         1 − closeness, that of "effect left" 1 − explained. What no edit changes stands once, for
         the model: how far rewriting moves its choice."""
-        found = self.table().loc[items]
-        for name in [*found]:
+        scores = self.table().loc[items]
+        for name in [*scores]:
             left, whole = LEFT.get(name[-1], ("", ""))
-            if left and (*name[:-1], whole) in found:
-                found[*name[:-1], left] = found[name] / found[*name[:-1], whole].mean()
+            if left and (*name[:-1], whole) in scores:
+                scores[*name[:-1], left] = scores[name] / scores[*name[:-1], whole].mean()
             if name[-1] == "rewriting":
-                found["model", "", name[2], "rewriting"] = found[name]
-        return found[[name for name in found if name[0] == "model" or name[-1] not in WHOLE]]
+                scores["model", "", name[2], "rewriting"] = scores[name]
+        return scores[[name for name in scores if name[0] == "model" or name[-1] not in WHOLE]]
 
 
 def read(path: str | Path) -> Scored:
     """A report from its file or folder. UserError: it is none, or does not hold together."""
     path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
     try:
-        found = Scored.model_validate_json(bounded(path).read_bytes())
+        report = Scored.model_validate_json(bounded(path).read_bytes())
         sizes = {
-            len(found.items.id),
-            len(found.items.group),
-            len(found.items.label),
-            *(len(one.values) for one in found.items.scores),
+            len(report.items.id),
+            len(report.items.group),
+            len(report.items.label),
+            *(len(one.values) for one in report.items.scores),
         }
-        if len(sizes) > 1 or len({*found.items.id}) < len(found.items.id):
+        if len(sizes) > 1 or len({*report.items.id}) < len(report.items.id):
             raise UserError(f"{path}: its items do not hold together; run the audit again")
-        if not found.items.scores or not found.items.id:
+        if not report.items.scores or not report.items.id:
             raise UserError(f"{path}: this audit scored no items")
     except OSError as e:
         raise UserError(f"{path}: {e.strerror}; give the report.json of an audit") from None
@@ -108,14 +108,14 @@ def read(path: str | Path) -> Scored:
             f"{first['msg']}); two logs are compared by probebook sample-size "
             "--pilot-a LOG --pilot-b LOG"
         ) from None
-    return found
+    return report
 
 
-def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
-    """Every score that both reports have (`own`), compared on their common items; and how many
-    those are.
+def compare_reports(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
+    """Compare every score that both reports have (`comparable`) on their common items; says also
+    how many those are.
 
-    Items of one group count together (`measures.paired.compare`). If each report has one layer, the
+    Items of one group count together (`paired.compare`). If each report has one layer, the
     two are compared, else equal layers are. Columns: kind, name, layer, measure, items, A, B,
     difference, low, high, p (Holm's, over the rows), power, needed (items), verdict: "A higher", "B
     higher" or "open". Of "way left" and "effect left" higher is worse. UserError: no common item or
@@ -125,9 +125,9 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
         for one in (a, b)
     ]
     common = about[0].index.intersection(about[1].index, sort=False)
-    scores = [a.own(common), b.own(common)]
+    scores = [a.comparable(common), b.comparable(common)]
     layers = [one.columns.get_level_values("layer").unique() for one in scores]
-    if all(len(own) == 1 for own in layers):  # the last layer of a deeper model, say
+    if all(len(one) == 1 for one in layers):  # the last layer of a deeper model, say
         scores[1] = scores[1].rename(columns={layers[1][0]: layers[0][0]}, level="layer")
     names = scores[0].columns.intersection(scores[1].columns, sort=False)
     if common.empty or names.empty:
@@ -143,22 +143,22 @@ def pairs(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
         )
     group = about[0].group[common].to_numpy()
     x, y = (one[names].to_numpy() for one in scores)
-    rows = [_row(name, x[:, i], y[:, i], group) for i, name in enumerate(names)]
-    found = [row for row in rows if row]
-    if not found:
+    rows = [_compare_score(name, x[:, i], y[:, i], group) for i, name in enumerate(names)]
+    kept = [row for row in rows if row]
+    if not kept:
         raise UserError("no score is there for two common items of different groups")
-    table = pd.DataFrame(found)
+    table = pd.DataFrame(kept)
     table["p"] = holm(table.p)
     sides = np.where(table.difference > 0, "A higher", "B higher")
     table["verdict"] = np.where(table.p <= 0.05, sides, "open")
     return table, len(common)
 
 
-def shown(a: Scored, b: Scored) -> str:
+def format_comparison(a: Scored, b: Scored) -> str:
     """The comparison as text: what A and B are, a row for each score, what the columns mean.
 
-    UserError: as `pairs`."""
-    table, items = pairs(a, b)
+    UserError: as `compare_reports`."""
+    table, items = compare_reports(a, b)
     forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
     forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3g}".format)
     needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
@@ -174,7 +174,7 @@ def shown(a: Scored, b: Scored) -> str:
     )
 
 
-def _row(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:
+def _compare_score(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:
     both = np.isfinite(x) & np.isfinite(y)
     if len({*group[both]}) < 2:
         return None

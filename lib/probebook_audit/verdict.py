@@ -1,153 +1,101 @@
-"""The verdict: the answers in their order, and the first reason not to call an edit reliable."""
+"""The ladder of verdicts: which answers raise a doubt, and the words in which all of it is said.
+
+What readers see (questions, sentences, advice, tones) is in `verdicts.yaml`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 
-import numpy as np
-import pandas as pd
+from probebook.base import read_yaml
 
-from probebook.measures.intervals import contrasts
-from probebook_audit.case import from_planted
-from probebook_audit.fitting import ACTUAL
-from probebook_audit.layer import Layer, figure_of_share
-from probebook_audit.measuring import measure
-from probebook_audit.questions import (
-    behaviour,
-    cost,
-    counterfactual,
-    data,
-    edits,
-    judges,
-    readable,
-    shortcut,
-)
-from probebook_audit.tables import Findings, items, tables
-from probebook_chapters import planted
+WORDS = read_yaml(Path(__file__).with_name("verdicts.yaml"))
+QUESTIONS: dict[str, str] = {name: entry["asked"] for name, entry in WORDS["questions"].items()}
 
 
-def findings(layers: Sequence[Layer], least: float = 0.5, n: int = 0) -> Findings:
-    """Every table of the audit, and its answers, from the layers that were measured.
+class Verdict(StrEnum):
+    """How an audit ends. The first verdict whose `DOUBTS` apply is given."""
 
-    `least`: the reliability below which an edit does not count; `n`: how many items there
-    are in all."""
-    reads = contrasts(
-        {
-            (i, name): one
-            for i, layer in enumerate(layers)
-            for name, one in readable.leads(layer).items()
-        }
+    SHORTCUT = "shortcut"
+    NOT_ENOUGH_DATA = "not enough data"
+    NOT_READABLE = "not readable"
+    NO_USABLE_JUDGE = "no usable judge"
+    NO_BETTER_THAN_CHANCE = "no better than chance"
+    COSTS_TOO_MUCH = "costs too much"
+    NOT_USED = "not used"
+    COST_UNKNOWN = "cost unknown"
+    RELIABLE_IN_THE_STATE = "reliable in the state"
+    RELIABLE = "reliable"
+
+
+DOUBTS: dict[Verdict, dict[str, set[str]]] = {  # question: answers that bring this verdict
+    Verdict.SHORTCUT: {"shortcut": {"named"}},
+    Verdict.NOT_ENOUGH_DATA: {"data": {"too few"}},
+    Verdict.NOT_READABLE: {"readable": {"by heart", "not shown"}},
+    Verdict.NO_USABLE_JUDGE: {"judges": {"none"}},
+    Verdict.NO_BETTER_THAN_CHANCE: {"edits": {"none", "not judged"}},
+    Verdict.COSTS_TOO_MUCH: {"cost": {"lost"}},
+    Verdict.NOT_USED: {"behaviour": {"does not follow", "unused"}},
+    Verdict.COST_UNKNOWN: {
+        "cost": {"not asked", "not judged"},
+        "judges": {"concept only", "usable in part"},
+    },
+    Verdict.RELIABLE_IN_THE_STATE: {"behaviour": {"moves", "not asked"}},
+}
+
+
+def decide(answers: Mapping[str, str]) -> Verdict:
+    """The verdict on an edit: the first reason not to call it reliable, if there is one.
+
+    `answers`: question → word of the answer; a question that is missing raises no doubt."""
+    for verdict in Verdict:
+        doubts = DOUBTS.get(verdict, {})
+        if any(answers.get(question) in words for question, words in doubts.items()):
+            return verdict
+    return Verdict.RELIABLE
+
+
+def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
+    """A row of the table `answers` as one sentence.
+
+    The question "verdict" says the verdict, "change" what would change it, "paper" what a paper
+    could say of `concept` and the number of `items`."""
+    if row["question"] in ("verdict", "change", "paper"):
+        return _say_verdict(row, concept, items)
+    shares = {name: percent(row[name]) for name in ("value", "low", "control_value") if name in row}
+    if "rewriting value" in row:
+        shares["rewriting"] = percent(row["rewriting value"])
+    exact = {"value_exact": f"{100 * row['value']:.1f} %"} if "value" in row else {}
+    answer = WORDS["questions"][row["question"]]["answers"][row["word"]]
+    return answer["sentence"].format(**{**row, **shares, **exact})
+
+
+def _say_verdict(row: Mapping, concept: str, items: int) -> str:
+    verdict = WORDS["verdicts"][row["word"]]
+    if row["question"] == "verdict":
+        return verdict["sentence"].format(best=row["what"])
+    if row["question"] == "change":
+        return verdict["advice"]
+    low = row.get("low")
+    reliability = (
+        "not measured"
+        if low is None or low != low
+        else f"{row['value']:.2f}, {low:.2f} to {row['high']:.2f}"
     )
-    leads = {
-        (i, method): edits.leads(layer, method)
-        for i, layer in enumerate(layers)
-        for method in layer.strength
-    }
-    verdicts = contrasts(leads) if leads else pd.DataFrame(columns=["verdict", "here"])
-    passed = {key: bool(row.verdict > 0) for key, row in verdicts.iterrows()}
-    at = _best_layer(layers, reads, passed)
-    layer = layers[at]
-    found = {
-        "data": data.answer(layer, n),
-        "readable": readable.answer(layer, reads.loc[at]),
-        "judges": judges.answer(layer),
-    }
-    beat = [method for method in layer.strength if passed[at, method]]
-    best = max(beat or [*layer.strength], key=layer.valid.__getitem__, default="")
-    found["edits"] = edits.answer(layer, beat, leads[at, best].min(1) if best else None)
-    found["cost"] = cost.answer(layer, best, bool(beat), least)
-    found["pairs"] = counterfactual.answer(layer, best)
-    found["behaviour"] = behaviour.answer(layer, best)
-    shortcuts = shortcut.table(layer)
-    found["shortcut"] = shortcut.answer(shortcuts, layer.case.k)
-    word = _final(found)
-    end = {
-        "word": word,
-        "what": found["shortcut"].get("what", "") if word == "shortcut" else best,
-        "control": "",
-    }
-    if best and layer.usable:
-        end |= figure_of_share(layer.r(best, ACTUAL, layer.strength[best]))
-    found |= {"change": end, "paper": end | {"control": found["pairs"]["word"]}}
-    answers = pd.DataFrame(
-        [
-            {"question": name, "place": place, **one}
-            for place, (name, one) in enumerate(found.items(), 1)
-        ]
+    paper = verdict["paper"].format(
+        items=items, concept=concept, best=row["what"], what=row["what"], reliability=reliability
     )
-    return Findings(
-        answers, **tables(layers, passed, least), shortcuts=shortcuts, items=items(layers)
-    )
+    nearer = WORDS["nearer"].get(row["control"]) if "{best}" in verdict["paper"] else None
+    return f"{paper} {nearer}" if nearer else paper
 
 
-def _best_layer(layers: Sequence[Layer], reads: pd.DataFrame, passed: Mapping) -> int:
-    """The layer of the best edit on the validation items, else that of the clearest reading."""
-    scored = {
-        i: max(layer.valid[method] for method in layer.strength if passed[i, method])
-        for i, layer in enumerate(layers)
-        if any(passed[i, method] for method in layer.strength)
-    }
-    lead = {i: float(reads.loc[i].here.min()) for i in range(len(layers))}
-    return max(scored or lead, key=(scored or lead).__getitem__)
+def tone(question: str, word: str) -> str:
+    """How an answer is coloured in a report: good, bad or open."""
+    answers = WORDS["questions"][question].get("answers", WORDS["verdicts"])
+    return answers[word]["tone"]
 
 
-def _final(found: Mapping[str, dict]) -> str:
-    """The verdict, from the words of the answers: the first reason not to call it reliable."""
-    word = {name: one["word"] for name, one in found.items()}
-    steps = [
-        (word["shortcut"] == "named", "shortcut"),
-        (word["data"] == "too few", "not enough data"),
-        (word["readable"] != "readable", "not readable"),
-        (word["judges"] == "none", "no usable judge"),
-        (word["edits"] != "some", "no better than chance"),
-        (word["cost"] == "lost", "costs too much"),
-        (word["behaviour"] in ("does not follow", "unused"), "not used"),
-        (word["cost"] != "kept" or word["judges"] != "usable", "cost unknown"),
-        (word["behaviour"] != "follows", "reliable in the state"),
-    ]
-    return next((verdict for holds, verdict in steps if holds), "reliable")
-
-
-def tried(
-    kind: str,
-    seeds: Sequence[int],
-    base: np.ndarray | None = None,
-    n: int = 2000,
-    margin: float = 2.0,
-    weight: float = 1.0,
-    trainings: int = 5,
-) -> pd.DataFrame:
-    """The audit in planted worlds of one kind, one for each seed: a row each.
-
-    Columns kind, seed, verdict, named (the planted shortcut is named), moved, low, high (how far
-    rewriting moves the model's choice, as the audit says it), and truth."""
-    found = []
-    for seed in seeds:
-        world = planted.world(kind, n, seed, margin=margin, weight=weight, base=base)
-        layer = measure(
-            from_planted(world),
-            trainings,
-            ["LEACE", "MeanShift", "FGSM"],
-            [0.5, 1, 2],
-            [1],
-            150,
-            500,
-        )
-        end = findings([layer], 0.5, len(world.h))
-        rows = end.answers.set_index("question")
-        moved = [
-            rows.get(f"rewriting {end}", pd.Series(dtype=float)).get("behaviour", np.nan)
-            for end in ("value", "low", "high")
-        ]
-        shortcut = rows.loc["shortcut"]
-        found.append(
-            {
-                "kind": kind,
-                "seed": seed,
-                "verdict": end.word,
-                "named": int(shortcut.word == "named" and "other" in shortcut.what),
-                **dict(zip(("moved", "low", "high"), moved)),
-                "truth": world.moved,
-            }
-        )
-    return pd.DataFrame(found)
+def percent(share: float) -> str:
+    """A share as a whole percentage: "83 %", "−20 %", "0 %"."""
+    return f"{round(100 * share) + 0:d} %".replace("-", "−") if share == share else "–"

@@ -306,9 +306,9 @@ def compare(
     if any(reports):
         if not all(reports) or tolerance:
             raise UserError("give two reports of audits, without --tolerance, or two runs")
-        from probebook_audit import report_pairs
+        from probebook_audit.report_pairs import format_comparison, read
 
-        typer.echo(report_pairs.shown(report_pairs.read(a), report_pairs.read(b)))
+        typer.echo(format_comparison(read(a), read(b)))
         return
     if {Path(a).suffix, Path(b).suffix} & {".eval", ".jsonl"}:
         raise UserError("logs are compared by probebook sample-size --pilot-a LOG --pilot-b LOG")
@@ -379,16 +379,16 @@ def audit(
     behaviour, shortcuts), then what would change the verdict, and the sentence for a paper. A
     finished run is reused.
     """
-    from probebook_audit import report
+    from probebook_audit.report import check_folder, plan_audit, write_report
 
-    report.check_folder(out)
+    check_folder(out)
     if states:
         if data is not None:
             raise UserError("with --states there is no MODEL: give DATA alone")
         model, data = "", model
     elif data is None:
         raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
-    asked = {
+    columns = {
         "text": text,
         "label": label,
         "keep": [*keep],
@@ -397,10 +397,10 @@ def audit(
         "words": words.split(",") if words else [],
         "spot": spot,
     }
-    planned = report.planned(
+    run = plan_audit(
         model,
         data,
-        asked,
+        columns,
         at,
         n,
         states,
@@ -411,9 +411,9 @@ def audit(
     )
     from probebook_runs.execute import run_all
 
-    if run_all([planned], force):
+    if run_all([run], force):
         raise typer.Exit(1)
-    typer.echo(report.write(planned, out))
+    typer.echo(write_report(run, out))
 
 
 @app.command()

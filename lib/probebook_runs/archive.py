@@ -140,7 +140,7 @@ def matrix_table() -> pd.DataFrame:
 
 def calibration_table() -> pd.DataFrame:
     """What `benchmarks/audit_calibration.py` found: a row for each planted world, columns noise,
-    weight, and those of `experiments.audit.tried`."""
+    weight, and those of `probebook_audit.audit_planted`."""
     import pandas as pd
 
     return pd.read_csv(_archive() / "benchmarks" / "audit_calibration.csv")

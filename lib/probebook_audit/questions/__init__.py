@@ -1,8 +1,7 @@
-"""One module for each question of the audit that needs figures.
+"""The audit's questions: each scores every test item and answers from the draws of a layer.
 
-Each measures every item (arrays or tables [items]) from a case and what a seed fitted, and answers
-from all draws of a layer: a word, what it speaks of, its control, and the figures.
+    hits = readability.reader_hits(case, fit)       # is each reader right on the test items?
+    readability.answer_readable(layer, leads)       # {"word": "readable", "value": .93, …}
 
-    readable.reading(case, fit)                     # is each reader right on the test items?
-    readable.answer(layer, reads)                   # {"word": "readable", "value": .93, …}
+An answer is a word of `verdicts.yaml`, what it speaks of, its control, and the figures.
 """

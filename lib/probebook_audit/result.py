@@ -1,0 +1,285 @@
+"""The result of an audit as tables: what the page shows, a run keeps, and the report reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probebook.base import to_numpy
+from probebook.measures.intervals import contrasts
+from probebook_audit.fitting import ACTUAL, CONTROLS, ERASE, RANDOM, SHUFFLED
+from probebook_audit.layer import LayerResult, estimate, estimate_share
+from probebook_audit.questions.edit_scores import (
+    answer_cost,
+    answer_edits,
+    answer_judges,
+    edit_leads,
+)
+from probebook_audit.questions.readability import (
+    answer_data,
+    answer_readable,
+    answer_shortcut,
+    reader_leads,
+    shortcut_table,
+)
+from probebook_audit.questions.rewriting import answer_behaviour, answer_pairs
+from probebook_audit.verdict import Verdict, decide
+
+IDS = {  # of each table, the columns that name a row; all others are figures
+    "answers": ["question", "word", "what", "control"],
+    "readings": ["layer", "reader"],
+    "judges": ["layer", "judge", "property"],
+    "doses": ["layer", "method", "kind", "symbol", "strength"],
+    "edits": ["layer", "method", "word", "symbol", "strength", "measure"],
+    "shortcuts": ["layer", "source"],
+    "items": ["row", "kind", "name", "layer", "measure"],
+}
+SHARES = ("complete", "kept", "reliability")  # measures of an edit that lie in [0, 1]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The tables of an audit. Rows are named by the columns in `IDS`, figures are numbers.
+
+    - `answers`: place (1 to 10), value, low, high, control_value, have, need
+    - `readings`: value, low, high
+    - `judges`: accuracy, low, high, without states, trained, tested, usable
+    - `doses` (kind: edit or control): complete, kept, reliability, ends of intervals
+    - `edits`: value, low, high
+    - `shortcuts`: association, rule (share right), rule low, rule high, conflicts, probe (right
+      where the rule is wrong), low, high, usual (the majority)
+    - `items` (row: the item's row in the data): value"""
+
+    answers: pd.DataFrame
+    readings: pd.DataFrame
+    judges: pd.DataFrame
+    doses: pd.DataFrame
+    edits: pd.DataFrame
+    shortcuts: pd.DataFrame
+    items: pd.DataFrame
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        return Verdict(self.answers.word[self.answers.question == "change"].iloc[0])
+
+    def to_long(self) -> dict[str, pd.DataFrame]:
+        """The tables with a figure in each row (`IDS`, figure, number), without empty ones."""
+        return {
+            name: table.melt(ids, var_name="figure", value_name="number").dropna(subset="number")
+            for name, ids in IDS.items()
+            if len(table := getattr(self, name))
+        }
+
+    @classmethod
+    def from_long(cls, tables: Mapping[str, pd.DataFrame]) -> AuditResult:
+        """The result whose `to_long` a run has kept, with the numbers in the column `value`."""
+        return cls(**{name: _widen(tables.get(name), ids) for name, ids in IDS.items()})
+
+
+def _widen(table: pd.DataFrame | None, ids: list[str]) -> pd.DataFrame:
+    if table is None:
+        return pd.DataFrame(columns=ids)
+    filled = table.fillna(dict.fromkeys(ids, ""))
+    wide = filled.pivot_table(index=ids, columns="figure", values="value", sort=False)
+    return wide.reset_index().rename_axis(columns=None)
+
+
+def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> AuditResult:
+    """Answer every question from what was measured, and give the verdict.
+
+    Args:
+        layers: what was measured at each layer; the answers speak of the best one.
+        least: the reliability below which an edit does not count.
+        n: how many items there are in all.
+    """
+    readings = contrasts(
+        {
+            (i, name): draws
+            for i, layer in enumerate(layers)
+            for name, draws in reader_leads(layer).items()
+        }
+    )
+    leads = {
+        (i, method): edit_leads(layer, method)
+        for i, layer in enumerate(layers)
+        for method in layer.strength
+    }
+    compared = contrasts(leads) if leads else pd.DataFrame(columns=["verdict", "here"])
+    passed = {key: bool(row.verdict > 0) for key, row in compared.iterrows()}
+    at = _best_layer(layers, readings, passed)
+    layer = layers[at]
+    beat = [method for method in layer.strength if passed[at, method]]
+    best = max(beat or [*layer.strength], key=layer.validation.__getitem__, default="")
+    shortcuts = shortcut_table(layer)
+    answers = {
+        "data": answer_data(layer, n),
+        "readable": answer_readable(layer, readings.loc[at]),
+        "judges": answer_judges(layer),
+        "edits": answer_edits(layer, beat, leads[at, best].min(1) if best else None),
+        "cost": answer_cost(layer, best, bool(beat), least),
+        "pairs": answer_pairs(layer, best),
+        "behaviour": answer_behaviour(layer, best),
+        "shortcut": answer_shortcut(shortcuts, layer.case.k),
+    }
+    verdict = decide({question: answer["word"] for question, answer in answers.items()})
+    what = answers["shortcut"]["what"] if verdict is Verdict.SHORTCUT else best
+    end = {"word": verdict.value, "what": what, "control": ""}
+    if best and layer.usable:
+        end |= estimate_share(layer.reliability(best, ACTUAL, layer.strength[best]))
+    answers |= {"change": end, "paper": end | {"control": answers["pairs"]["word"]}}
+    rows = [
+        {"question": question, "place": place, **answer}
+        for place, (question, answer) in enumerate(answers.items(), 1)
+    ]
+    return AuditResult(
+        pd.DataFrame(rows),
+        _reading_table(layers),
+        pd.concat([one.judges.assign(layer=one.case.layer) for one in layers], ignore_index=True),
+        _dose_table(layers),
+        _edit_table(layers, passed, least),
+        shortcuts,
+        _item_table(layers),
+    )
+
+
+def _best_layer(layers: Sequence[LayerResult], readings: pd.DataFrame, passed: Mapping) -> int:
+    """The layer of the best edit on the validation items, else that of the clearest reading."""
+    reached = {
+        i: max(layer.validation[method] for method in layer.strength if passed[i, method])
+        for i, layer in enumerate(layers)
+        if any(passed[i, method] for method in layer.strength)
+    }
+    lead = {i: float(readings.loc[i].here.min()) for i in range(len(layers))}
+    return max(reached or lead, key=(reached or lead).__getitem__)
+
+
+def _reading_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
+    rows = []
+    for layer in layers:
+        readers = {name: layer.reader_draws[name] for name in layer.reader_draws}
+        if layer.control_draws is not None:
+            readers |= {
+                f"{name}, seen groups": layer.control_draws[name] for name in layer.control_draws
+            }
+        for name, draws in readers.items():
+            share = estimate_share(draws.to_numpy())
+            rows.append({"layer": layer.case.layer, "reader": name, **share})
+    return pd.DataFrame(rows)
+
+
+def _symbol(method: str) -> str:
+    return "rank" if method in ERASE else "dose"
+
+
+def _dose_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
+    rows = []
+    for layer in layers:
+        for method in layer.strength:
+            for kind in (ACTUAL, *CONTROLS):
+                for strength in layer.strengths(method):
+                    kept = layer.selectivity(method, kind, strength)
+                    complete = estimate_share(layer.completeness(method, kind, strength))
+                    reliability = estimate_share(layer.reliability(method, kind, strength))
+                    rows.append(
+                        {
+                            "layer": layer.case.layer,
+                            "method": method,
+                            "kind": kind,
+                            "strength": strength,
+                            "complete": complete["value"],
+                            "complete low": complete["low"],
+                            "complete high": complete["high"],
+                            "kept": np.nan if kept is None else float(kept[0]),
+                            "reliability": reliability["value"],
+                            "reliability low": reliability["low"],
+                            "reliability high": reliability["high"],
+                            "symbol": _symbol(method),
+                        }
+                    )
+    return pd.DataFrame(rows)
+
+
+def _edit_table(layers: Sequence[LayerResult], passed: Mapping, least: float) -> pd.DataFrame:
+    """Every edit at its strength; `passed`: (layer's place, method) → does it beat its controls?"""
+    rows = []
+    for i, layer in enumerate(layers):
+        for method, strength in layer.strength.items():
+            beat = passed[i, method]
+            words = {
+                "edits": "some" if beat else "none",
+                "cost": answer_cost(layer, method, beat, least)["word"],
+                "behaviour": "not asked",  # the verdict on an edit is about the state alone
+            }
+            edit = {
+                "layer": layer.case.layer,
+                "method": method,
+                "word": decide(words).value,
+                "symbol": _symbol(method),
+                "strength": strength,
+            }
+            for measure, draws in _edit_measures(layer, method).items():
+                interval = (estimate_share if measure in SHARES else estimate)(draws)
+                rows.append({**edit, "measure": measure, **interval})
+    return pd.DataFrame(rows)
+
+
+def _edit_measures(layer: LayerResult, method: str) -> dict[str, np.ndarray]:
+    """Draws of everything that is reported of a method at its strength."""
+    s = layer.strength[method]
+    reliability, kept = layer.reliability(method, ACTUAL, s), layer.selectivity(method, ACTUAL, s)
+    measures = {
+        "complete": layer.completeness(method, ACTUAL, s),
+        "reliability": reliability,
+        "lead over random edits": reliability - layer.reliability(method, RANDOM, s),
+        "lead over shuffled labels": reliability - layer.reliability(method, SHUFFLED, s),
+    }
+    if kept is not None:
+        measures["kept"] = kept
+    for name, left, whole in (("closeness", "far", "way"), ("explained", "error", "effect")):
+        if (method, ACTUAL, s, left) in layer.effect_draws:
+            measures[name] = layer.reduction(method, ACTUAL, left, whole)
+            measures[f"{name}, random edits"] = layer.reduction(method, RANDOM, left, whole)
+    for name in ("follows", "moved"):
+        if (method, ACTUAL, s, name) in layer.effect_draws:
+            measures[name] = layer.effect_draws[method, ACTUAL, s, name].to_numpy()
+    return measures
+
+
+def _item_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
+    """Every score of every test item, mean over the seeds; `row` is the item's row in the data."""
+    tables = []
+    for layer in layers:
+        long = (
+            layer.items.assign(row=to_numpy(layer.case.test))
+            .melt(id_vars="row", var_name="column", value_name="value")
+            .dropna()
+        )
+        parts = long.column.str.split("|")
+        edit = parts.str[0] == "edit"
+        tables.append(
+            pd.DataFrame(
+                {
+                    "row": long.row,
+                    "kind": parts.str[0],
+                    "name": parts.str[1],
+                    "layer": layer.case.layer,
+                    "measure": parts.str[2].where(edit, "right"),
+                    "value": long.value,
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def fitted_edits(layers: Sequence[LayerResult]) -> dict[str, Any]:
+    """Name of a file → the edit that the first seed fitted, at the chosen strength."""
+    return {
+        f"layer{layer.case.layer}_{method}.safetensors": layer.fits[0].fitted[method][strength]
+        for layer in layers
+        for method, strength in layer.strength.items()
+    }

@@ -29,7 +29,7 @@ from shards import network
 from probebook.base import DATA
 from probebook.corpora import english
 from probebook.models import load
-from probebook_audit.from_model import embedded
+from probebook_audit.from_model import embed_in_shards
 from probebook_training.text import sentences
 
 TABLE = DATA / "records" / "benchmarks" / "audit_size.csv"
@@ -104,7 +104,7 @@ def texts(n: int) -> None:
     )
     assert len(found) == n
     lm = load(os.environ["PROBEBOOK_CACHE"] + "/model")
-    embedded(found, lm, [lm.depth], "mean")
+    embed_in_shards(found, lm, [lm.depth], "mean")
 
 
 def main(n: int = 1_000_000, d: int = 4096, said: int = 20_000) -> None:

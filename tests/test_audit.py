@@ -160,7 +160,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 def test_items_with_the_same_text_are_one_group():
     table = pd.DataFrame({"text": ["a", "b", "a", "c"] * 10, "pair": ["x", "c", "", "y"] * 10})
-    group = labelled._groups([*range(40)], [*table.text], [*table.pair])
+    group = labelled._join_groups([*range(40)], [*table.text], [*table.pair])
     assert len({*group}) == 2  # a; b, whose rewritten text is c
     assert group[1] == group[3] != group[0]
 
@@ -416,7 +416,7 @@ def test_only_the_rows_that_are_drawn_are_kept(tmp_path):
     h = torch.arange(70_000.0)[:, None].repeat(1, 3)
     save_file({"h": h}, tmp_path / "s.safetensors")
     rows = np.array([0, 5, 32_768, 69_999])
-    kept = audit.from_files.saved(str(tmp_path / "s.safetensors"), "h", rows)
+    kept = audit.from_files.read_tensor(str(tmp_path / "s.safetensors"), "h", rows)
     assert torch.equal(kept, h[rows])
 
 
@@ -426,7 +426,7 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
     from probebook.models import load as load_model
 
     lm = load_model(MODEL)
-    by_shards = audit.from_model.embedded(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
+    by_shards = audit.from_model.embed_in_shards(SAID[:20], lm, [2, lm.depth], "mean", shard=7)
     for layer, h in by_shards.items():
         assert torch.allclose(h, embed(SAID[:20], lm, layer, "mean"), atol=1e-5)
 

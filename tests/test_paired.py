@@ -91,7 +91,7 @@ def test_the_same_twice_and_what_is_no_score():
     assert paired.compare([0.5] * 6, [0.25] * 6).p < 0.05 < paired.compare([0.5] * 5, [0.25] * 5).p
     assert paired.compare([0.5, 0.25], [0.5, 0.25]).sentence == "open: no difference in these items"
     many = paired.compare(*scores(50, 50, 5000, 5000))
-    assert many.sentence == "no difference above 0.02 is left to find"
+    assert many.sentence == "any remaining difference is below 0.02"
     for wrong in [(a, b[:3]), (a, b * np.nan), (a[:1], b[:1]), ([], [])]:
         with pytest.raises(UserError):
             paired.compare(*wrong)

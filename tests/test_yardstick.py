@@ -63,7 +63,7 @@ def quick(monkeypatch):
         ]
 
     made = {}
-    whole = yardstick.world
+    whole = yardstick.make_world
 
     def small(name, seed):
         if (name, seed) not in made:
@@ -71,7 +71,7 @@ def quick(monkeypatch):
         return made[name, seed]
 
     monkeypatch.setattr(across, "edits", few)
-    monkeypatch.setattr(yardstick, "world", small)
+    monkeypatch.setattr(yardstick, "make_world", small)
     return small
 
 
@@ -79,16 +79,16 @@ def test_an_honest_method_keeps_its_score_and_one_that_remembers_falls(tmp_path,
     """The cheat knows every state of the book's worlds and its true partner. Of the biographies
     all states are the same whatever the seed: there only the coordinates give it away."""
     for name in ("agreement", "biographies"):
-        book = quick(name, yardstick.BOOK)
+        book = quick(name, yardstick.BOOK_SEED)
         seen = tmp_path / f"{name}.safetensors"
         save_file({"h": book.h.contiguous(), "partner": book.partner.contiguous()}, seen)
         cheat = written(tmp_path / "cheat.py", CHEAT.format(path=str(seen)))
         honest = written(tmp_path / "honest.py", HONEST)
         for file in (cheat, honest):
             scores = yardstick.run(yardstick.load(file), file, [name], [71, 72], lambda what: None)
-            found = yardstick.table(scores, file.name)
+            found = yardstick.summarize(scores, file.name)
             mine = found.loc[name].loc[file.name]
-            (said,) = yardstick.verdict(found, file.name)
+            (said,) = yardstick.verdicts(found, file.name)
             if file == cheat:
                 assert mine.book > 0.99
                 assert abs(mine.explained) < 0.01
@@ -135,15 +135,13 @@ def test_papers_1_and_4_have_their_say(tmp_path, quick):
     they say does not depend on the coordinates."""
     honest = written(tmp_path / "honest.py", HONEST)
     method = yardstick.load(honest)
-    time = yardstick.disguised(quick("biographies", 71), 71)
-    scores = yardstick.judged(method, honest, time, 71)
+    time = yardstick.rotate(quick("biographies", 71), 71)
+    scores = yardstick.score(method, honest, time, 71)
     edit = Edit(
         "shift",
         "s",
         1.0,
-        yardstick._fitted(method, honest, time.h[time.parts["fit"]], time.z[time.parts["fit"]])[
-            1.0
-        ],
+        yardstick._fit(method, honest, time.h[time.parts["fit"]], time.z[time.parts["fit"]])[1.0],
         True,
     )
     assert scores.removed["honest.py"] == pytest.approx(
@@ -158,15 +156,15 @@ def test_papers_1_and_4_have_their_say(tmp_path, quick):
 
     plain = replace(few, judged=judge)
     one, other = (
-        yardstick.judged(method, honest, world, 71).reliable["honest.py"]
-        for world in (plain, yardstick.disguised(plain, 5))
+        yardstick.score(method, honest, world, 71).reliable["honest.py"]
+        for world in (plain, yardstick.rotate(plain, 5))
     )
     must_agree(one, other, "the oracles' score in two systems of coordinates", atol=1e-3)
 
 
 def test_a_rotation_changes_coordinates_and_nothing_else(quick):
     world = quick("biographies", 71)
-    turned, rows = yardstick.disguised(world, 5), world.parts["test"]
+    turned, rows = yardstick.rotate(world, 5), world.parts["test"]
     must_agree(
         turned.probs(turned.h[rows], rows), world.probs(world.h[rows], rows), "behaviour", atol=1e-5
     )
@@ -214,7 +212,7 @@ def test_an_edit_that_breaks_the_contract_is_refused_in_one_line(tmp_path, body,
     path = written(tmp_path / "own.py", f"class A:\n    {body}\n")
     h, z = torch.zeros(4, 3), torch.tensor([0, 1, 0, 1])
     with pytest.raises(UserError, match=re.escape(says)) as said:
-        for edit in yardstick._fitted(yardstick.load(path), path, h, z).values():
+        for edit in yardstick._fit(yardstick.load(path), path, h, z).values():
             edit(h, z)
     assert "\n" not in str(said.value)
 
@@ -241,7 +239,7 @@ def test_a_method_gets_copies_numpy_is_taken_and_strengths_are_tried(tmp_path):
         """,
     )
     h, z = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
-    edits = yardstick._fitted(yardstick.load(path), path, h, z)
+    edits = yardstick._fit(yardstick.load(path), path, h, z)
     assert {s: float(edit(h, z).mean()) for s, edit in edits.items()} == {
         s: 1 + s for s in yardstick.STRENGTHS
     }

@@ -11,8 +11,8 @@ figures, and the first doubt among them is the verdict (`verdict.py`).
 from probebook_audit.calibration import audit_planted, from_planted
 from probebook_audit.case import Case, test_rows
 from probebook_audit.fitting import METHODS, Fit, fit
-from probebook_audit.from_files import fitting_items, from_states, saved_probe
-from probebook_audit.from_model import cases, check, usual_place
+from probebook_audit.from_files import fitting_items, from_states, load_probe
+from probebook_audit.from_model import cases, check, default_place
 from probebook_audit.layer import LayerResult
 from probebook_audit.measuring import check_draws, measure
 from probebook_audit.result import IDS, AuditResult, conclude, fitted_edits
@@ -39,9 +39,9 @@ __all__ = [
     "from_states",
     "measure",
     "percent",
-    "saved_probe",
+    "load_probe",
     "sentence",
     "test_rows",
     "tone",
-    "usual_place",
+    "default_place",
 ]

@@ -27,7 +27,7 @@ LARGEST_LOG = 1 << 31  # bytes of a log that is read piece by piece
 ZSTD = 93  # of a zip's ways to compress; Python's own reads it from 3.14 on
 HARNESS, INSPECT = "lm-evaluation-harness", "Inspect"
 KINDS = {".jsonl": HARNESS, ".eval": INSPECT, ".json": INSPECT}
-OWN = {
+NO_METRICS = {
     "doc_id",
     "doc",
     "target",
@@ -39,7 +39,7 @@ OWN = {
     "doc_hash",
     "prompt_hash",
     "target_hash",
-}  # of the harness's fields, no metric
+}  # fields of the harness that are no metrics
 CUT = 900  # characters; Inspect's summaries cut texts, its samples do not
 WORDS = {
     "C": 1.0,
@@ -53,7 +53,7 @@ WORDS = {
 }
 
 
-class Joined(NamedTuple):
+class JoinedScores(NamedTuple):
     """Scores [n] of A and B on the items that both logs have, and what was done to get them.
 
     - `metric`: what they are; `items_a`, `items_b`: how many items each log has
@@ -72,17 +72,17 @@ class Joined(NamedTuple):
 
     def lines(self) -> dict[str, str]:
         """What was compared, as names and texts, one line each."""
-        found = {
+        lines = {
             "metric": f"{self.metric}; the higher, the better",
             "items in both, in A, in B": f"{len(self.a):,}, {self.items_a:,}, {self.items_b:,}",
         }
         if self.epochs > 1:
-            found["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
+            lines["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
         if self.unscored:
-            found["answers without a score"] = f"{self.unscored:,}, which got the one given"
+            lines["answers without a score"] = f"{self.unscored:,}, which got the one given"
         if self.unfinished:
-            found["not run to the end"] = f"{self.unfinished}; only the items it reached count"
-        return found
+            lines["not run to the end"] = f"{self.unfinished}; only the items it reached count"
+        return lines
 
 
 def is_log(path: str | Path) -> bool:
@@ -96,7 +96,7 @@ def read(
     metric: str | None = None,
     filter: str | None = None,
     unscored: float | None = None,
-) -> Joined:
+) -> JoinedScores:
     """Two logs of one tool, joined by item: the harness's by the document's hash (or its number,
     where a log has no hashes), Inspect's by the sample's id.
 
@@ -109,23 +109,23 @@ def read(
             f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
             f"{HARNESS}, or .eval or .json of {INSPECT}"
         )
-    tables = [_table(path, filter) for path in paths]
+    tables = [_read_log(path, filter) for path in paths]
     unfinished = [
         f"{one} ({table.attrs['status']})"
         for one, table in zip("AB", tables)
         if table.attrs["status"] != "success"
     ]
-    name = _metric(tables, paths, metric)
+    name = _choose_metric(tables, paths, metric)
     if all("hash" in table for table in tables):
         keyed = []
         for table in tables:  # texts that stand twice in a data set
             again = table.sort_values("item").groupby("hash").cumcount().astype(str)
             keyed.append(table.assign(item=table["hash"] + "#" + again))
         tables = keyed
-    scored, missing = zip(
-        *(_scored(table, path, name, unscored) for table, path in zip(tables, paths))
+    items, missing = zip(
+        *(_score_items(table, path, name, unscored) for table, path in zip(tables, paths))
     )
-    a, b = scored
+    a, b = items
     common = a.index.intersection(b.index, sort=False)
     if common.empty:
         raise UserError(f"{path_a}, {path_b}: no item is in both; give two logs of the same task")
@@ -135,7 +135,7 @@ def read(
             f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
             "another text or target; give two logs of the same task and version"
         )
-    return Joined(
+    return JoinedScores(
         a.score[common].to_numpy(),
         b.score[common].to_numpy(),
         name,
@@ -147,17 +147,17 @@ def read(
     )
 
 
-def _table(path: Path, filter: str | None) -> pd.DataFrame:
+def _read_log(path: Path, filter: str | None) -> pd.DataFrame:
     """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there);
     `attrs["status"]`: how the run ended."""
     status = "success"
     try:
         if path.suffix.lower() == ".jsonl":
-            rows = _harness(path, filter)
+            rows = _read_harness(path, filter)
         elif filter is not None:
             raise UserError(f"--filter {filter}: only logs of {HARNESS} have filters")
         else:
-            status, rows = _inspect(path)
+            status, rows = _read_inspect(path)
         table = pd.DataFrame(rows)
     except (
         OSError,
@@ -186,10 +186,10 @@ def _table(path: Path, filter: str | None) -> pd.DataFrame:
     return table
 
 
-def _harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
+def _read_harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
     rows = []
-    for sample in _lines(path):
-        scores = {key: sample[key] for key in sample.get("metrics", sample.keys() - OWN)}
+    for sample in _read_lines(path):
+        scores = {key: sample[key] for key in sample.get("metrics", sample.keys() - NO_METRICS)}
         row = {
             "item": str(sample["doc_id"]),
             "epoch": 1,
@@ -207,14 +207,14 @@ def _harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
     return [row for row in rows if filter is None or row["filter"] == filter]
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     with open(bounded(path, LARGEST_LOG), "rb") as file:
         while line := file.readline(LARGEST_READ):
             if line.strip():
                 yield json.loads(line)
 
 
-def _inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
+def _read_inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
     if path.suffix.lower() == ".json":
         log = json.loads(bounded(path).read_bytes())
         if "samples" not in log:
@@ -227,27 +227,27 @@ def _inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
     else:
         with zipfile.ZipFile(bounded(path, LARGEST_LOG)) as archive:
             header = "header.json" in archive.namelist()  # written when a run ends
-            status = json.loads(_unpacked(archive, "header.json"))["status"] if header else "killed"
-            samples = list(_archived(archive))
+            status = json.loads(_unpack(archive, "header.json"))["status"] if header else "killed"
+            samples = list(_read_archive(archive))
     return status, [
         {
             "item": str(sample["id"]),
             "epoch": sample["epoch"],
-            "about": _fingerprint([_cut(sample["target"]), _cut(sample["input"])]),
+            "about": _fingerprint([_shorten(sample["target"]), _shorten(sample["input"])]),
             "scores": dict(_by_scorer(sample.get("scores") or {})),
         }
         for sample in samples
     ]
 
 
-def _cut(text: Any) -> Any:
+def _shorten(text: Any) -> Any:
     """The beginning of a text or of several; of messages nothing."""
     if isinstance(text, str):
         return " ".join(text.split())[:CUT]
-    return [_cut(one) for one in text if isinstance(one, str)]
+    return [_shorten(one) for one in text if isinstance(one, str)]
 
 
-def _archived(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
+def _read_archive(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
     """The samples' summaries, else (of a run that was killed) those of its parts, else the
     samples themselves. Of each file only what is needed is kept."""
     names = archive.namelist()
@@ -255,13 +255,13 @@ def _archived(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
     parts = [name for name in names if name.removeprefix("_journal/").startswith("summaries/")]
     single = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     for name in whole[:1] or parts or single:
-        found = json.loads(_unpacked(archive, name))
-        for sample in found if isinstance(found, list) else [found]:
-            kept = ("id", "epoch", "input", "target", "scores")
-            yield {key: sample[key] for key in kept if key in sample}
+        content = json.loads(_unpack(archive, name))
+        for sample in content if isinstance(content, list) else [content]:
+            fields = ("id", "epoch", "input", "target", "scores")
+            yield {key: sample[key] for key in fields if key in sample}
 
 
-def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
+def _unpack(archive: zipfile.ZipFile, name: str) -> bytes:
     """A file of the zip, also one packed by Zstandard, as Inspect writes them now."""
     packed = archive.getinfo(name)
     if packed.file_size > LARGEST_READ:
@@ -271,11 +271,11 @@ def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
         )
     if packed.compress_type != ZSTD:
         return archive.read(name)
-    as_it_stands = copy(packed)
-    as_it_stands.compress_type, as_it_stands.file_size = zipfile.ZIP_STORED, packed.compress_size
-    del as_it_stands.CRC  # it is that of what comes out
+    packed_only = copy(packed)
+    packed_only.compress_type, packed_only.file_size = zipfile.ZIP_STORED, packed.compress_size
+    del packed_only.CRC  # it is that of what comes out
     with (
-        archive.open(as_it_stands) as file,
+        archive.open(packed_only) as file,
         pyarrow.input_stream(file, compression="zstd") as unpacked,
     ):
         content = unpacked.read(packed.file_size)
@@ -298,14 +298,14 @@ def _fingerprint(value: Any) -> int:
     return zlib.crc32(json.dumps(value, sort_keys=True).encode())
 
 
-def _metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -> str:
+def _choose_metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -> str:
     """The one metric of both logs, or the one asked for."""
     names = [list(Counter(name for scores in table.scores for name in scores)) for table in tables]
-    for path, own in zip(paths, names):
-        if not own:
+    for path, metrics in zip(paths, names):
+        if not metrics:
             raise UserError(f"{path}: none of its samples has a score")
-        if wanted is not None and wanted not in own:
-            raise UserError(f"{path} has no metric {wanted!r} but {', '.join(own)}")
+        if wanted is not None and wanted not in metrics:
+            raise UserError(f"{path} has no metric {wanted!r} but {', '.join(metrics)}")
     common = [name for name in names[0] if name in names[1]]
     if wanted is None and len(common) != 1:
         raise UserError(
@@ -315,7 +315,7 @@ def _metric(tables: list[pd.DataFrame], paths: list[Path], wanted: str | None) -
     return wanted or common[0]
 
 
-def _scored(
+def _score_items(
     table: pd.DataFrame, path: Path, metric: str, unscored: float | None
 ) -> tuple[pd.DataFrame, int]:
     """Score, n and about by item, and how many answers had no score."""

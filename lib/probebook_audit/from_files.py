@@ -32,10 +32,10 @@ def from_states(
     `stream`, the moments of the other items' states are there as well, for the methods that need no
     more.
     UserError: no such file or key, other shapes, NaN."""
-    h = saved(path, "h", data.rows)
+    h = read_tensor(path, "h", data.rows)
     if h is None:
         raise UserError(f"{path} has no tensor 'h' [n, d]: one state for each row of {data.name}")
-    pair, head = saved(path, "pair", data.rows), saved(path, "head")
+    pair, head = read_tensor(path, "pair", data.rows), read_tensor(path, "head")
     for name, other in (("pair", pair), ("head", head)):
         if other is not None and other.shape[1] != h.shape[1]:
             raise UserError(f"{path}: {name} has {other.shape[1]} columns, h {h.shape[1]}")
@@ -62,18 +62,18 @@ def from_states(
         None,
         probs,
         true,
-        saved=saved_probe(probe, h.shape[1], len(data.classes)) if probe else None,
-        **_streamed(data, path, h) if stream and len(data.other_rows) else {},
+        saved=load_probe(probe, h.shape[1], len(data.classes)) if probe else None,
+        **_stream(data, path, h) if stream and len(data.other_rows) else {},
     )
 
 
-def _streamed(data: Labelled, path: str, h: Tensor) -> dict[str, Any]:
+def _stream(data: Labelled, path: str, h: Tensor) -> dict[str, Any]:
     """The fields of a case for the items that were not drawn; `h`: states of those that were."""
     k, rows, origin = len(data.classes), data.other_rows, h.mean(0).to(workplace(h))
 
     def others(labels: Tensor) -> list[Moments]:
-        found = ((h, labels[torch.from_numpy(places)]) for places, h in _blocks(path, "h", rows))
-        return moments(found, k, origin)
+        blocks = ((h, labels[torch.from_numpy(places)]) for places, h in _blocks(path, "h", rows))
+        return moments(blocks, k, origin)
 
     return {"others": others, "other_z": torch.from_numpy(data.other_z)}
 
@@ -127,20 +127,20 @@ def _blocks(path: str, name: str, rows: np.ndarray) -> Iterator[tuple[np.ndarray
         if len(here):
             with safe_open(path, "pt") as file:
                 states = file.get_slice(name)[start : start + size]
-            found = states[torch.from_numpy(rows[here] - start)].float()
-            bad = np.flatnonzero(~to_numpy(found.isfinite().all(1)))
+            chosen = states[torch.from_numpy(rows[here] - start)].float()
+            bad = np.flatnonzero(~to_numpy(chosen.isfinite().all(1)))
             if len(bad):
                 raise UserError(
                     f"{path}: row {rows[here[bad[0]]] + 1:,} of {name} holds NaN or "
                     "infinite values: embed that text again, or drop it"
                 )
-            yield here, found
+            yield here, chosen
 
 
-def saved_probe(path: str, width: int, k: int) -> Probe:
-    """A probe that a reader brings: what `interventions.serialization.save` wrote, or a safetensors
-    file with `weight` [k, d] and `bias` [k]. UserError: it does not fit the states and classes."""
-    weight = saved(path, "weight")
+def load_probe(path: str, width: int, k: int) -> Probe:
+    """Load a reader's probe: what `interventions.serialization.save` wrote, or a safetensors file
+    with `weight` [k, d] and `bias` [k]. UserError: it does not fit the states and classes."""
+    weight = read_tensor(path, "weight")
     if weight is None:
         probe = load_fitted(path)
     else:
@@ -163,13 +163,13 @@ def saved_probe(path: str, width: int, k: int) -> Probe:
     return probe
 
 
-def saved(path: str, name: str, rows: np.ndarray | None = None) -> Tensor | None:
+def read_tensor(path: str, name: str, rows: np.ndarray | None = None) -> Tensor | None:
     """A tensor of a safetensors file in float32, or only some of its rows; None if missing."""
     shape = _shape(path, name)
     if shape is None:
         return None
     rows = np.arange(shape[0]) if rows is None else rows
-    found = torch.empty(len(rows), shape[1])
+    tensor = torch.empty(len(rows), shape[1])
     for places, h in _blocks(path, name, rows):
-        found[torch.from_numpy(places)] = h
-    return found
+        tensor[torch.from_numpy(places)] = h
+    return tensor

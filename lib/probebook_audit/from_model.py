@@ -15,7 +15,7 @@ from probebook.models.batches import positions
 from probebook.models.passes import part_read
 from probebook.models.twins import encoder
 from probebook_audit.case import Case, test_rows
-from probebook_audit.from_files import check_others, from_states, saved_probe
+from probebook_audit.from_files import check_others, from_states, load_probe
 from probebook_audit.labelled import Labelled
 
 MASK = "[MASK]"
@@ -46,16 +46,16 @@ def cases(
     if at.endswith(" word") and data.spot is None:
         raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
     depths = [part_read(lm, rule).layer(layer) for layer in layers]
-    h = embedded(data.text, lm, depths, rule)
-    base = embedded(data.text, encoder(f"random:{model}", seed=0), depths, rule)
+    h = embed_in_shards(data.text, lm, depths, rule)
+    base = embed_in_shards(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}
     paired = None
     if data.pair is not None:
         paired = torch.tensor([bool(one) for one in data.pair])
-        other = [pair or own for pair, own in zip(data.pair, data.text)]
-        partner = embedded(other, lm, depths, rule)
-    some = {name: torch.from_numpy(values) for name, values in data.keep.items()}
-    found = []
+        other = [pair or text for pair, text in zip(data.pair, data.text)]
+        partner = embed_in_shards(other, lm, depths, rule)
+    keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
+    by_layer = []
     for depth in depths:
         probs = true = None
         if data.words is not None and at not in ("mean", "max") and lm.kind != "encoder":
@@ -66,17 +66,20 @@ def cases(
                     probs(partner[depth], where)
                     if depth == lm.depth and at == MASK
                     else (
-                        _read(
-                            data, lm, embedded(other, lm, [lm.depth], _place(data))[lm.depth], where
+                        _choose_words(
+                            data,
+                            lm,
+                            embed_in_shards(other, lm, [lm.depth], _place(data))[lm.depth],
+                            where,
                         )
                     )
                 )
-        found.append(
+        by_layer.append(
             Case(
                 h[depth],
                 torch.from_numpy(data.z),
                 len(data.classes),
-                some,
+                keep,
                 data.group,
                 test,
                 data.text,
@@ -86,13 +89,13 @@ def cases(
                 probs,
                 true,
                 depth,
-                saved_probe(probe, lm.width, len(data.classes)) if probe else None,
+                load_probe(probe, lm.width, len(data.classes)) if probe else None,
             )
         )
-    return found
+    return by_layer
 
 
-def usual_place(data: Labelled) -> str:
+def default_place(data: Labelled) -> str:
     """The rule by which a text's state is read, if none is given: at its blank; else after its last
     word if the model is to choose words, and else the mean over its tokens."""
     if data.text and all(MASK in one for one in data.text):
@@ -134,21 +137,21 @@ def check(
             _check_words(data.words, texts, lm)
         width = lm.width
     if probe:
-        saved_probe(probe, width, len(data.classes))
+        load_probe(probe, width, len(data.classes))
 
 
-def embedded(
+def embed_in_shards(
     texts: Sequence[str], lm: Model, layers: Sequence[int], at: Any, shard: int = 4096
 ) -> dict[int, Tensor]:
     """`embed_layers` by shards of texts. The cache keeps each shard, so that a killed audit goes on
     at the shard where it was; only the states of one shard are in memory twice."""
-    found = {layer: torch.empty(len(texts), lm.width) for layer in layers}
+    states = {layer: torch.empty(len(texts), lm.width) for layer in layers}
     for start in range(0, len(texts), shard):
         rows = slice(start, start + shard)
         rule = (at[0], at[1][rows]) if isinstance(at, tuple) else at
         for layer, h in embed_layers(texts[rows], lm, layers, rule).items():
-            found[layer][rows] = h
-    return found
+            states[layer][rows] = h
+    return states
 
 
 def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
@@ -156,26 +159,27 @@ def _behaviour(data: Labelled, lm: Any, depth: int, rule: Any) -> Callable:
 
     def probs(h: Tensor, rows: Tensor) -> Tensor:
         if depth == lm.depth and rule == read:
-            return _read(data, lm, h, rows)
+            return _choose_words(data, lm, h, rows)
         here = (rule[0], [rule[1][int(r)] for r in rows]) if isinstance(rule, tuple) else rule
         last = carry([texts[int(r)] for r in rows], lm, depth, here, h, read=read)
-        return _read(data, lm, last, rows)
+        return _choose_words(data, lm, last, rows)
 
     return probs
 
 
-def _read(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
+def _choose_words(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor:
     """The candidates' probabilities [m, c] from last-layer states; NaN where a candidate is not a
     single token of the model."""
     assert data.words is not None
     words = [data.words[int(r)] for r in rows]
     single = single_tokens({word for row in words for word in row}, lm.tokenizer)
-    told = _told(words, single, lm.name)
-    found = torch.full(
+    known = _single_token_rows(words, single, lm.name)
+    probs = torch.full(
         (len(words), len(words[0])), torch.nan, dtype=torch.float64, device=last.device
     )
-    found[told] = word_logits([], lm, [words[i] for i in told], h=last[told]).double().softmax(1)
-    return found
+    logits = word_logits([], lm, [words[i] for i in known], h=last[known])
+    probs[known] = logits.double().softmax(1)
+    return probs
 
 
 def _place(data: Labelled) -> str:
@@ -186,7 +190,9 @@ def _place(data: Labelled) -> str:
 
 def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model) -> None:
     """UserError if the model cannot choose among these words in these texts."""
-    _told(words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name)
+    _single_token_rows(
+        words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name
+    )
     if lm.kind == "causal":
         return
     if lm.blank_token is None:
@@ -200,13 +206,15 @@ def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model
     positions(texts, lm, MASK)
 
 
-def _told(words: Sequence[Sequence[str]], single: Mapping[str, int], name: str) -> list[int]:
+def _single_token_rows(
+    words: Sequence[Sequence[str]], single: Mapping[str, int], name: str
+) -> list[int]:
     """Rows all of whose words are single tokens. UserError: fewer than half."""
-    told = [i for i, row in enumerate(words) if all(word in single for word in row)]
-    if len(told) < len(words) / 2:
+    rows = [i for i, row in enumerate(words) if all(word in single for word in row)]
+    if len(rows) < len(words) / 2:
         unknown = sorted({word for row in words for word in row} - {*single})
         raise UserError(
             f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
             "choose words that it has"
         )
-    return told
+    return rows

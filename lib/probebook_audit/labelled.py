@@ -1,4 +1,4 @@
-"""Labelled texts of any origin: a reader's file or a data set of the book, checked and coded alike.
+"""Read labelled texts: a reader's file or a data set of the book, checked and coded alike.
 
 data = labelled.read("texts.csv", text="sentence", label="number", keep=["tense"])"""
 
@@ -96,11 +96,11 @@ def read(
                 f"{data} is a data set of the book and knows its columns: leave out "
                 "--text, --label and the like, or give a file"
             )
-        table, names = _built_in(data, n, seed)
+        table, names = _load_built_in(data, n, seed)
     else:
         if not label:
             raise UserError(f"{data}: say which column holds the label: --label COLUMN")
-        table = _table(data)
+        table = _read_table(data)
         names = {
             "text": text,
             "label": label,
@@ -110,10 +110,10 @@ def read(
             "words": [*words],
             "spot": spot,
         }
-    return _coded(table, data, names, n, seed)
+    return _encode(table, data, names, n, seed)
 
 
-def _table(data: str) -> pd.DataFrame:
+def _read_table(data: str) -> pd.DataFrame:
     path = Path(data)
     if path.suffix not in FORMATS:
         near = get_close_matches(data, BUILT_IN, 1)
@@ -136,9 +136,9 @@ def _table(data: str) -> pd.DataFrame:
         raise UserError(f"{data} is no {FORMATS[path.suffix]}: {problem}") from None
 
 
-def _built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
+def _load_built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
     if name in ("reviews", "cebab"):
-        return _of_reviews(
+        return _load_reviews(
             reviews.generate(max(1, (n or 4000) // 5), seed)
             if name == "reviews"
             else cebab.load("1.1")
@@ -157,7 +157,7 @@ def _built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
     return table, AGREEMENT | pair
 
 
-def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
+def _load_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     """Reviews that praise or criticise the food; what is said of other aspects should stay."""
     whole = table[table.split != cebab.SPLITS[0]].reset_index(drop=True)
     pairs = cebab.edit_pairs(whole, originals=True)
@@ -166,7 +166,7 @@ def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     other[polar.source_row.to_numpy()] = whole.description.to_numpy()[polar.target_row]
     other[polar.target_row.to_numpy()] = whole.description.to_numpy()[polar.source_row]
     names = {aspect: f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS}
-    found = whole.assign(
+    coded = whole.assign(
         pair=other,
         group=whole.original_id.astype(str),
         text=whole.description,
@@ -175,8 +175,7 @@ def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
             for aspect, column in names.items()
         },
     )
-    found = found[found.food != ""]
-    return found, {
+    return coded[coded.food != ""], {
         "concept": "praise or criticism of the food",
         "text": "text",
         "label": "food",
@@ -186,7 +185,7 @@ def _of_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     }
 
 
-def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int) -> Labelled:
+def _encode(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int) -> Labelled:
     single = [names.get(what, "") for what in ("text", "label", "pair", "group", "spot")]
     for column in [*filter(None, single), *names["keep"]]:
         if column not in table:
@@ -205,13 +204,15 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     table, label = table[given].reset_index(drop=True), label[given].reset_index(drop=True)
     text = _texts(table, names.get("text", ""), data)
     pair = [one.strip() for one in _strings(table[names["pair"]])] if names.get("pair") else None
-    own = [*table[names["group"]].astype(str)] if names.get("group") else [*range(len(table))]
-    group = _groups(own, text, pair)
-    merged = len({*own}) - len({*group})
+    given_groups = (
+        [*table[names["group"]].astype(str)] if names.get("group") else [*range(len(table))]
+    )
+    group = _join_groups(given_groups, text, pair)
+    merged = len({*given_groups}) - len({*group})
     if merged:
         notes.append(f"{merged} groups were merged with others because they share a text.")
     if n is not None and n < len(table):
-        rows = _drawn(group, n, seed)
+        rows = _draw_groups(group, n, seed)
         notes.append(f"{len(rows):,} of {len(table):,} items were drawn, by whole groups.")
     else:
         rows = np.arange(len(table))
@@ -222,7 +223,7 @@ def _coded(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int
     group = np.unique(group[rows], return_inverse=True)[1]
     _check(z, classes, group, f"{data}, column {names['label']!r}")
     keep = {
-        column: _kept(
+        column: _encode_property(
             _labels(table[column], f"{data}, column {column!r}").to_numpy()[rows],
             f"{data}, column {column!r}",
         )
@@ -264,7 +265,7 @@ def _texts(table: pd.DataFrame, column: str, data: str) -> list[str] | None:
 
 
 def _labels(column: pd.Series, where: str) -> pd.Series:
-    """Labels as text. Whole numbers written as floats are classes, other numbers are none."""
+    """Labels as text. Whole numbers may be written as floats; other numbers are refused."""
     text = _strings(column).str.strip()
     some = text[text != ""]
     numbers = pd.to_numeric(some, errors="coerce")
@@ -309,7 +310,7 @@ def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> 
         )
 
 
-def _kept(values: np.ndarray, where: str) -> np.ndarray:
+def _encode_property(values: np.ndarray, where: str) -> np.ndarray:
     names = sorted({*values} - {""})
     if len(names) < 2:
         raise UserError(
@@ -319,10 +320,10 @@ def _kept(values: np.ndarray, where: str) -> np.ndarray:
     return np.array([names.index(value) if value else -1 for value in values])
 
 
-def _groups(own: Sequence, text: list[str] | None, pair: list[str] | None) -> np.ndarray:
+def _join_groups(given: Sequence, text: list[str] | None, pair: list[str] | None) -> np.ndarray:
     """A number for each item: equal where two items share a group, a text, or a rewritten text."""
-    n = len(own)
-    links = [pd.factorize(np.asarray(own, dtype=object))[0]]
+    n = len(given)
+    links = [pd.factorize(np.asarray(given, dtype=object))[0]]
     if text is not None:
         both = pd.factorize(np.asarray([*text, *(pair or [])], dtype=object))[0]
         first = links[0].max() + 1  # where the numbers of texts begin
@@ -335,7 +336,7 @@ def _groups(own: Sequence, text: list[str] | None, pair: list[str] | None) -> np
     return connected_components(graph, directed=False)[1][:n]
 
 
-def _drawn(group: np.ndarray, n: int, seed: int) -> np.ndarray:
+def _draw_groups(group: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Rows of whole groups in a random order, as many groups as hold at most n items."""
     number, sizes = (
         np.unique(group, return_inverse=True)[1],
@@ -371,9 +372,9 @@ def _ids(table: pd.DataFrame, text: list[str] | None, at: np.ndarray, rows: list
     if text is None:
         return [str(table.id[r]) if "id" in table else f"row {at[r] + 1}" for r in rows]
     seen: dict[str, int] = {}
-    found = []
+    ids = []
     for r in rows:
         digits = hashlib.sha256(text[r].encode()).hexdigest()[:16]
         seen[digits] = seen.get(digits, 0) + 1
-        found.append(digits if seen[digits] == 1 else f"{digits}#{seen[digits]}")
-    return found
+        ids.append(digits if seen[digits] == 1 else f"{digits}#{seen[digits]}")
+    return ids

@@ -1,4 +1,4 @@
-"""Two systems on the same items: what their difference is, and how many items would show it.
+"""Compare two systems on the same items: their difference, and how many items would show it.
 
 The items are shared, so every figure here is one of the differences, item by item."""
 
@@ -26,8 +26,8 @@ SIGNS = "exact test of signs"
 
 
 @dataclass(frozen=True)
-class Paired:
-    """What the scores of A and B on the same items say.
+class Comparison:
+    """The result of comparing the scores of A and B on the same items.
 
     - `test`: `MCNEMAR` where all scores are 0 or 1, else `STUDENT`; `GROUPED` where items come in
       groups; `SIGNS` where all differences are equal
@@ -60,7 +60,7 @@ class Paired:
             better, worse = "AB" if self.delta > 0 else "BA"
             return f"{better} is better than {worse} on such items"
         if -CARE < self.low and self.high < CARE and self.least > 0:
-            return f"no difference above {CARE} is left to find"
+            return f"any remaining difference is below {CARE}"
         if np.isinf(self.needed):
             return "open: no difference in these items"
         return (
@@ -90,7 +90,7 @@ class Paired:
         }
 
 
-def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Paired:
+def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Comparison:
     """Compare scores [n] of A and B on the same items.
 
     Scores of 0 and 1: the exact McNemar test, and Bonett & Price's interval (2012), a Wald interval
@@ -112,7 +112,7 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Pair
     if count < 2:
         raise UserError(f"{n} items in {count} groups: two groups at least")
     d = a - b
-    found = {
+    about = {
         "items": n,
         "groups": count,
         "mean_a": float(a.mean()),
@@ -120,12 +120,12 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Pair
         "delta": float(d.mean()),
     }
     if count == n and np.isin([a, b], (0, 1)).all():
-        return _binary(found, int((d > 0).sum()), int((d < 0).sum()))
-    return _graded(found, d, number, STUDENT if count == n else GROUPED)
+        return _compare_binary(about, int((d > 0).sum()), int((d < 0).sum()))
+    return _compare_graded(about, d, number, STUDENT if count == n else GROUPED)
 
 
-def _binary(found: dict, only_a: int, only_b: int) -> Paired:
-    n, differ = found["items"], only_a + only_b
+def _compare_binary(about: dict, only_a: int, only_b: int) -> Comparison:
+    n, differ = about["items"], only_a + only_b
     x, y = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
     half = stats.norm.ppf(1 - ALPHA / 2) * np.sqrt((x + y - (x - y) ** 2) / (n + 2))
     shares = only_a / n, only_b / n
@@ -133,9 +133,9 @@ def _binary(found: dict, only_a: int, only_b: int) -> Paired:
     needed = float(np.ceil(items_needed(*shares, POWER, ALPHA)))
     if needed < 100_000:  # beyond, the normal approximation is exact too
         needed = items_needed_exactly(*shares, POWER, ALPHA)
-    return Paired(
+    return Comparison(
         MCNEMAR,
-        **found,
+        **about,
         low=max(-1.0, x - y - half),
         high=min(1.0, x - y + half),
         p=float(stats.binomtest(only_a, differ).pvalue) if differ else 1.0,
@@ -147,8 +147,8 @@ def _binary(found: dict, only_a: int, only_b: int) -> Paired:
     )
 
 
-def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired:
-    n, count, delta = found["items"], found["groups"], found["delta"]
+def _compare_graded(about: dict, d: np.ndarray, number: np.ndarray, test: str) -> Comparison:
+    n, count, delta = about["items"], about["groups"], about["delta"]
     sums = np.bincount(number, d - delta)
     error = float(np.sqrt(count / (count - 1)) * np.linalg.norm(sums) / n)
     df = count - 1
@@ -157,9 +157,9 @@ def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired
     if error <= 1e-12 * np.abs(d).max():  # all differences are equal
         p = 2 * 0.5**count if delta else 1.0
         fewest = np.ceil(np.log2(2 / ALPHA))
-        return Paired(
+        return Comparison(
             SIGNS,
-            **found,
+            **about,
             low=delta,
             high=delta,
             p=p,
@@ -170,9 +170,9 @@ def _graded(found: dict, d: np.ndarray, number: np.ndarray, test: str) -> Paired
     t = delta / error
     power = stats.nct.sf(edge, df, abs(t))
     needed = np.ceil(n * (reach / t) ** 2) if delta else np.inf
-    return Paired(
+    return Comparison(
         test,
-        **found,
+        **about,
         low=delta - edge * error,
         high=delta + edge * error,
         p=float(2 * stats.t.sf(abs(t), df)),

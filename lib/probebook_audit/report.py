@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader
 from probebook.base import UserError, read_yaml
 from probebook_audit import labelled
 from probebook_audit.from_files import fitting_items
-from probebook_audit.from_model import check, usual_place
+from probebook_audit.from_model import check, default_place
 from probebook_audit.measuring import check_draws
 from probebook_audit.report_pairs import Items, ReportPart, Scores
 from probebook_audit.result import IDS, AuditResult
@@ -144,7 +144,7 @@ def plan_audit(
             ),
         )
         if at is None and not states:
-            values["at"] = usual_place(items)
+            values["at"] = default_place(items)
             run = plan(find(PAGE), profile, values)
         if not run.finished:
             check_models(run.page.types, run.values)

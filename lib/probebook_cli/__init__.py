@@ -446,19 +446,20 @@ def yardstick(
     """
     if out:
         bounded(out)
-    from probebook_audit import yardstick
+    from probebook_audit.yardstick import WORLDS, format_table, load, summarize, verdicts
+    from probebook_audit.yardstick import run as run_worlds
 
-    names = list(dict.fromkeys(_listed(worlds)))
-    if not names or {*names} - {*yardstick.WORLDS}:
-        raise UserError(f"--worlds {worlds}: some of {','.join(yardstick.WORLDS)}")
-    method = yardstick.load(file)
+    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
+    if not names or {*names} - {*WORLDS}:
+        raise UserError(f"--worlds {worlds}: some of {','.join(WORLDS)}")
+    method = load(file)
     first = seed or secrets.randbelow(1 << 30) + 1
-    scores = yardstick.run(
+    scores = run_worlds(
         method, file, names, range(first, first + seeds), lambda what: typer.echo(what, err=True)
     )
-    table = yardstick.table(scores, file.name)
-    typer.echo(f"\n{yardstick.shown(table, first, seeds)}\n")
-    for sentence in yardstick.verdict(table, file.name):
+    table = summarize(scores, file.name)
+    typer.echo(f"\n{format_table(table, first, seeds)}\n")
+    for sentence in verdicts(table, file.name):
         typer.echo(sentence)
     if out:
         with written_whole(out) as part:

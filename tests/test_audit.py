@@ -87,7 +87,7 @@ BAD = {
     "no label": (texts(), ("--text", "text"), "--label COLUMN"),
     "one class": (texts(number="one"), FULL, "only one class"),
     "a class of five": (texts(number=["few"] * 5 + ["many"] * 123), FULL, "has 5 items"),
-    "floats": (texts(number=np.linspace(0, 1, 128)), FULL, "names no class"),
+    "floats": (texts(number=np.linspace(0, 1, 128)), FULL, "is not a valid class"),
     "too many classes": (texts(number=[f"c{i}" for i in range(128)]), FULL, "at most 20 classes"),
     "an empty text": (texts(text=[" ", *SAID[1:]]), FULL, "row 1 has no text"),
     "one text everywhere": (texts(text=SAID[:1] * 128), FULL, "1 group of texts: at least"),
@@ -196,7 +196,7 @@ def test_bad_states_in_one_line(tmp_path, wrong):
         "rows": "100 rows",
         "no h": "no tensor 'h'",
         "pair": "columns",
-        "no file": "no safetensors",
+        "no file": "not a valid safetensors",
     }[wrong]
     assert status == 2 and said in line and len(line.splitlines()) == 1, line
 

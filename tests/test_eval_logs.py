@@ -260,8 +260,8 @@ def test_what_does_not_belong_together_is_said_in_one_line(tmp_path):
         (h, twice, "item 0 is there twice"),
         (h, empty, "no sample in it"),
         (bare, h, "no field 'doc_id'"),
-        (broken, h, "no log of lm-eval"),
-        (deep, deep, "no log of Inspect"),
+        (broken, h, "not a valid log of lm-eval"),
+        (deep, deep, "not a valid log of Inspect"),
         (results, log, "no samples in it"),
         (no_zip, log, "not a zip file"),
         (listed, listed, "one number for each"),
@@ -366,7 +366,7 @@ def test_a_spoilt_zip_of_inspect_is_refused(tmp_path):
     (tmp_path / "a.eval").write_bytes(content)
     done = says(tmp_path / "a.eval", REAL / "several_b.eval", "--metric", "match")
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
-    assert "no log of Inspect that can be read" in done.output
+    assert "not a valid log of Inspect" in done.output
 
 
 def test_summaries_cut_what_samples_hold_whole(tmp_path):

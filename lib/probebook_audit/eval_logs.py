@@ -176,7 +176,7 @@ def _read_log(path: Path, filter: str | None) -> pd.DataFrame:
             raise
         tool = KINDS[path.suffix.lower()]
         what = f"no field {e}" if isinstance(e, KeyError) else " ".join(str(e).split())[:200]
-        raise UserError(f"{path}: no log of {tool} that can be read ({what})") from None
+        raise UserError(f"{path} is not a valid log of {tool} ({what})") from None
     if table.empty:
         raise UserError(f"{path}: no sample in it")
     table.attrs["status"] = status

@@ -103,7 +103,8 @@ def _shape(path: str, name: str) -> list[int] | None:
                 return None
             shape = file.get_slice(name).get_shape()
     except (SafetensorError, OSError) as e:
-        raise UserError(f"{path} is no safetensors file ({' '.join(str(e).split())})") from None
+        problem = " ".join(str(e).split())
+        raise UserError(f"{path} is not a valid safetensors file ({problem})") from None
     if len(shape) != 2:
         raise UserError(f"{path}: {name} has the shape {shape}: [rows, columns] is needed")
     return shape

@@ -118,8 +118,8 @@ def _read_table(data: str) -> pd.DataFrame:
     if path.suffix not in FORMATS:
         near = get_close_matches(data, BUILT_IN, 1)
         raise UserError(
-            f"no data {data!r}: {f'did you mean {near[0]}? ' if near else ''}give a "
-            f"file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}"
+            f"{data!r} is not a valid data set: {f'did you mean {near[0]}? ' if near else ''}"
+            f"expected a file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}"
         )
     if not path.exists():
         raise UserError(f"{data}: no such file")
@@ -133,7 +133,7 @@ def _read_table(data: str) -> pd.DataFrame:
         return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", **plain)  # type: ignore[call-overload]
     except (ValueError, OSError, UnicodeDecodeError) as e:
         problem = (str(e).splitlines() or ["it is empty"])[0]
-        raise UserError(f"{data} is no {FORMATS[path.suffix]}: {problem}") from None
+        raise UserError(f"{data} is not valid {FORMATS[path.suffix]}: {problem}") from None
 
 
 def _load_built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
@@ -273,7 +273,7 @@ def _labels(column: pd.Series, where: str) -> pd.Series:
         if (numbers != numbers.round()).any():
             broken = some[numbers != numbers.round()].iloc[0]
             raise UserError(
-                f"{where}: {broken} names no class: give names or whole numbers, "
+                f"{where}: {broken} is not a valid class: expected names or whole numbers, "
                 "such as the halves above and below a threshold"
             )
         text[some.index] = numbers.round().astype("int64").astype(str)

@@ -104,7 +104,7 @@ def read(path: str | Path) -> Scored:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"{path} is no report.json of probebook audit ({where}: "
+            f"{path} is not a valid report.json of probebook audit ({where}: "
             f"{first['msg']}); two logs are compared by probebook sample-size "
             "--pilot-a LOG --pilot-b LOG"
         ) from None

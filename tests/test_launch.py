@@ -83,7 +83,7 @@ def test_the_first_cell_installs_where_the_library_is_missing(home):
     code = cell.source.replace('find_spec("probebook")', "find_spec('none_of_this_name')")
     assert _asked(code) == [
         f"git clone -q --depth 1 {ADDRESS} probebook",
-        "pip install -q -e probebook -c probebook/constraints.txt",
+        'pip install -q -e "probebook[run]" -c probebook/constraints.txt',
     ]
     assert sys.path[0] == "probebook/lib"
     sys.path.pop(0)

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from pandas.io.formats.style import Styler
 
 if TYPE_CHECKING:
     import torch
+    from pandas.io.formats.style import Styler
 
 
 def escape() -> None:
     """Make styled tables show text as it is written, also `<b>` and `&`.
 
     pandas' template of styled tables takes text as HTML; that of plain tables escapes it."""
+    from pandas.io.formats.style import Styler  # needs Jinja
+
     blank, shown = '"&nbsp;"', "c.display_value"
     source = Styler.env.loader.get_source(Styler.env, "html_table.tpl")[0]
     source = source.replace("caption}}", "caption|e}}")

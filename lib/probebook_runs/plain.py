@@ -28,7 +28,7 @@ if importlib.util.find_spec("probebook") is None:
 """
 INSTALL = """    import sys
     !git clone -q --depth 1 {url} probebook
-    %pip install -q -e probebook -c probebook/constraints.txt
+    %pip install -q -e "probebook[run]" -c probebook/constraints.txt
     sys.path.insert(0, "probebook/lib")"""
 WHOSE_NUMBERS = (
     "*Numbers in the text are those of the run that the book ships with (profile "

@@ -146,7 +146,10 @@ class Server:
         return cache_path() / "completions" / f"{name}.json"
 
     def _client(self) -> OpenAI:
-        from openai import OpenAI
+        try:
+            from openai import OpenAI
+        except ImportError:
+            raise UserError("openai is not installed: pip install -e '.[server]'") from None
 
         key = os.environ.get(self.key, "").strip() if self.key else "none"
         if not key or not key.isascii():

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.progress import Progress, TextColumn
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -94,6 +92,9 @@ class TrainingBar:
     """Steps done, the time left and the last loss, on stderr; a context manager."""
 
     def __init__(self, name: str, steps: int, done: int = 0):
+        from rich.console import Console
+        from rich.progress import Progress, TextColumn
+
         console = Console(stderr=True)
         columns = *Progress.get_default_columns(), TextColumn("{task.fields[loss]}")
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)

@@ -9,11 +9,18 @@ from torch.testing import assert_close
 
 from probebook.base import UserError
 from probebook.interventions.apgd import APGD, checkpoints, targeted_dlr
-from probebook.interventions.attack import CHUNK, flipped, margin, target_loss
+from probebook.interventions.attack import (
+    CHUNK,
+    NormBall,
+    flipped,
+    length,
+    margin,
+    steepest,
+    target_loss,
+)
 from probebook.interventions.autoattack import AutoAttack
 from probebook.interventions.fab import FAB
 from probebook.interventions.fgsm import FGSM
-from probebook.interventions.norm_ball import NormBall, length, steepest
 from probebook.interventions.pgd import PGD
 from probebook.interventions.square import Square
 from probebook.probes import LinearProbe, MLPProbe
@@ -82,7 +89,8 @@ def test_fab_finds_the_distance_to_a_linear_boundary(norm):
     assert flipped(linear()(x), to).all()
     assert_close(length(x - h, norm), distance, atol=1e-8, rtol=1e-5)
     eps = float(exact.sort().values[len(h) // 2 :][:2].mean())  # between two rows, not on one
-    x, failed = FAB(linear(), eps, norm, steps=10)(h, to=to, return_failed=True)
+    attack = FAB(linear(), eps, norm, steps=10)
+    failed = attack.failed(attack(h, to=to), to)
     assert torch.equal(failed, distance > eps)
     assert 0 < failed.sum() < len(h)
 
@@ -112,7 +120,9 @@ def test_square_finds_the_sign_solution_of_a_linear_probe():
     w = linear().weight[1] - linear().weight[0]
     needed = margin(linear()(h), to) / dual(w, "linf")
     eps = float(needed.median())
-    x, failed = Square(linear(), eps, queries=1500)(h, to=to, return_failed=True)
+    attack = Square(linear(), eps, queries=1500)
+    x = attack(h, to=to)
+    failed = attack.failed(x, to)
     clear = (needed / eps - 1).abs() > 1e-3
     assert torch.equal(failed[clear], (needed > eps)[clear])
     assert 0 < failed.sum() < len(h)
@@ -139,17 +149,18 @@ def test_autoattack_is_never_weaker_than_its_parts(k, norm):
     partly = 0
     for eps in (0.1, 0.3, 0.6) if norm == "linf" else (0.4, 1, 2):
         attack = AutoAttack(probe, eps, norm, steps=30, queries=100)
-        x, failed = attack(h, to=to, return_failed=True)
+        x = attack(h, to=to)
+        failed = attack.failed(x, to)
         clean = AutoAttack(probe, eps, norm, 30, 100, unflipped="clean")
-        kept, failed_clean = clean(h, to=to, return_failed=True)
-        assert torch.equal(failed, failed_clean)
+        kept = clean(h, to=to)
+        assert torch.equal(failed, clean.failed(kept, to))
         assert torch.equal(kept[failed], h[failed])
         assert torch.equal(kept[~failed], x[~failed])
         parts = attack.attacks(k)
         assert len(parts) == (4 if k >= 4 else 3)
         for part in parts:
-            point, part_failed = part(h, to=to, return_failed=True)
-            assert not (failed & ~part_failed).any()
+            point = part(h, to=to)
+            assert not (failed & ~part.failed(point, to)).any()
             loss, part_loss = (target_loss(probe(p), to)[failed] for p in (x, point))
             assert (loss <= part_loss + 1e-9).all()
         assert length(x - h, norm).max() <= eps * (1 + 1e-5)
@@ -166,7 +177,8 @@ def test_autoattack_asks_the_later_attacks_only_about_rows_that_are_left():
         rows += len(x)
         return mlp()(x)
 
-    assert not AutoAttack(counted, eps=5.0, steps=10)(h, to=to, return_failed=True)[1].any()
+    attack = AutoAttack(counted, eps=5.0, steps=10)
+    assert not attack.failed(attack(h, to=to), to).any()
     assert rows < 20 * len(h)  # Square alone may ask 5,000 times a row
 
 
@@ -196,8 +208,9 @@ def test_confident_probes_are_attacked_as_well(attack, k, norm):
     probe, eps = mlp(k), 0.3 if norm == "linf" else 1.0
     h, to = wrong_rows(k, torch.float32, probe)
     confident = lambda x: 100 * probe(x)
-    x, failed = attack(confident, eps, norm)(h, to=to, return_failed=True)
-    _, plain = attack(probe, eps, norm)(h, to=to, return_failed=True)
+    sharp, smooth = attack(confident, eps, norm), attack(probe, eps, norm)
+    x = sharp(h, to=to)
+    failed, plain = sharp.failed(x, to), smooth.failed(smooth(h, to=to), to)
     # With k ≥ 3 a confident probe's loss has a sharper maximum.
     assert failed.float().mean() <= plain.float().mean() + (0 if k == 2 else 0.05)
     # FAB leaves a row for which it finds no point.

@@ -97,10 +97,11 @@ def test_a_kept_attack_equals_the_attack_and_is_searched_once(setting, monkeypat
     other = cp.perceptron(s, s.ze, s.parts["oracle"], s.parts["oracle_valid"], **tiny)
     attack = PGD(probe, steps=3)
     for _ in range(2):  # searched, then read
-        edited, failed = cp.CachedAttack(attack).at(eps=0.3)(h, to, return_failed=True)
+        kept = cp.CachedAttack(attack).at(eps=0.3)
+        edited = kept(h, to)
         assert torch.equal(edited, attack.at(eps=0.3)(h, to))
         assert torch.equal(edited, cp.CachedAttack(attack).at(eps=0.3)(h, to))
-        assert torch.equal(failed, probe(edited).argmax(1) != to)
+        assert torch.equal(kept.failed(edited, to), probe(edited).argmax(1) != to)
     assert len(list((tmp_path / "attacks").glob("*.safetensors"))) == 1
     for changed, x, wanted in (
         (PGD(probe, 0.4, steps=3), h, to),

@@ -132,10 +132,10 @@ def test_without_a_source_the_coordinates_are_the_class_means_of_the_fit():
     h, source, to, _, code = planted(3)
     edit = DAS(rank=2, steps=5).fit(h, source, to, lambda states: states @ code.T)
     wanted = torch.stack([source[to == c].mean(0) for c in range(3)])[to] @ edit.basis
-    edited, failed = edit(h, to=to, return_failed=True)
+    edited = edit(h, to=to)
     must_agree(edited @ edit.basis, wanted, "coordinates", atol=1e-12)
-    assert not failed.any()
-    assert edit.at(0)(h, to=to, return_failed=True)[1].any()
+    assert not edit.failed(edited, to).any()
+    assert edit.failed(edit.at(0)(h, to=to), to).any()
 
 
 def test_the_seed_decides_and_the_states_stay_as_they_are():

@@ -27,6 +27,7 @@ from probebook.interventions import (
     MeanShift,
 )
 from probebook.interventions.attack import CHUNK
+from probebook.interventions.controls import Matched
 from probebook.interventions.fab import FAB
 from probebook.models import embed, fill, head_logits, load, patch, word_logits
 from probebook.models.cache import cached
@@ -235,8 +236,8 @@ def test_states_that_do_not_fit_on_a_gpu_go_there_block_by_block(card, data, mon
 
     for attack in (FGSM, PGD, FAB):
         wanted = attack(probe, 0.3)(h.to(card), to=1 - z).cpu()
-        found, failed = attack(watched, 0.3)(h, to=1 - z, return_failed=True)
-        assert found.device == failed.device == CPU
+        found = attack(watched, 0.3)(h, to=1 - z)
+        assert found.device == attack(watched, 0.3).failed(found, 1 - z).device == CPU
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     assert {size for on, size in seen if on == card} == {70, 300 % 70}
     assert {size for on, size in seen if on == CPU} == {2}  # what it gives at all
@@ -251,9 +252,14 @@ def test_which_rows_failed_is_the_same_on_a_gpu(card, data):
     for name, edit in methods(h, z).items():
         if name in ("mlp", "linear", "discriminant", "qleace"):
             continue
-        given = () if name in ERASE_OR_READ else (1 - z,)
-        wanted = edit(h, *given, return_failed=True)[1]
-        failed = edit(h.to(card), *given, return_failed=True)[1]
+        if isinstance(edit, Matched):
+            continue
+        erases = name in ERASE_OR_READ
+        there = h.to(card)
+        wanted, failed = (
+            edit.failed(edit(states), states) if erases else edit.failed(edit(states, 1 - z), 1 - z)
+            for states in (h, there)
+        )
         assert failed.device == card
         assert torch.equal(failed.cpu(), wanted), name
 

@@ -146,11 +146,10 @@ def test_a_probe_is_not_turned_by_the_control_of_an_edit_that_turns_it(control):
 
 @BOTH
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_dtype_is_kept_and_failures_are_those_of_the_edit(control, dtype):
+def test_dtype_is_kept(control, dtype):
     h, edit = H.to(dtype), EDITS["alterrep"]
-    moved, failed = control(edit)(h, to=1 - Z, return_failed=True)
+    moved = control(edit)(h, to=1 - Z)
     assert moved.dtype == dtype
-    assert torch.equal(failed, edit(h, to=1 - Z, return_failed=True)[1])
     must_agree(
         (moved - h).double().norm(dim=1),
         (edit(h, to=1 - Z) - h).double().norm(dim=1),

@@ -44,7 +44,7 @@ def fitted(h=H, z=Z):
         "das": DAS(steps=2).fit(h, h.flip(0), z, linear).at(0.5),
         "direction": MatchedDirection(MeanShift().fit(h, z), seed=3).at(0.5),
         "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(h, z), seed=3).at(2.0),
-        "sparse": SparseFeatures(most=3, autoencoder=SPARSE).fit(h, z).at(0.5),
+        "sparse": SparseFeatures(n_features=3, autoencoder=SPARSE).fit(h, z).at(0.5),
         "qleace": QLEACE().fit(h, z).at(0.5),
         "fgsm": FGSM(mlp).at(eps=0.3),
         "pgd": PGD(linear, steps=5).at(eps=0.2),
@@ -62,10 +62,7 @@ def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
     assert type(again) is type(thing)
     assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
     if name not in ("inlp", "rlace", "leace", "qleace", "mlp", "linear"):  # it takes a target
-        a, b = (edit(H, to=1 - Z, return_failed=True) for edit in (thing, again))
-        assert torch.equal(a[0], b[0])
-        assert torch.equal(a[1], b[1])
-        assert a[1].shape == (300,)
+        assert torch.equal(thing(H, to=1 - Z), again(H, to=1 - Z))
     elif name == "qleace":
         assert torch.equal(thing(H, Z), again(H, Z))
     else:

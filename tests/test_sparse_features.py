@@ -27,7 +27,7 @@ def trained():
 
 @pytest.fixture(scope="module")
 def edit(trained):
-    return SparseFeatures(most=3, autoencoder=trained).fit(H, Z)
+    return SparseFeatures(n_features=3, autoencoder=trained).fit(H, Z)
 
 
 def test_a_planted_dictionary_is_found_up_to_the_order(trained):
@@ -68,7 +68,7 @@ def test_states_in_other_units_get_the_same_features():
 
 def test_a_seed_fixes_everything():
     few = SparseAutoencoder(width=12, active=2, steps=20, seed=1)
-    a, b = (SparseFeatures(most=2, autoencoder=few).fit(H, Z) for _ in range(2))
+    a, b = (SparseFeatures(n_features=2, autoencoder=few).fit(H, Z) for _ in range(2))
     assert torch.equal(a.autoencoder.encoder, b.autoencoder.encoder)
     assert torch.equal(a(H, to=1 - Z), b(H, to=1 - Z))
     other = SparseAutoencoder(width=12, active=2, steps=20, seed=2).fit(H)
@@ -104,11 +104,11 @@ def test_only_the_chosen_features_move_and_what_was_not_rebuilt_stays(trained, e
 def test_the_edit_turns_a_probe_and_says_which_rows_it_did_not_turn(trained, edit):
     probe = LinearProbe().fit(H, Z)
     assert (probe(H).argmax(1) == Z).double().mean() > 0.95
-    ones = SparseFeatures(most=1, autoencoder=trained).fit(H, Z)
-    edited, failed = ones(H, to=1 - Z, return_failed=True)
+    ones = SparseFeatures(n_features=1, autoencoder=trained).fit(H, Z)
+    edited = ones(H, to=1 - Z)
     assert (probe(edited).argmax(1) == 1 - Z).double().mean() > 0.95
-    assert failed[Z == 1].double().mean() < 0.05
-    assert edit.at(0)(H, to=1 - Z, return_failed=True)[1].double().mean() > 0.95
+    assert ones.failed(edited, 1 - Z)[Z == 1].double().mean() < 0.05
+    assert edit.failed(edit.at(0)(H, to=1 - Z), 1 - Z).double().mean() > 0.95
     assert edit(H.float(), to=1 - Z).dtype == torch.float32
 
 
@@ -136,19 +136,19 @@ def test_loss_recovered_is_1_for_all_features_and_0_for_none(trained):
 def test_more_than_two_classes():
     z = PLANTED[:, :3].argmax(1) + (PLANTED[:, :3] > 0).any(1).long()
     few = SparseAutoencoder(width=2 * M, active=ACTIVE, steps=20)
-    edit = SparseFeatures(most=4, autoencoder=few).fit(H, z)
+    edit = SparseFeatures(n_features=4, autoencoder=few).fit(H, z)
     assert edit.means.shape == (4, 4)
     assert edit(H, to=(z + 1) % 4).shape == H.shape
 
 
 def test_bad_input_is_said_in_a_line(trained, edit):
     for message, wrong in (
-        ("give a number of features ≥ 1", lambda: SparseFeatures(most=0)),
+        ("give a number of features ≥ 1", lambda: SparseFeatures(n_features=0)),
         ("choose 1 … 8, the width", lambda: SparseAutoencoder(width=8, active=9)),
         ("must be at least 1", lambda: SparseAutoencoder(steps=0)),
         (
             "the autoencoder has 80 features",
-            lambda: SparseFeatures(most=81, autoencoder=trained).fit(H, Z),
+            lambda: SparseFeatures(n_features=81, autoencoder=trained).fit(H, Z),
         ),
         ("fitted on 24", lambda: SparseFeatures(autoencoder=trained).fit(H[:, 1:], Z)),
         ("states are the same", lambda: SparseAutoencoder().fit(torch.ones(9, 3))),

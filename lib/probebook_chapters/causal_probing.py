@@ -184,10 +184,8 @@ class CachedAttack:
         """The same attack with another radius ε ≥ 0."""
         return CachedAttack(self.attack.at(eps=eps))
 
-    def __call__(
-        self, h: Tensor, to: Tensor, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also the mask of the rows that failed."""
+    def __call__(self, h: Tensor, to: Tensor) -> Tensor:
+        """Edited states [n, d]."""
         settings = {field.name: getattr(self.attack, field.name) for field in fields(self.attack)}
         probe = settings.pop("probe")
         layers = {
@@ -196,13 +194,12 @@ class CachedAttack:
             for i, part in enumerate(getattr(probe, kind))
         }
         data = digest({"h": h, "to": to, "mean": probe.mean, "std": probe.std, **layers})
+        key = [type(self.attack).__name__, settings, data]
+        return cached("attacks", key, lambda: {"edited": self.attack(h, to)})["edited"].to(h.device)
 
-        def search():
-            return dict(zip(("edited", "failed"), self.attack(h, to, return_failed=True)))
-
-        found = cached("attacks", [type(self.attack).__name__, settings, data], search)
-        edited, failed = (found[name].to(h.device) for name in ("edited", "failed"))
-        return (edited, failed) if return_failed else edited
+    def failed(self, edited: Tensor, to: Tensor) -> Tensor:
+        """Which edited states the probe does not put into class `to`: bool [n]."""
+        return self.attack.failed(edited, to)
 
 
 def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:

@@ -67,15 +67,15 @@ class At:
                 "from 0 to the largest in METHODS"
             )
         if method == "INLP":
-            return torch.as_tensor(self.inlp.at(rank=int(strength))(h))
+            return self.inlp.at(rank=int(strength))(h)
         if method == "LEACE":
-            return torch.as_tensor(self.leace(h) if strength else h)
+            return self.leace(h) if strength else h
         if method == "AlterRep":
-            return torch.as_tensor(self.alterrep.at(alpha=strength)(h, to=to))
+            return self.alterrep.at(alpha=strength)(h, to=to)
         if method == "MeanShift":
-            return torch.as_tensor(self.shift.at(strength)(h, to=to))
+            return self.shift.at(strength)(h, to=to)
         attack = FGSM(self.attacked) if method == "FGSM" else PGD(self.attacked)
-        return torch.as_tensor(attack.at(eps=strength * self.sigma)(h, to=to))
+        return attack.at(eps=strength * self.sigma)(h, to=to)
 
 
 def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[int, At]:

@@ -99,7 +99,7 @@ class Told:
         h, to = self.states["as it is"], torch.tensor([0])
         edited = h
         for alpha in alphas:
-            edited = torch.cat([edited, torch.as_tensor(self.flip.at(alpha=alpha)(h, to=to))])
+            edited = torch.cat([edited, self.flip.at(alpha=alpha)(h, to=to)])
         table = pd.DataFrame(to_numpy(edited @ self.axes), columns=["x", "y"])
         singular = to_numpy(self._forms(edited)[:, 0])
         return table.assign(strength=[np.nan, *alphas], singular=singular)

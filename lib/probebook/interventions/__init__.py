@@ -13,16 +13,15 @@ and a fit on `shuffled` labels are their negative controls.
 from probebook.interventions.affine_steering import AffineSteering
 from probebook.interventions.alterrep import AlterRep
 from probebook.interventions.autoattack import AutoAttack
+from probebook.interventions.controls import MatchedDirection, MatchedSubspace, shuffled
 from probebook.interventions.das import DAS
 from probebook.interventions.fgsm import FGSM
 from probebook.interventions.inlp import INLP
 from probebook.interventions.leace import LEACE
-from probebook.interventions.matched_controls import MatchedDirection, MatchedSubspace
 from probebook.interventions.mean_shift import MeanShift
 from probebook.interventions.pgd import PGD
 from probebook.interventions.qleace import QLEACE
 from probebook.interventions.rlace import RLACE
-from probebook.interventions.shuffled_labels import shuffled
 from probebook.interventions.sparse_autoencoder import SparseAutoencoder
 from probebook.interventions.sparse_features import SparseFeatures
 

@@ -8,10 +8,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.interventions.mean_shift import MeanShift
+from probebook.interventions.mean_shift import MeanShift, nearest_mean
 from probebook.interventions.optimal_transport import class_moves, covariance, transport
-from probebook.interventions.steering import check_strength, nearest
-from probebook.probes.checks import check_labels, check_states
+from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class AffineSteering:
@@ -56,14 +55,16 @@ class FittedAffineSteering:
         """The same map, of whose move each state makes the share s ≥ 0."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] do not have the mean of
-        class `to` as their nearest."""
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
         h = check_states(h, self.means.shape[1])
         to = check_labels(to, len(h), len(self.means), h.device)
         x = h.double()
         moved = class_moves(x, to, self.maps, self.rests, self.means)
-        edited = (x + self.strength * moved).to(h.dtype)
-        return (edited, nearest(edited, self.means) != to) if return_failed else edited
+        return (x + self.strength * moved).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """Which edited states do not have the mean of class `to` as their nearest: bool [n]."""
+        edited = check_states(edited, self.means.shape[1])
+        to = check_labels(to, len(edited), len(self.means), edited.device)
+        return nearest_mean(edited, self.means) != to

@@ -50,12 +50,8 @@ class FittedAlterRep:
         inlp = self.inlp if rank is None else self.inlp.at(rank)
         return replace(self, alpha=float(alpha), inlp=inlp)
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] are not in class `to`.
-
-        The judge of that is INLP's first classifier, the one of the unedited states."""
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
         h = check_states(h, len(self.inlp.basis))
         to = check_labels(to, len(h), len(self.inlp.sides), h.device)
         r = self.inlp.rank
@@ -63,7 +59,12 @@ class FittedAlterRep:
         x = h.double()
         along = x @ b
         gain = self.alpha * (self.inlp.norms[:r].to(b) ** 2 if self.weights == "raw" else 1)
-        edited = (x - along @ b.T + (gain * sides[to] * along.abs()) @ b.T).to(h.dtype)
-        if not return_failed:
-            return edited
-        return edited, self.inlp.probe(edited.double()).argmax(1) != to
+        return (x - along @ b.T + (gain * sides[to] * along.abs()) @ b.T).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """Which edited states are not in class `to`: bool [n].
+
+        The judge is INLP's first classifier, the one of the unedited states."""
+        edited = check_states(edited, len(self.inlp.basis))
+        to = check_labels(to, len(edited), len(self.inlp.sides), edited.device)
+        return self.inlp.probe(edited.double()).argmax(1) != to

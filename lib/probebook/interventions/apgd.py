@@ -10,8 +10,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions.attack import ChunkedAttack, margin, target_loss, value_and_gradient
-from probebook.interventions.norm_ball import NormBall, steepest
+from probebook.interventions.attack import (
+    ChunkedAttack,
+    NormBall,
+    margin,
+    steepest,
+    target_loss,
+    value_and_gradient,
+)
 
 MOMENTUM, RISES = 0.75, 0.75  # α and ρ of the paper
 

@@ -1,13 +1,14 @@
-"""What all attacks share: their losses, and the call that checks, cuts into chunks and judges.
+"""What all attacks share: the ball that they stay in, their losses, and the call.
 
-Every attack is targeted: within ‖ĥ − h‖ ≤ ε it moves a state h towards class `to`."""
+Every attack is targeted: within ‖ĥ − h‖ ≤ ε it moves a state h towards class `to`, in the L∞ or the
+L2 norm. Hidden states are not images, so there is no [0, 1] box."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Self, get_args
+from typing import Literal, Self, get_args
 
 import torch
 from numpy.typing import ArrayLike
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from probebook.base import UserError
 from probebook.devices import workplace
-from probebook.interventions.norm_ball import Norm
 from probebook.probes.checks import check_labels, check_states
+
+Norm = Literal["linf", "l2"]
 
 # Rows attacked together: on a CPU as many as its caches hold.
 CHUNK = {"cpu": 1024, "cuda": 65_536}
@@ -113,31 +115,70 @@ class Attack(ABC):
         return replace(self, eps=float(eps))
 
     @abstractmethod
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] are not in class `to`."""
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
+
+    @torch.no_grad()
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """Which edited states the probe does not put into class `to`: bool [n]."""
+        x, to = self._checked(edited, to)
+        failed = [~flipped(self.probe(some), wanted) for some, wanted in chunks(x, to)]
+        return torch.cat(failed).to(x.device)
 
     def _checked(self, h: ArrayLike, to: ArrayLike) -> tuple[Tensor, Tensor]:
         h = check_states(h).detach()
         return h, check_labels(to, len(h), count_logits(self.probe, h), h.device)
 
-    @torch.no_grad()
-    def _failed(self, x: Tensor, to: Tensor) -> Tensor:
-        failed = [~flipped(self.probe(some), wanted) for some, wanted in chunks(x, to)]
-        return torch.cat(failed).to(x.device)
-
 
 class ChunkedAttack(Attack):
     """An attack that treats some rows at a time, in `_move`."""
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
         h, to = self._checked(h, to)
-        x = torch.cat([self._move(*some).to(h.device) for some in chunks(h, to)])
-        return (x, self._failed(x, to)) if return_failed else x
+        return torch.cat([self._move(*some).to(h.device) for some in chunks(h, to)])
 
     @abstractmethod
     def _move(self, h: Tensor, to: Tensor) -> Tensor:
         """Edited states [m, d] of states [m, d] and wanted classes [m]."""
+
+
+def length(delta: Tensor, norm: Norm) -> Tensor:
+    """‖δ‖ of each row: [n, d] → [n]."""
+    return torch.linalg.vector_norm(delta, ord=torch.inf if norm == "linf" else 2, dim=1)
+
+
+def steepest(gradient: Tensor, norm: Norm) -> Tensor:
+    """The unit direction [n, d] along which the loss rises fastest; overwrites `gradient`.
+
+    L∞: the signs; L2: the normed gradient. Zero where the gradient is zero."""
+    if norm == "linf":
+        return gradient.sign_()
+    return gradient.div_(length(gradient, "l2").clamp_min_(1e-30)[:, None])
+
+
+class NormBall:
+    """{x : ‖x − h‖ ≤ ε} around each row of h [n, d], within ε(1 + 10⁻⁵) also after rounding.
+
+    Where h is so large that h + δ rounds to h, the ball shrinks to what can be represented inside
+    it. L∞: each coordinate's bound is the nearest number towards h. L2: the radius is smaller by
+    the rounding of a whole row."""
+
+    def __init__(self, h: Tensor, eps: float, norm: Norm):
+        self.h, self.norm = h, norm
+        if norm == "linf":
+            self.low, self.high = (
+                torch.where((bound - h).abs() > eps, torch.nextafter(bound, h), bound)
+                for bound in (h - eps, h + eps)
+            )
+        else:
+            # ‖fl(x) − x‖ is at most this.
+            rounding = torch.finfo(h.dtype).eps / 2 * (length(h, "l2") + eps)
+            self.radius = (eps - (rounding - 5e-6 * eps).clamp_min(0)).clamp_min(0)[:, None]
+
+    def project(self, x: Tensor) -> Tensor:
+        """The nearest point of the ball; overwrites x."""
+        if self.norm == "linf":
+            return torch.clamp(x, self.low, self.high, out=x)
+        x.sub_(self.h)
+        shrink = self.radius / length(x, "l2")[:, None].clamp_min_(1e-30)
+        return x.mul_(shrink.clamp_max_(1)).add_(self.h)

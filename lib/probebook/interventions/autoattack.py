@@ -53,16 +53,15 @@ class AutoAttack(Attack):
             Square(probe, eps, norm, self.queries, self.seed),
         ]
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
         h, to = self._checked(h, to)
         x, left = h.clone(), torch.arange(len(h), device=h.device)
         with torch.no_grad():
             k = self.probe(h[:2]).shape[1]
             lowest = torch.full_like(h[:, 0], torch.inf)
         for attack in self.attacks(k):
-            new, failed = attack(h[left], to[left], return_failed=True)
+            new = attack(h[left], to[left])
+            failed = attack.failed(new, to[left])
             with torch.no_grad():
                 loss = target_loss(self.probe(new), to[left]).to(lowest)
             better = ~failed | (loss < lowest[left])
@@ -72,4 +71,4 @@ class AutoAttack(Attack):
                 break
         if self.unflipped == "clean":
             x[left] = h[left]
-        return (x, self._failed(x, to)) if return_failed else x
+        return x

@@ -14,8 +14,8 @@ from torch.optim.lr_scheduler import LinearLR
 
 from probebook.base import UserError, tensor
 from probebook.interventions.attack import count_logits
-from probebook.interventions.steering import check_strength, nearest
-from probebook.probes.checks import check_labels, check_states
+from probebook.interventions.mean_shift import nearest_mean
+from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class DAS:
@@ -153,26 +153,25 @@ class FittedDAS:
         to: ArrayLike | None = None,
         *,
         source: ArrayLike | None = None,
-        return_failed: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor:
         """Edited states [n, d] that have the part in the subspace of `source` [n, d], or, given
-        classes `to` [n], of the mean source of the class.
-
-        With `return_failed` also which rows [n] have, within the subspace, another class's mean as
-        their nearest than `to`, or than their source. UserError unless just one of the two is
+        classes `to` [n], of the mean source of the class. UserError unless just one of the two is
         given."""
         h = check_states(h, len(self.basis))
         basis, means = self.basis.to(h.device), self.means.to(h.device)
         if (to is None) == (source is None):
             raise UserError("give `to`, the wanted classes, or `source`, states to take from")
         if source is None:
-            wanted = check_labels(to, len(h), len(means), h.device)
-            other = means[wanted]
+            other = means[check_labels(to, len(h), len(means), h.device)]
         else:
             other = check_pair(h, source)[1].double()
-            wanted = nearest(other @ basis, means @ basis)
         x = h.double()
-        edited = (x + self.strength * ((other - x) @ basis) @ basis.T).to(h.dtype)
-        if not return_failed:
-            return edited
-        return edited, nearest(edited.double() @ basis, means @ basis) != wanted
+        return (x + self.strength * ((other - x) @ basis) @ basis.T).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """Which edited states have, within the subspace, the mean of another class than `to` as
+        their nearest: bool [n]."""
+        edited = check_states(edited, len(self.basis))
+        basis, means = self.basis.to(edited.device), self.means.to(edited.device)
+        to = check_labels(to, len(edited), len(means), edited.device)
+        return nearest_mean(edited.double() @ basis, means @ basis) != to

@@ -9,8 +9,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions.attack import ChunkedAttack, chunks, margin, value_and_gradient
-from probebook.interventions.norm_ball import NormBall, length
+from probebook.interventions.attack import (
+    ChunkedAttack,
+    NormBall,
+    chunks,
+    length,
+    margin,
+    value_and_gradient,
+)
 
 ALPHA_MAX, ETA, BETA = 0.1, 1.05, 0.9  # the paper's values
 INWARD = 0.01  # share of the margin at h by which a step aims past the boundary

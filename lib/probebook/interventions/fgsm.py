@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from probebook.interventions.attack import ChunkedAttack, value_and_gradient
-from probebook.interventions.norm_ball import NormBall, steepest
+from probebook.interventions.attack import ChunkedAttack, NormBall, steepest, value_and_gradient
 
 
 @dataclass(frozen=True)

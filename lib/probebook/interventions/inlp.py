@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, tensor
 from probebook.probes.checks import check_labels, check_states, check_states_differ
 from probebook.probes.linear import LinearProbe
 from probebook.probes.logistic_regression import Regression
@@ -99,21 +99,28 @@ class FittedINLP:
             )
         return replace(self, rank=rank)
 
-    def __call__(
-        self, h: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along B."""
-        return project_out(h, self.basis[:, : self.rank], return_failed)
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
+        return project_out(h, self.basis[:, : self.rank])
+
+    def failed(self, edited: ArrayLike, h: ArrayLike) -> Tensor:
+        """Which edited states kept a part along B, given the unedited states h: bool [n]."""
+        return not_projected_out(edited, h, self.basis[:, : self.rank])
 
 
-def project_out(h: ArrayLike, basis: Tensor, return_failed: bool) -> Tensor | tuple[Tensor, Tensor]:
+def project_out(h: ArrayLike, basis: Tensor) -> Tensor:
     """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r]; [n, d] in the dtype and on the device of h.
 
-    Computed in float64. With `return_failed` also which rows [n] kept a part along B."""
+    Computed in float64."""
     h = check_states(h, len(basis))
     b, x = basis.to(h.device), h.double()
-    edited = (x - (x @ b) @ b.T).to(h.dtype)
-    return (edited, is_left(edited.double() @ b, h)) if return_failed else edited
+    return (x - (x @ b) @ b.T).to(h.dtype)
+
+
+def not_projected_out(edited: ArrayLike, h: ArrayLike, basis: Tensor) -> Tensor:
+    """Which edited states of h kept more along B than rounding explains: bool [n]."""
+    edited = check_states(edited, len(basis))
+    return is_left(edited.double() @ basis.to(edited.device), tensor(h))
 
 
 def is_left(part: Tensor, h: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpstrf
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import to_numpy
+from probebook.base import tensor, to_numpy
 from probebook.devices import workplace
 from probebook.interventions.inlp import is_left
 from probebook.probes.checks import check_labels, check_states
@@ -93,17 +93,18 @@ class FittedLEACE:
     right: Tensor
     mean: Tensor
 
-    def __call__(
-        self, h: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] are not erased.
-
-        These kept more of what z is read from than rounding explains, as can happen in a coarse
-        dtype or for strongly correlated dimensions."""
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
         h = check_states(h, len(self.mean))
+        return (h.double() - self._erased_part(h)).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, h: ArrayLike) -> Tensor:
+        """In which edited states more of what z is read from is left than rounding explains, given
+        the unedited states h: bool [n].
+
+        It can happen in a coarse dtype or for strongly correlated dimensions."""
+        return is_left(self._erased_part(tensor(edited)), tensor(h))
+
+    def _erased_part(self, h: Tensor) -> Tensor:
         left, right, mean = (t.to(h.device) for t in (self.left, self.right, self.mean))
-        x = h.double()
-        edited = (x - ((x - mean) @ right) @ left.T).to(h.dtype)
-        if not return_failed:
-            return edited
-        return edited, is_left(((edited.double() - mean) @ right) @ left.T, h)
+        return ((h.double() - mean) @ right) @ left.T

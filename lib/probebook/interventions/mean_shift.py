@@ -8,8 +8,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.interventions.steering import check_strength, nearest
-from probebook.probes.checks import check_labels, check_states
+from probebook.probes.checks import check_labels, check_states, check_strength
 from probebook.probes.moments import Moments
 
 
@@ -55,12 +54,19 @@ class FittedMeanShift:
         """The same vectors at strength s ≥ 0."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] do not have the mean of
-        class `to` as their nearest."""
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
         h = check_states(h, self.means.shape[1])
         to = check_labels(to, len(h), len(self.means), h.device)
-        edited = (h.double() + self.strength * self.shifts.to(h.device)[to]).to(h.dtype)
-        return (edited, nearest(edited, self.means) != to) if return_failed else edited
+        return (h.double() + self.strength * self.shifts.to(h.device)[to]).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """Which edited states do not have the mean of class `to` as their nearest: bool [n]."""
+        edited = check_states(edited, self.means.shape[1])
+        to = check_labels(to, len(edited), len(self.means), edited.device)
+        return nearest_mean(edited, self.means) != to
+
+
+def nearest_mean(h: Tensor, means: Tensor) -> Tensor:
+    """The class [n] whose mean, a row of `means` [k, d], is nearest to each row of h [n, d]."""
+    return torch.cdist(h.double(), means.to(h.device)).argmin(1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+MOST_STEPS = 10_000  # of the barycenter; rounding ends its progress long before
+
 
 def covariance(h: Tensor) -> Tensor:
     """Σ [d, d] of states [n, d], divided by n."""
@@ -63,10 +65,11 @@ def barycenter(covariances: Tensor, shares: Tensor) -> Tensor:
         way = torch.eye(len(centre)).to(centre).lerp(transport(centre, other), share / weight)
         centre = way @ centre @ way
     before = torch.inf
-    while True:
+    for _ in range(MOST_STEPS):
         root, inverse = roots(centre)
         mean = sum(p * roots(root @ c @ root)[0] for p, c in zip(shares, covariances))
         change = float((mean - centre).norm() / centre.norm())
         if change < 1e-12 or not change < before:
             return centre
         centre, before = inverse @ mean @ mean @ inverse, change
+    return centre

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from probebook.base import UserError
 from probebook.interventions import optimal_transport
-from probebook.interventions.steering import check_strength
-from probebook.probes.checks import check_labels, check_states
+from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class QLEACE:

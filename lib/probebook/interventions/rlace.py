@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import UserError, to_numpy
-from probebook.interventions.inlp import project_out
+from probebook.interventions.inlp import not_projected_out, project_out
 from probebook.interventions.rlace_game import Game
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.linear import LinearProbe
@@ -110,7 +110,7 @@ class RLACE:
                 if loss > best_loss:
                     best, best_loss = candidate, loss
         basis = torch.from_numpy(best).to(h.device)
-        edited = project_out(h.double() - h.double().mean(0), basis, False)
+        edited = project_out(h.double() - h.double().mean(0), basis)
         logits = LinearProbe(self.C, tol=1e-5).fit(edited, z)(edited)
         accuracy = float((logits.argmax(1) == z).double().mean())
         return FittedRLACE(
@@ -158,8 +158,10 @@ class FittedRLACE:
     entropy: float
     steps: int
 
-    def __call__(
-        self, h: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also which rows [n] kept a part along B."""
-        return project_out(h, self.basis, return_failed)
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
+        return project_out(h, self.basis)
+
+    def failed(self, edited: ArrayLike, h: ArrayLike) -> Tensor:
+        """Which edited states kept a part along `basis`, given the unedited states h: bool [n]."""
+        return not_projected_out(edited, h, self.basis)

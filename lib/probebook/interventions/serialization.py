@@ -14,11 +14,11 @@ from probebook.base import UserError, written_whole
 from probebook.interventions.affine_steering import FittedAffineSteering
 from probebook.interventions.alterrep import FittedAlterRep
 from probebook.interventions.autoattack import AutoAttack
+from probebook.interventions.controls import MatchedDirection, MatchedSubspace
 from probebook.interventions.das import FittedDAS
 from probebook.interventions.fgsm import FGSM
 from probebook.interventions.inlp import FittedINLP
 from probebook.interventions.leace import FittedLEACE
-from probebook.interventions.matched_controls import MatchedDirection, MatchedSubspace
 from probebook.interventions.mean_shift import FittedMeanShift
 from probebook.interventions.pgd import PGD
 from probebook.interventions.qleace import FittedQLEACE

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import UserError
+from probebook.interventions.mean_shift import nearest_mean
 from probebook.interventions.sparse_autoencoder import FittedSparseAutoencoder, SparseAutoencoder
-from probebook.interventions.steering import check_strength, nearest
-from probebook.probes.checks import check_labels, check_states
+from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class SparseFeatures:
@@ -27,35 +27,39 @@ class SparseFeatures:
     for two classes, up to a factor for all features, the difference of the means in pooled standard
     deviations.
 
-    - `most`: number of features to set.
+    - `n_features`: how many features to set.
     - `autoencoder`: settings, with which `fit` trains one, or one that is fitted already."""
 
     def __init__(
-        self, most: int = 8, autoencoder: SparseAutoencoder | FittedSparseAutoencoder | None = None
+        self,
+        n_features: int = 8,
+        autoencoder: SparseAutoencoder | FittedSparseAutoencoder | None = None,
     ):
-        if most < 1:
-            raise UserError(f"most={most}: give a number of features ≥ 1")
-        self.most, self.autoencoder = most, autoencoder or SparseAutoencoder()
+        if n_features < 1:
+            raise UserError(f"n_features={n_features}: give a number of features ≥ 1")
+        self.n_features, self.autoencoder = n_features, autoencoder or SparseAutoencoder()
 
     def fit(self, h: ArrayLike, z: ArrayLike) -> FittedSparseFeatures:
         """Train on h [n, d] if need be, and choose the features by z [n] (any k ≥ 2).
 
-        UserError for bad states or labels, or fewer features in the autoencoder than `most`."""
+        UserError for bad states or labels, or too few features in the autoencoder."""
         h = check_states(h).detach()
         z = check_labels(z, len(h), device=h.device)
         autoencoder = self.autoencoder
         if isinstance(autoencoder, SparseAutoencoder):
             autoencoder = autoencoder.fit(h)
         a = autoencoder.encode(h)
-        if self.most > a.shape[1]:
-            raise UserError(f"most={self.most}: the autoencoder has {a.shape[1]} features")
+        if self.n_features > a.shape[1]:
+            raise UserError(
+                f"n_features={self.n_features}: the autoencoder has {a.shape[1]} features"
+            )
         onehot = F.one_hot(z).to(a)
         shares = onehot.mean(0)
         means = onehot.T @ a / len(a) / shares[:, None]  # [k, m]
         between = shares @ (means - shares @ means).square()
         within = (a - means[z]).square().mean(0)
         scores = (between / within.clamp_min(torch.finfo(a.dtype).tiny)).sqrt()
-        chosen = scores.argsort(descending=True, stable=True)[: self.most]
+        chosen = scores.argsort(descending=True, stable=True)[: self.n_features]
         return FittedSparseFeatures(autoencoder, chosen, scores[chosen], means[:, chosen])
 
 
@@ -76,18 +80,18 @@ class FittedSparseFeatures:
         """The same features, moved by the share s ≥ 0 of the way to the wanted activations."""
         return replace(self, strength=check_strength(strength))
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Edited states [n, d]; with `return_failed` also in which rows [n] the autoencoder, asked
-        again, finds activations that are nearer to another class's means."""
+    def __call__(self, h: ArrayLike, to: ArrayLike) -> Tensor:
+        """Edited states [n, d]."""
         h = check_states(h, len(self.autoencoder.centre))
         to = check_labels(to, len(h), len(self.means), h.device)
         chosen, means = self.chosen.to(h.device), self.means.to(h.device)
         missing = means[to] - self.autoencoder.encode(h)[:, chosen]
         moved = missing @ self.autoencoder.decoder.to(h.device)[chosen]
-        edited = (h.double() + self.strength * moved).to(h.dtype)
-        if not return_failed:
-            return edited
-        found = self.autoencoder.encode(edited)[:, chosen]
-        return edited, nearest(found, means) != to
+        return (h.double() + self.strength * moved).to(h.dtype)
+
+    def failed(self, edited: ArrayLike, to: ArrayLike) -> Tensor:
+        """In which edited states the autoencoder, asked again, sees activations that are nearer to
+        another class's means than to those of `to`: bool [n]."""
+        a = self.autoencoder.encode(edited)
+        to = check_labels(to, len(a), len(self.means), a.device)
+        return nearest_mean(a[:, self.chosen.to(a.device)], self.means) != to

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions.attack import ChunkedAttack, flipped, target_loss
-from probebook.interventions.norm_ball import NormBall, steepest
+from probebook.interventions.attack import ChunkedAttack, NormBall, flipped, steepest, target_loss
 
 SHARE = 0.8  # of the coordinates, in the first queries
 # The paper's schedule: the queries, of 10,000, at which the share is halved.

@@ -1,4 +1,4 @@
-"""The checks of states and labels with which every `fit(h, z)` begins."""
+"""The checks of states, labels and strengths with which every fit and edit begins."""
 
 from __future__ import annotations
 
@@ -64,3 +64,10 @@ def check_labels(
             "a probe needs at least 2 of each class"
         )
     return z
+
+
+def check_strength(strength: float) -> float:
+    """The strength of an edit as a float. Raises UserError if it is negative."""
+    if not strength >= 0:
+        raise UserError(f"strength={strength}: it must be ≥ 0")
+    return float(strength)

@@ -1,4 +1,4 @@
-"""Two negative controls of an edit: each state moves as far as the edit moves it, but elsewhere."""
+"""Negative controls of an edit: equally long moves in other directions, and shuffled labels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.stats import ortho_group
 from torch import Tensor
 
-from probebook.base import tensor
-from probebook.interventions.norm_ball import length
+from probebook.base import UserError, tensor
+from probebook.interventions.attack import length
 from probebook.probes.checks import check_states
 from probebook.probes.training import generator
 
@@ -33,16 +34,12 @@ class Matched(ABC):
         """The control of the edit at another strength."""
         return replace(self, edit=self.edit.at(strength))
 
-    def __call__(
-        self, h: ArrayLike, to: ArrayLike | None = None, *, return_failed: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Moved states [n, d]; with `return_failed` also the rows [n] in which the edit itself
-        failed, so that both can be scored without them."""
+    def __call__(self, h: ArrayLike, to: ArrayLike | None = None) -> Tensor:
+        """Moved states [n, d]."""
         h = check_states(h)
         given = [h] if to is None else [h, tensor(to, h.device).long()]
         moves = self.edit(*given).double() - h.double()
-        control = (h.double() + self._elsewhere(moves, *given[1:])).to(h.dtype)
-        return (control, self.edit(*given, return_failed=True)[1]) if return_failed else control
+        return (h.double() + self._elsewhere(moves, *given[1:])).to(h.dtype)
 
     @abstractmethod
     def _elsewhere(self, moves: Tensor, to: Tensor | None = None) -> Tensor:
@@ -86,3 +83,22 @@ class MatchedSubspace(Matched):
 @lru_cache(maxsize=4)  # a control may be drawn a few times
 def _rotation(d: int, seed: int) -> Tensor:
     return torch.from_numpy(ortho_group.rvs(d, random_state=seed))
+
+
+def shuffled(z: ArrayLike, groups: ArrayLike | None = None, seed: int = 0) -> Tensor:
+    """The labels z [n] randomly permuted, within `groups` [n] (numbers or names) if given: int64.
+
+    Every class keeps its share, also in each group. Refit the same method on them, and compare:
+    `INLP(8).fit(h, shuffled(z, nouns, seed=1))`. UserError: not one label and one group per row."""
+    z = tensor(z).long()
+    group = np.zeros(len(z)) if groups is None else np.asarray(groups)
+    if z.ndim != 1 or group.shape != tuple(z.shape):
+        raise UserError(
+            f"labels have shape {tuple(z.shape)} and groups {group.shape}: give one of each per row"
+        )
+    number = np.unique(group, return_inverse=True)[1]
+    rows = np.argsort(number, kind="stable")  # those of each group in their order,
+    drawn = np.lexsort((np.random.default_rng(seed).random(len(z)), number))  # and in a random
+    result = torch.empty_like(z)
+    result[rows] = z[drawn]
+    return result

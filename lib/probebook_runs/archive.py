@@ -8,10 +8,10 @@ run's folder.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import shutil
-import stat
 import sys
 import tempfile
 import zipfile
@@ -37,8 +37,7 @@ from probebook_runs.store import Run, data_hashes, environment, tables
 if TYPE_CHECKING:  # the command line lists the archive without it
     import pandas as pd
 
-# what a run's folder holds, and up to how many bytes
-FILES = {NOTEBOOK: 2**28, METRICS: 2**28, RECORD: 2**20}
+FILES = (NOTEBOOK, METRICS, RECORD)  # what a run's folder holds
 MEMBER = re.compile(
     rf"(\w[\w.-]*/\w[\w.-]*)/([0-9a-f]{{20}})/({'|'.join(map(re.escape, FILES))})", re.ASCII
 )
@@ -217,49 +216,27 @@ def import_runs(file: Path) -> dict[str, int]:
             members = _members(archive, file)
             partial.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="import-", dir=partial) as new:
-                for (page, run), infos in members.items():
-                    counts[_take(archive, infos, page, run, Path(new) / run)] += 1
+                for (page, run), names in members.items():
+                    counts[_take(archive, names, page, run, Path(new) / run)] += 1
     except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as e:
         problem = getattr(e, "strerror", None) or f"no whole zip file ({e})"
         raise UserError(f"{file}: {problem}") from None
     return counts
 
 
-def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list[zipfile.ZipInfo]]:
-    """The archive's members by run. UserError: a name, a kind or a size that no export writes."""
-    found: dict[tuple[str, str], list[zipfile.ZipInfo]] = {}
-    names = set()
-    for info in archive.infolist():
-        match = MEMBER.fullmatch(info.filename)
-        problem = _bad_member(info, FILES[match[3]]) if match else "is no file of a run"
-        if info.filename in names:
-            problem = problem or "is there twice"
-        if problem or not match:
-            raise UserError(f"{file}: {info.filename!r} {problem}; nothing was imported")
-        names.add(info.filename)
-        found.setdefault((match[1], match[2]), []).append(info)
-    need, free = sum(info.file_size for info in archive.infolist()), shutil.disk_usage(home()).free
-    if need > free:
-        raise UserError(
-            f"{file}: unpacked it takes {need} bytes, {free} are free; nothing was imported"
-        )
-    return found
+def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list[str]]:
+    """The names in the archive by page and run. UserError: one that no export writes, which might
+    lead out of the run's folder."""
+    members: dict[tuple[str, str], list[str]] = {}
+    for name in archive.namelist():
+        match = MEMBER.fullmatch(name)
+        if not match:
+            raise UserError(f"{file}: {name!r} is no file of a run; nothing was imported")
+        members.setdefault((match[1], match[2]), []).append(name)
+    return members
 
 
-def _bad_member(info: zipfile.ZipInfo, most: int) -> str:
-    """Why no export would write such a member; `most`: bytes that a file of its name may have."""
-    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-        return "is no plain file"
-    if info.flag_bits & 1:
-        return "is encrypted"
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "is packed in a way that is not read here"
-    return f"is too large, {info.file_size} bytes" if info.file_size > most else ""
-
-
-def _take(
-    archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], page: str, run: str, new: Path
-) -> str:
+def _take(archive: zipfile.ZipFile, names: list[str], page: str, run: str, new: Path) -> str:
     """Unpack one run into `new`, check it and move it to its place. Returns the count that it
     belongs to."""
     folder = run_folder(page, run)
@@ -267,14 +244,11 @@ def _take(
         return "already there"
     new.mkdir()
     try:
-        for info in infos:
-            with (
-                archive.open(info) as packed,
-                open(new / info.filename.rpartition("/")[2], "wb") as plain,
-            ):
+        for name in names:
+            with archive.open(name) as packed, open(new / name.rpartition("/")[2], "wb") as plain:
                 shutil.copyfileobj(packed, plain)
         problem = _problem(new, page, run)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as e:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as e:
         problem = f"cannot be unpacked ({e})"
     if problem:
         print(f"{page}: run {run[:8]} {problem}, it is refused", file=sys.stderr)

@@ -35,7 +35,7 @@ from probebook.base import ROOT, sha256, written_whole
 from probebook_runs.execute import server_of
 from probebook_runs.page import processor
 from probebook_runs.pages import pages
-from probebook_runs.warm import Server
+from probebook_runs.warm import ForkServer
 
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
@@ -171,7 +171,7 @@ def built_book(readers_files) -> Path:
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[Server | None]:
+def forks() -> Iterator[ForkServer | None]:
     """The process that forks the kernels of the book's pages."""
     with server_of(pages()) as server:
         yield server

@@ -36,7 +36,7 @@ from probebook_runs.labs.values import decode, encode
 from probebook_runs.pages import Page, find, pages
 from probebook_runs.plain import markdown
 from probebook_runs.store import plan
-from probebook_runs.warm import Server
+from probebook_runs.warm import ForkServer
 
 NAMES = [page.name for page in pages()]
 LISTS = read_yaml(ROOT / "notebooks" / "variants.yaml")
@@ -269,7 +269,7 @@ def warm():
         yield server
 
 
-def _ran(name: str, notebook, server: Server, folder: Path) -> list[tuple[list[str], str]]:
+def _ran(name: str, notebook, server: ForkServer, folder: Path) -> list[tuple[list[str], str]]:
     """Tags and error of each code cell, run as a kernel is: in a fork of a process that has the
     libraries and has computed nothing."""
     path, out = folder / "page.ipynb", folder / "errors.json"

@@ -21,8 +21,7 @@ from probebook_runs.execute import kernel_environment, run_all, server_of
 from probebook_runs.pages import find
 from probebook_runs.progress import RunProgress
 from probebook_runs.store import plan
-from probebook_runs.warm import Server
-from probebook_runs.warm import server as server_for
+from probebook_runs.warm import ForkServer, fork_server
 
 DRAWS = """
     import os, random, sys, threading
@@ -47,7 +46,7 @@ STATE = """
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp",))
-    with kernel_environment(1, "pocket"), Server(["probebook_runs"]) as found:
+    with kernel_environment(1, "pocket"), ForkServer(["probebook_runs"]) as found:
         yield found
 
 
@@ -77,15 +76,15 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
 
 
 def test_pages_that_import_nothing_need_no_server():
-    assert server_for(()) is None
-    assert isinstance(server_for({"probebook.base"}), Server)
+    assert fork_server(()) is None
+    assert isinstance(fork_server({"probebook.base"}), ForkServer)
 
 
 def test_the_first_few_do_not_wait_for_the_server():
-    some = Server(["probebook.base"])
+    some = ForkServer(["probebook.base"])
     assert [some.if_worth() for _ in range(4)] == [None, None, some, some]
-    assert Server(["probebook.base"]).if_worth(2) is None
-    many = Server(["probebook.base"])
+    assert ForkServer(["probebook.base"]).if_worth(2) is None
+    many = ForkServer(["probebook.base"])
     assert many.if_worth(3) is many
     assert some.process is None
 

@@ -34,7 +34,7 @@ from probebook_runs.execute import PageFailed, ended_early, execute
 from probebook_runs.pages import Page
 from probebook_runs.records import read_record
 from probebook_runs.store import plan
-from probebook_runs.warm import Server
+from probebook_runs.warm import ForkServer
 
 WIDTH, LONGEST, VOCABULARY = 48, 512, 1_500
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'-:;"
@@ -443,7 +443,7 @@ def values(page: Page, model: str) -> dict:
     return {name: value for name, value in found.items() if name in types}
 
 
-def outcome(page: Page, model: str, server: Server | None = None) -> tuple[str, str, float]:
+def outcome(page: Page, model: str, server: ForkServer | None = None) -> tuple[str, str, float]:
     """What becomes of a page, in smoke, with a model: "runs"; "ends early", and why; "refused"
     before a kernel starts, and why; or "fails", and where. Then the run's seconds."""
     try:

@@ -44,8 +44,8 @@ def build(profile: str = "pocket", force: bool = False, jobs: int | None = None)
         if early := [run.page.name for run in runs if ENDED in run.path.read_text("utf-8")]:
             print(f"not in the book: {', '.join(early)} ended early", file=sys.stderr)
             return None
-        after = tuple(sha256(run.path) for run in runs)
-        summaries = [plan(page, profile, after=after) for page in last]
+        executed = tuple(sha256(run.path) for run in runs)
+        summaries = [plan(page, profile, depends_on=executed) for page in last]
         if run_all(summaries, False, limits, server, jobs):
             return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"

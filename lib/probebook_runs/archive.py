@@ -88,14 +88,14 @@ def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     metrics."""
     import pandas as pd
 
-    found = {}
+    by_run = {}
     for manifest in sorted((_archive() / page).glob("*/manifest.json")):
         path = manifest.with_name(f"{table}.csv")
         if path.exists():
             long = pd.read_csv(path)
             ids = [column for column in long if column not in ("metric", "value")]
-            found[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
-    return found
+            by_run[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
+    return by_run
 
 
 def sweep_table(name: str) -> pd.DataFrame:
@@ -130,15 +130,18 @@ def folder(name: str) -> Path:
 
 
 def matrix_table() -> pd.DataFrame:
-    """What `benchmarks/matrix.py` found: columns page, architecture, kind, outcome ("runs", "ends
-    early", "refused", "fails"), seconds, why."""
+    """What `benchmarks/matrix.py` measured.
+
+    Columns: page, architecture, kind, outcome ("runs", "ends early", "refused", "fails"), seconds,
+    why.
+    """
     import pandas as pd
 
     return pd.read_csv(_archive() / "benchmarks" / "matrix.csv", keep_default_na=False)
 
 
 def calibration_table() -> pd.DataFrame:
-    """What `benchmarks/audit_calibration.py` found: a row for each planted world, columns noise,
+    """What `benchmarks/audit_calibration.py` measured: a row for each planted world, columns noise,
     weight, and those of `probebook_audit.audit_planted`."""
     import pandas as pd
 
@@ -154,9 +157,9 @@ def determinism_table() -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = pd.read_csv(_archive() / "benchmarks" / "determinism.csv")
+    differences = pd.read_csv(_archive() / "benchmarks" / "determinism.csv")
 
-    def of(part):
+    def summarise(part):
         far = part[part.threads > 1e-6].nlargest(3, "threads")
         return pd.Series(
             {
@@ -168,7 +171,8 @@ def determinism_table() -> pd.DataFrame:
             }
         )
 
-    table = found.groupby("page")[["table", "metric", "again", "threads"]].apply(of)
+    columns = ["table", "metric", "again", "threads"]
+    table = differences.groupby("page")[columns].apply(summarise)
     return table.rename_axis(index=None, columns="page")
 
 

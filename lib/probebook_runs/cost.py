@@ -117,29 +117,29 @@ def lines(cost: Sequence[Work], runs: Sequence[Mapping[str, Any]]) -> list[str]:
     if not cost:
         return []
     try:
-        found = estimate(cost, runs)
+        total = estimate(cost, runs)
     except UserError as e:
         return [f"cost: no estimate, {e}"]
-    parts = ", ".join(f"{work} {n:.2g}" for work, n in found.operations.items())
+    parts = ", ".join(f"{work} {n:.2g}" for work, n in total.operations.items())
     memory = [
         f"{what} {size / 1e9:.1f} GB"
-        for what, size in (("network", found.network), ("states", found.states))
+        for what, size in (("network", total.network), ("states", total.states))
         if size
     ]
     return [
         f"operations of all runs: {parts}; memory of the largest: {', '.join(memory)}",
-        *(f"about {hours:,.1f} hours on {machine}" for machine, hours in found.hours().items()),
+        *(f"about {hours:,.1f} hours on {machine}" for machine, hours in total.hours().items()),
     ]
 
 
 @cache
 def throughput() -> dict[str, dict[str, float]]:
     """Machine → work → operations per second, as measured by `benchmarks/throughput.py`."""
-    found: dict[str, dict[str, float]] = {}
+    machines: dict[str, dict[str, float]] = {}
     path = DATA / "throughput.csv"
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                speeds = found.setdefault(row["machine"], {})
+                speeds = machines.setdefault(row["machine"], {})
                 speeds[row["work"]] = float(row["operations_per_second"])
-    return found
+    return machines

@@ -34,7 +34,7 @@ from probebook_runs.store import Run, plan
 if TYPE_CHECKING:
     import nbformat
 
-    from probebook_runs.warm import Server
+    from probebook_runs.warm import ForkServer
 
 QUIET = {
     "TQDM_DISABLE": "1",
@@ -54,7 +54,7 @@ def run_all(
     runs: list[Run],
     force: bool = False,
     limits: Limits = Limits(),  # noqa: B008
-    server: Server | None = None,
+    server: ForkServer | None = None,
     jobs: int | None = None,
 ) -> list[Run]:
     """Run all pages that are not finished (with `force`: all) and return the runs that failed.
@@ -138,11 +138,11 @@ class _Queue:
                 self.chapters.remove(run.page.chapter)
 
 
-def server_of(several: list[Page]) -> AbstractContextManager[Server | None]:
+def server_of(several: list[Page]) -> AbstractContextManager[ForkServer | None]:
     """The server that forks the kernels of several pages, where there can be one."""
-    from probebook_runs.warm import server
+    from probebook_runs.warm import fork_server
 
-    return server({name for page in several for name in modules(page)}) or nullcontext()
+    return fork_server({name for page in several for name in modules(page)}) or nullcontext()
 
 
 def _failure_message(error: Exception, run: Run) -> str:
@@ -159,7 +159,7 @@ def execute(
     force: bool = False,
     limits: Limits = Limits(),  # noqa: B008
     stopped: Callable[[], bool] = lambda: False,
-    server: Server | None = None,
+    server: ForkServer | None = None,
 ) -> None:
     """Run one page and write its folder once every cell has ended without an error.
 
@@ -173,7 +173,7 @@ def execute(
             if force or not run.finished:
                 began = time.monotonic()
                 notebook = _executed(run, at_cell, limits, server)
-                if plan(Page(run.page.name), run.profile, run.values, run.after).id != run.id:
+                if plan(Page(run.page.name), run.profile, run.values, run.depends_on).id != run.id:
                     raise PageFailed(
                         "its end: the page, the code or the data have changed "
                         "meanwhile: run it again"
@@ -210,7 +210,7 @@ def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator
 
 
 def _executed(
-    run: Run, at_cell: Callable[[int, int], None], limits: Limits, server: Server | None
+    run: Run, at_cell: Callable[[int, int], None], limits: Limits, server: ForkServer | None
 ) -> nbformat.NotebookNode:
     """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
     notebook."""

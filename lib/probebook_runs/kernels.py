@@ -16,7 +16,7 @@ import psutil
 from probebook.base import UserError
 
 if TYPE_CHECKING:
-    from probebook_runs.warm import Server
+    from probebook_runs.warm import ForkServer
 
 UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}  # seconds
 TIME = re.compile(rf"(?P<number>-?\d*\.?\d+)\s*(?P<unit>{'|'.join(UNITS)})")
@@ -39,12 +39,12 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 
     time_limit, memory_limit = None, None
     if seconds:
-        found = TIME.fullmatch(seconds.strip())
-        if not found:
+        match = TIME.fullmatch(seconds.strip())
+        if not match:
             raise UserError(
                 f"time limit {seconds!r}: should be seconds, or a time such as 30min or 2h"
             )
-        time_limit = float(found["number"]) * UNITS[found["unit"]]
+        time_limit = float(match["number"]) * UNITS[match["unit"]]
     if memory:
         try:
             memory_limit = int(TypeAdapter(ByteSize).validate_python(memory))
@@ -59,7 +59,7 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 
 @contextmanager
 def watched(
-    limits: Limits, server: Server | None = None
+    limits: Limits, server: ForkServer | None = None
 ) -> Iterator[tuple[type, Callable[[], str]]]:
     """A class of kernel managers for one page, and a function that says why its kernel was ended.
 

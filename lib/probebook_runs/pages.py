@@ -71,12 +71,12 @@ class Page:
     @property
     def title(self) -> str:
         """Its first heading. UserError: it has none."""
-        found = re.search(r"^# (.+)$", self.source, re.MULTILINE)
-        if not found:
+        heading = re.search(r"^# (.+)$", self.source, re.MULTILINE)
+        if not heading:
             raise UserError(
                 f"{self.path.name} has no heading: its first cell begins with one, # Title"
             )
-        return found[1]
+        return heading[1]
 
     @cached_property
     def notebook(self) -> NotebookNode:
@@ -195,17 +195,17 @@ def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookN
 
 def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
     while todo:
         name = todo.pop()
         path = LIBRARY.joinpath(*name.split("."))
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if name not in found and path.exists():
-            found[name] = path
+        if name not in files and path.exists():
+            files[name] = path
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
-    return found
+    return files
 
 
 def _python(code: str) -> str:
@@ -216,14 +216,14 @@ def _python(code: str) -> str:
 @cache
 def _imports(source: str, package: str) -> tuple[str, ...]:
     """Names of the library's modules that a source imports anywhere in it."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = (
                 package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             )
             module = ".".join([*parents, *([node.module] if node.module else [])])
-            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-    return tuple(name for name in found if name.split(".")[0] in OURS)
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in names if name.split(".")[0] in OURS)

@@ -59,9 +59,9 @@ def _stored(path: Path) -> dict[str, dict[str, float | str]]:
 def quotes(text: str) -> list[str]:
     """The names of the numbers that a text quotes."""
     return [
-        found["text"].partition(":")[0]
-        for found in ROLE.finditer(text)
-        if found["role"].startswith("glue")
+        match["text"].partition(":")[0]
+        for match in ROLE.finditer(text)
+        if match["role"].startswith("glue")
     ]
 
 
@@ -73,13 +73,13 @@ def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: 
     UserError: something is cited that the bibliography lacks."""
     numbers = numbers or {}
 
-    def role(found: re.Match) -> str:
-        return _role(found["role"], found["text"], numbers, page)
+    def role(match: re.Match) -> str:
+        return _role(match["role"], match["text"], numbers, page)
 
-    def box(found: re.Match) -> str:
-        return _box(found, markdown(found["body"].strip(), numbers, page))
+    def box(match: re.Match) -> str:
+        return _box(match, markdown(match["body"].strip(), numbers, page))
 
-    unlabelled = LABEL.sub(lambda found: "$$" if found["label"] else "", text)
+    unlabelled = LABEL.sub(lambda match: "$$" if match["label"] else "", text)
     return ROLE.sub(role, FENCE.sub(box, unlabelled))
 
 
@@ -109,14 +109,14 @@ def paired_notebook(page: Page) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def _box(found: re.Match, body: str) -> str:
-    kind, title = found["kind"], found["title"].strip()
+def _box(match: re.Match, body: str) -> str:
+    kind, title = match["kind"], match["title"].strip()
     if kind == "index":
         return ""
     if kind == "dropdown":
         return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
     if kind == "admonition":
-        label = "Exercise " if "exercise" in found["options"] else ""
+        label = "Exercise " if "exercise" in match["options"] else ""
         return f"**{label}{title}**\n\n{body}"
     return "\n".join(f"> {line}".rstrip() for line in body.splitlines())
 

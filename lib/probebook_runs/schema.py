@@ -177,9 +177,9 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
     """Parameters in the source of a parameters cell, in order; a comment stands behind its own
     parameter or on the line above. UserError: a statement is no declaration."""
     tokens = [*tokenize.generate_tokens(io.StringIO(source).readline)]
-    found = [token for token in tokens if token.type == tokenize.COMMENT]
-    comments = {token.start[0]: token.string.lstrip("# ") for token in found}
-    above = {token.start[0] + 1 for token in found if not token.start[1]}
+    notes = [token for token in tokens if token.type == tokenize.COMMENT]
+    comments = {token.start[0]: token.string.lstrip("# ") for token in notes}
+    above = {token.start[0] + 1 for token in notes if not token.start[1]}
     parameters = []
     for node in ast.parse(source).body:
         problem = "it lacks its type or its value"

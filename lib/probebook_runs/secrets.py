@@ -26,8 +26,8 @@ def hide_secrets(what: Any) -> Any:
     TOKEN, PASSWORD or the like, as it is or escaped (JSON, HTML, address). The user and password of
     an address are hidden as well.
     """
-    found = [(form, name) for name, value in secrets().items() for form in _forms(value)]
-    return _hide(what, sorted(found, key=lambda pair: -len(pair[0])))
+    keys = [(form, name) for name, value in secrets().items() for form in _forms(value)]
+    return _hide(what, sorted(keys, key=lambda pair: -len(pair[0])))
 
 
 def refuse_secrets(name: str, value: Any) -> None:
@@ -73,13 +73,13 @@ def _forms(value: str) -> set[str]:
     }
 
 
-def _hide(what: Any, found: list[tuple[str, str]]) -> Any:
+def _hide(what: Any, keys: list[tuple[str, str]]) -> Any:
     if isinstance(what, str):
-        for form, name in found:
+        for form, name in keys:
             what = what.replace(form, f"***{name}***")
         return USER.sub("***", what)
     if isinstance(what, dict):
-        return type(what)({_hide(key, found): _hide(value, found) for key, value in what.items()})
+        return type(what)({_hide(key, keys): _hide(value, keys) for key, value in what.items()})
     if isinstance(what, list | tuple):
-        return type(what)(_hide(item, found) for item in what)
+        return type(what)(_hide(item, keys) for item in what)
     return what

@@ -45,13 +45,13 @@ if TYPE_CHECKING:  # loading them takes longer than all else here
 
 @dataclass(frozen=True)
 class Run:
-    """One page with one set of parameters. `after`: hashes of the runs that it reports on; `dtype`:
-    the precision of its models."""
+    """One page with one set of parameters. `depends_on`: hashes of the runs that it reports on;
+    `dtype`: the precision of its models."""
 
     page: Page
     profile: str
     values: dict
-    after: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
     dtype: str = field(default_factory=precision)
 
     @property
@@ -68,7 +68,7 @@ class Run:
         parts = {
             "page": self.page.source,
             "parameters": self.values,
-            "after": self.after,
+            "depends_on": self.depends_on,
             "library": library_hashes(self.page),
             "data": data_hashes(),
             "records": _records(self.page, self.values),
@@ -205,13 +205,17 @@ def _to_disk(path: Path) -> None:
 
 
 def plan(
-    page: Page, profile: str = "pocket", values: dict | None = None, after: tuple[str, ...] = ()
+    page: Page,
+    profile: str = "pocket",
+    values: dict | None = None,
+    depends_on: tuple[str, ...] = (),
 ) -> Run:
     """The run of a page: its own parameters, changed by the profile, then by `values`. UserError:
     bad values."""
-    own = {p.name: p.default for p in page.parameters}
+    defaults = {p.name: p.default for p in page.parameters}
     given = profile_values(profile).get(page.name) or {}
-    return Run(page, profile, own | coerce(page.types, given | (values or {}), page.name), after)
+    values = defaults | coerce(page.types, given | (values or {}), page.name)
+    return Run(page, profile, values, depends_on)
 
 
 def library_hashes(page: Page) -> dict[str, str]:
@@ -275,11 +279,11 @@ def _records(page: Page, values: dict) -> dict[str, str]:
 
 def _files(page: Page, values: dict) -> dict[str, str]:
     """Hashes of local files and folders that parameters name, by parameter and path as given."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for name, path in sorted(files(page.types, values)):
         places = [place for place in (path, home() / path) if os.path.exists(place)]
-        found |= {f"{name} {path}": _tree_hash(Path(place)) for place in places[:1]}
-    return found
+        hashes |= {f"{name} {path}": _tree_hash(Path(place)) for place in places[:1]}
+    return hashes
 
 
 def hidden_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
@@ -294,7 +298,7 @@ def hidden_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
                 yield name, next(iter(output["data"].values()))
 
 
-def _own_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+def _library_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
     """The library's own among these outputs, without that beginning of their names."""
     return (
         (name.removeprefix("probebook:"), text)
@@ -307,19 +311,19 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     """A page's tables by name: ids, metric, value. UserError: a name was used twice."""
     import pandas as pd
 
-    found = [
+    written = [
         (name.removeprefix("record:"), text)
-        for name, text in _own_outputs(notebook)
+        for name, text in _library_outputs(notebook)
         if name.startswith("record:")
     ]
-    names = [name for name, _ in found]
+    names = [name for name, _ in written]
     if len(names) != len(set(names)):
         raise UserError(
             f"a page wrote {max(names, key=names.count)!r} twice: give each table its own name"
         )
     return {
         name: pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
-        for name, text in found
+        for name, text in written
     }
 
 
@@ -327,7 +331,7 @@ def kept_files(notebook: NotebookNode) -> dict[str, bytes]:
     """What a page put into its notebook with `runs.write_file`, by name."""
     return {
         name.removeprefix("file:"): base64.b64decode(text)
-        for name, text in _own_outputs(notebook)
+        for name, text in _library_outputs(notebook)
         if name.startswith("file:")
     }
 
@@ -353,13 +357,13 @@ def book_run(page: str) -> Run:
 def book_table(page: str, table: str) -> pd.DataFrame:
     """A table of that run: its ids, then one column per metric. UserError: there is no such
     table."""
-    found = tables(book_run(page).read())
-    if table not in found:
-        raise UserError(f"{page} records no table {table!r}: there are {', '.join(found)}")
-    ids = [column for column in found[table] if column not in ("metric", "value")]
+    of_page = tables(book_run(page).read())
+    if table not in of_page:
+        raise UserError(f"{page} records no table {table!r}: there are {', '.join(of_page)}")
+    long = of_page[table]
+    ids = [column for column in long if column not in ("metric", "value")]
     return (
-        found[table]
-        .pivot(index=ids, columns="metric", values="value")
+        long.pivot(index=ids, columns="metric", values="value")
         .reset_index()
         .rename_axis(columns=None)
     )
@@ -368,7 +372,7 @@ def book_table(page: str, table: str) -> pd.DataFrame:
 def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
     return next(
-        (json.loads(text) for name, text in _own_outputs(notebook) if name == "environment"), {}
+        (json.loads(text) for name, text in _library_outputs(notebook) if name == "environment"), {}
     )
 
 

@@ -37,10 +37,10 @@ from probebook_runs.progress import USUAL, RunProgress, in_words
 from probebook_runs.records import of_page
 from probebook_runs.store import Run, plan
 from probebook_runs.sweep_file import load, read
-from probebook_runs.warm import server
+from probebook_runs.warm import fork_server
 from probebook_runs.workers import Question, has, one_line, refused, slurm
 
-_server = cache(server)  # one as long as a worker's process lasts
+_fork_server = cache(fork_server)  # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
 EVERY = 1.0  # seconds after which new workers are looked for
 SHOWN = 20  # runs that --dry-run lists
@@ -312,8 +312,8 @@ def _run_one(
             "is asked for: its sources or data have changed since the sweep began"
         )
     try:
-        warm = _server(tuple(modules(run.page)))
-        execute(run, limits=limits, server=warm and warm.if_worth())
+        server = _fork_server(tuple(modules(run.page)))
+        execute(run, limits=limits, server=server and server.if_worth())
     except PageFailed:
         raise
     except Exception as e:

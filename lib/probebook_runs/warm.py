@@ -43,7 +43,7 @@ FEW = 2  # kernels that start by themselves in the time that the server takes to
 INLINE = "module://matplotlib_inline.backend_inline"
 
 
-class Server:
+class ForkServer:
     """Forks kernels from a process that has imported `modules` and LIBRARIES. Several threads may
     use it.
 
@@ -56,7 +56,7 @@ class Server:
         self.environment: dict[str, str] | None = None  # its own; None: this process's
         self.lock, self.asked = threading.Lock(), 0
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(self, *_) -> None:
@@ -66,7 +66,7 @@ class Server:
             self.process.wait()
             self.process.stdout.close()
 
-    def if_worth(self, kernels: int = 1) -> Server | None:
+    def if_worth(self, kernels: int = 1) -> ForkServer | None:
         """The server, or None as long as FEW kernels or fewer were asked for, these included:
         starting it would take longer than starting them."""
         with self.lock:
@@ -99,13 +99,13 @@ class Server:
         return Forked(int(answer))
 
 
-def server(modules: Collection[str]) -> Server | None:
+def fork_server(modules: Collection[str]) -> ForkServer | None:
     """A server, or None where it would be unsafe or slower.
 
     Only Linux can fork a process with these libraries safely. Pages that import nothing of the
     library start a kernel faster on their own.
     """
-    return Server(modules) if modules and sys.platform == "linux" else None
+    return ForkServer(modules) if modules and sys.platform == "linux" else None
 
 
 class Forked:
@@ -142,7 +142,7 @@ class Forked:
 class WarmProvisioner(LocalProvisioner):
     """Starts a manager's kernel as a fork of `server`."""
 
-    server: Server
+    server: ForkServer
 
     async def launch_kernel(self, cmd, **given):
         self.process = self.server.fork(cmd, given["env"], str(given.get("cwd") or os.getcwd()))

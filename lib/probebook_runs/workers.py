@@ -37,16 +37,18 @@ def has(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
     PROBEBOOK_DATA, by size, since `fetch` compares their checksums when it reads them.
     """
     library = modules(page)
-    found = {"Python": platform.python_version()} | {name: version(name) for name in PACKAGES}
-    found |= library_hashes(page)
-    found |= {f"data/{name}": digest for name, digest in data_hashes().items()}
+    versions = {"Python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    versions |= library_hashes(page)
+    versions |= {f"data/{name}": digest for name, digest in data_hashes().items()}
     for given in values:
-        found |= _files(page, given)
+        versions |= _files(page, given)
     folder = os.environ.get("PROBEBOOK_DATA")
     if folder and "probebook.corpora.fetch" in library:
         paths = [Path(folder, entry.file) for entry in entries().values()]
-        found |= {str(path): f"{path.stat().st_size:,} bytes" for path in paths if path.is_file()}
-    return found
+        versions |= {
+            str(path): f"{path.stat().st_size:,} bytes" for path in paths if path.is_file()
+        }
+    return versions
 
 
 class Question(NamedTuple):
@@ -64,7 +66,7 @@ def refused(client: Client, workers: list[str], question: Question) -> dict[str,
     """Worker → a line that says why it is refused, empty if it is not. Without those that have gone
     meanwhile."""
     answers = client.run(_answer, question, workers=workers, on_error="return") if workers else {}
-    said = {
+    reasons = {
         worker: f"lacks this version of the library: {hide_secrets(str(answer))}"
         if isinstance(answer, Exception)
         else answer
@@ -72,7 +74,8 @@ def refused(client: Client, workers: list[str], question: Question) -> dict[str,
         if not isinstance(answer, OSError)
     }
     return {
-        worker: text and f"worker {worker} is refused: it {text}" for worker, text in said.items()
+        worker: text and f"worker {worker} is refused: it {text}"
+        for worker, text in reasons.items()
     }
 
 
@@ -87,15 +90,15 @@ def _differs(question: Question) -> str:
     if not Path(question.token).exists():
         return f"does not see {home()}: a sweep needs a folder that all share"
     try:
-        found = has(Page(question.page), question.values)
+        here = has(Page(question.page), question.values)
     except (OSError, UserError) as e:
         return f"cannot tell what it has: {one_line(e)}"
     differ = [
-        f"{what} {_short(found[what])} where {_short(right)} is right"
-        if what in found
+        f"{what} {_short(here[what])} where {_short(right)} is right"
+        if what in here
         else f"no {what} ({_short(right)})"
         for what, right in question.right.items()
-        if found.get(what) != right
+        if here.get(what) != right
     ]
     more = f", and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
     return f"has {', '.join(differ[:SHOWN])}{more}" if differ else ""

@@ -38,7 +38,7 @@ from probebook_runs.labs.judge import ACCEPTED, Judge
 from probebook_runs.labs.rubrics import rubrics
 from probebook_runs.pages import Page, modules, pages, parameterize
 from probebook_runs.store import plan
-from probebook_runs.warm import Server, server
+from probebook_runs.warm import ForkServer, fork_server
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -203,11 +203,13 @@ def _read(
     return Submission(name, student, notebook, page, own.changed)
 
 
-def _forks(submissions: list[Submission]) -> AbstractContextManager[Server | None]:
+def _forks(submissions: list[Submission]) -> AbstractContextManager[ForkServer | None]:
     """The process whose forks submissions are, if there are several and no sandbox, which would
     close it in with all of them. It has no keys either."""
     used = {one.page for one in submissions if one.page}
-    if sandbox.missing() and (forks := server({name for page in used for name in modules(page)})):
+    if sandbox.missing() and (
+        forks := fork_server({name for page in used for name in modules(page)})
+    ):
         forks.environment = sandbox.environment(Path(tempfile.gettempdir()))
         if forks.if_worth(len(submissions)):
             forks.start()  # while the first judge runs its page
@@ -248,7 +250,7 @@ def _rows(
     judge: Judge,
     folder: Path,
     limits: Limits,
-    forks: Server | None,
+    forks: ForkServer | None,
     handed_out: pd.DataFrame | None,
 ) -> list[tuple]:
     """The values of `COLUMNS` for each exercise of one submission."""
@@ -315,7 +317,7 @@ def _attempt(
     job: str,
     folder: Path,
     limits: Limits,
-    forks: Server | None,
+    forks: ForkServer | None,
 ) -> tuple[dict[str, str], str]:
     """What a submission gave at each check that it reached, by its number, and why it did not reach
     the others."""

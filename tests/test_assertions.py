@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from probebook_runs.assertions import Measured, compared, false
+from probebook_runs.assertions import Measured, explain_comparison, explain_test
 from probebook_runs.pages import Page, pages
 
 
@@ -15,7 +15,10 @@ def failure(source: str, **names: object) -> str:
     """The message with which a page's line fails."""
     tree = Measured().visit(ast.parse(source))
     with pytest.raises(AssertionError) as error:
-        exec(compile(tree, "cell", "exec"), names | {"_compared": compared, "_false": false})
+        exec(
+            compile(tree, "cell", "exec"),
+            names | {"_explain_comparison": explain_comparison, "_explain_test": explain_test},
+        )
     return str(error.value)
 
 
@@ -53,7 +56,7 @@ def test_what_holds_is_computed_once():
 
 
 def test_numbers_that_are_not_comparable_are_shown_all_the_same():
-    assert compared("shapes", ["=="], np.zeros(2), np.ones(3)).startswith("shapes")
+    assert explain_comparison("shapes", ["=="], np.zeros(2), np.ones(3)).startswith("shapes")
 
 
 @pytest.mark.parametrize("name", [page.name for page in pages()])

@@ -131,7 +131,7 @@ def test_a_sweep_over_tls_refuses_a_worker_and_loses_another(book, tls):  # noqa
     out, err = sweep.communicate(timeout=300)
     assert (sweep.returncode, out) == (0, f"{path}: 2 runs: 2 run, 0 reused, 0 failed\n"), err
     refused = [line for line in err.splitlines() if "refused" in line]
-    right = workers.has(Page("1_demo/01_first"), [])["probebook.base"][:8]
+    right = workers.inventory(Page("1_demo/01_first"), [])["probebook.base"][:8]
     assert len(refused) == 1
     assert refused[0].startswith("worker tls://127.0.0.1:")
     assert (
@@ -170,7 +170,7 @@ def test_a_worker_says_what_it_lacks(tiny, tmp_path, monkeypatch):
     table.write_text("a table")
     monkeypatch.setenv("PROBEBOOK_DATA", str(tmp_path / "data"))
     values = [run.values for run in read(file(home)).values()]
-    right = workers.has(Page("1_demo/01_first"), values)
+    right = workers.inventory(Page("1_demo/01_first"), values)
     assert {
         "Python",
         "torch",

@@ -20,7 +20,7 @@ import pytest
 from faults import begin, go_on, its_kernel, kill, metrics, the_runner
 
 from probebook_runs.execute import run_all
-from probebook_runs.kernels import Limits, limits
+from probebook_runs.kernels import Limits, parse_limits
 from probebook_runs.pages import find
 from probebook_runs.records import read_record
 from probebook_runs.store import plan
@@ -260,7 +260,7 @@ def test_a_page_that_eats_memory_is_ended(tiny, capfd):
         "kept = []\nwhile True:\n    kept.append(np.ones(2_500_000)); time.sleep(.01)",
     )
     run = plan(find("1_demo"))
-    assert run_all([run], limits=limits(memory="700MB")) == [run]
+    assert run_all([run], limits=parse_limits(memory="700MB")) == [run]
     err = capfd.readouterr().err
     assert "failed at cell 4 of 4: ended at" in err
     assert "of memory, its limit is 0.70 GB" in err
@@ -277,12 +277,12 @@ def test_a_page_that_eats_memory_is_ended(tiny, capfd):
 )
 def test_limits_that_are_none(seconds, memory, says):
     with pytest.raises(ValueError, match="^[^\n]+$") as e:
-        limits(seconds, memory)
+        parse_limits(seconds, memory)
     assert says in str(e.value)
 
 
 def test_limits_are_read():
-    assert limits("90", "800MB") == Limits(90, 800_000_000)
-    assert limits("2h", "6GiB") == Limits(7200, 6 * 2**30)
-    assert limits("1.5") == Limits(1.5)
-    assert limits() == Limits()
+    assert parse_limits("90", "800MB") == Limits(90, 800_000_000)
+    assert parse_limits("2h", "6GiB") == Limits(7200, 6 * 2**30)
+    assert parse_limits("1.5") == Limits(1.5)
+    assert parse_limits() == Limits()

@@ -36,7 +36,7 @@ from probebook_runs.records import read_record
 from probebook_runs.schema import from_text
 from probebook_runs.store import plan
 from probebook_runs.sweep_file import read
-from probebook_runs.workers import refused
+from probebook_runs.workers import refusals
 
 PAGE = """
     n: int = 5  # rows
@@ -495,7 +495,7 @@ def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster, monkey
     monkeypatch.setattr(
         "probebook_runs.workers._answer", importlib.import_module("only_here").answer
     )
-    said = refused(cluster, [*cluster.nthreads()], None)
+    said = refusals(cluster, [*cluster.nthreads()], None)
     assert len(said) == 2
     assert all(
         line.endswith(

@@ -99,15 +99,15 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
     files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
     shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
     files |= {name: run.path for name, run in shown.items()}
-    config = _configured(read_yaml(files.pop(Path("_config.yml"))))
-    contents = _numbered(read_yaml(files.pop(Path("_toc.yml"))))
+    config = _configure(read_yaml(files.pop(Path("_config.yml"))))
+    contents = _number_pages(read_yaml(files.pop(Path("_toc.yml"))))
     source.mkdir(parents=True, exist_ok=True)
     for file, content in (("_config.yml", config), ("_toc.yml", contents)):
         text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
         _write_if_changed(source / file, text.encode())
     for name, path in files.items():
         _write_if_changed(
-            source / name, _as_shown(shown[name]) if name in shown else path.read_bytes()
+            source / name, _book_edition(shown[name]) if name in shown else path.read_bytes()
         )
     made = [Path("_config.yml"), Path("_toc.yml")]
     _remove_others(source, {*made, *files})
@@ -117,7 +117,7 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
     return _state(source, [*made, *files])
 
 
-def _configured(config: dict) -> dict:
+def _configure(config: dict) -> dict:
     """The configuration, for sources that hold executed notebooks."""
     config.setdefault("execute", {})["execute_notebooks"] = "off"
     _add_launch_buttons(config)
@@ -125,7 +125,7 @@ def _configured(config: dict) -> dict:
     return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
 
 
-def _numbered(contents: dict) -> dict:
+def _number_pages(contents: dict) -> dict:
     """The table of contents with the numbers of pages, "1.3 Title", for the side bar."""
     for part in contents.get("parts", []):
         for chapter in part["chapters"]:
@@ -173,7 +173,7 @@ def _add_launch_buttons(config: dict) -> None:
         )
 
 
-def _as_shown(run: Run) -> bytes:
+def _book_edition(run: Run) -> bytes:
     """An executed page with its times, and its exercises as the book shows them."""
     import nbformat
 

@@ -136,10 +136,10 @@ def run(
 
     A finished run with the same parameters is reused.
     """
-    from probebook_runs.kernels import limits
+    from probebook_runs.kernels import parse_limits
     from probebook_runs.model_checks import check_models
 
-    planned, within = _plan(page, p, profile, f), limits(time_limit, memory_limit)
+    planned, within = _plan(page, p, profile, f), parse_limits(time_limit, memory_limit)
     if out:
         bounded(out)  # before the page's hours
     if force or not planned.folder.exists():
@@ -187,13 +187,13 @@ def sweep(
 
     What is finished is kept; what fails is listed at the end.
     """
-    from probebook_runs.kernels import limits
+    from probebook_runs.kernels import parse_limits
     from probebook_runs.sweep_file import checked
 
     if scheduler and (workers or slurm):
         raise UserError("--jobs and --slurm start workers: give them or --scheduler")
     checked(file)  # bad input is refused before Dask is loaded
-    within = limits(time_limit, memory_limit)
+    within = parse_limits(time_limit, memory_limit)
     from probebook_runs import sweep as sweeps
 
     if slurm:
@@ -700,11 +700,11 @@ def lab_grade(
 
     A row for each exercise of each submission, and a row for each exercise of all.
     """
-    from probebook_runs.kernels import limits
+    from probebook_runs.kernels import parse_limits
     from probebook_runs.labs.sandbox import submissions
     from probebook_runs.pages import profile_values
 
-    paths, within = submissions(folder), limits(time_limit, memory_limit)
+    paths, within = submissions(folder), parse_limits(time_limit, memory_limit)
     profile_values(profile)
     from probebook_runs.labs.grade import grade, written
     from probebook_runs.labs.variants import read

@@ -180,14 +180,14 @@ def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()
     """Write runs into a zip file and return their number.
 
     `pages`: names of pages or their beginnings (none: all pages). `where`: conditions as in
-    `results.fitting`. A damaged run is left out and named on stderr. UserError: no run is left.
+    `results.filter_rows`. A damaged run is left out and named on stderr. UserError: no run is left.
     """
     records = {(r.page, r.run): r for page in pages or [""] for r in read_all(page)}
-    from probebook_runs.results import fitting, parameters
+    from probebook_runs.results import filter_rows, parameters
 
     frame = parameters(list(records.values()))
     for condition in where:
-        frame = fitting(frame, condition, list(frame))
+        frame = filter_rows(frame, condition, list(frame))
     written = 0
     with (
         written_whole(file) as part,

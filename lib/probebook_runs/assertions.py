@@ -21,9 +21,11 @@ HOLDS = dict(SIGNS.values())
 
 class Measured(ast.NodeTransformer):
     """`assert a < b, "why"` and `assert (a < b).all(), "why"` fail with "why: .93 < .91 does not
-    hold", and `assert f(x), "why"` with "why: f(x) is false of …". The values are computed again,
-    only after a failure. A page has `compared` and `false` among its names as `_compared` and
-    `_false`."""
+    hold", and `assert f(x), "why"` with "why: f(x) is false of …".
+
+    The values are computed again, only after a failure. A page has `explain_comparison` and
+    `explain_test` among its names, after an underscore.
+    """
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         tests = node.test.values if is_and(node.test) else [node.test]
@@ -46,14 +48,14 @@ def _message(test: ast.expr, why: ast.expr) -> ast.expr:
     inner = all_of(test)
     if isinstance(inner, ast.Compare) and {type(op) for op in inner.ops} <= {*SIGNS}:
         signs: list[ast.expr] = [ast.Constant(SIGNS[type(op)][0]) for op in inner.ops]
-        return _call("_compared", why, ast.List(signs, ast.Load()), inner.left, *inner.comparators)
+        values = inner.left, *inner.comparators
+        return _call("_explain_comparison", why, ast.List(signs, ast.Load()), *values)
     negated = inner.operand if isinstance(inner, ast.UnaryOp) else inner
-    of = []
+    operands = []
     if isinstance(negated, ast.Call) and isinstance(negated.func, ast.Attribute):
-        of = [arg for arg in negated.args if not isinstance(arg, ast.Starred)] or [
-            negated.func.value
-        ]
-    return _call("_false", why, ast.Constant(ast.unparse(test)), *of)
+        operands = [arg for arg in negated.args if not isinstance(arg, ast.Starred)]
+        operands = operands or [negated.func.value]
+    return _call("_explain_test", why, ast.Constant(ast.unparse(test)), *operands)
 
 
 def _call(name: str, *values: ast.expr) -> ast.Call:
@@ -71,7 +73,7 @@ def all_of(test: ast.expr) -> ast.expr:
     return test
 
 
-def compared(why: str, signs: list[str], *values: object) -> str:
+def explain_comparison(why: str, signs: list[str], *values: object) -> str:
     """One line: why a comparison should hold, and the first values for which it does not."""
     for sign, left, right in zip(signs, values, values[1:]):
         if wrong := _first_wrong(sign, left, right):
@@ -79,9 +81,10 @@ def compared(why: str, signs: list[str], *values: object) -> str:
     return why
 
 
-def false(why: str, source: str, *of: object) -> str:
+def explain_test(why: str, source: str, *operands: object) -> str:
     """One line: why a test should hold, what was tested, and of what."""
-    return f"{why}: {source} is false" + (of and f" of {', '.join(map(_short, of))}" or "")
+    of = f" of {', '.join(map(_short, operands))}" if operands else ""
+    return f"{why}: {source} is false{of}"
 
 
 def _first_wrong(sign: str, left: object, right: object) -> str:

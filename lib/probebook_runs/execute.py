@@ -22,7 +22,7 @@ from rich.console import Console
 
 from probebook.base import UserError, device_name, written_whole
 from probebook_runs.jobs import choose_jobs, cores
-from probebook_runs.kernels import Limits, kill, watched
+from probebook_runs.kernels import Limits, kill, watch_kernel
 from probebook_runs.model_checks import check_models
 from probebook_runs.page import ENDED, HIDDEN
 from probebook_runs.pages import Page, home, modules, parameterize
@@ -169,10 +169,10 @@ def execute(
     what was wrong.
     """
     try:
-        with exclusive(run, stopped):
+        with hold_lock(run, stopped):
             if force or not run.finished:
                 began = time.monotonic()
-                notebook = _executed(run, at_cell, limits, server)
+                notebook = _execute_notebook(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.depends_on).id != run.id:
                     raise PageFailed(
                         "its end: the page, the code or the data have changed "
@@ -182,7 +182,7 @@ def execute(
                     Console(stderr=True).print(
                         f"{run.page.name} ended early: {why}", markup=False, soft_wrap=True
                     )
-                run.finish(*_without_metadata(notebook, run, time.monotonic() - began))
+                run.finish(*_finish_notebook(notebook, run, time.monotonic() - began))
     except OSError as e:
         raise PageFailed(
             f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}"
@@ -190,7 +190,7 @@ def execute(
 
 
 @contextmanager
-def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
+def hold_lock(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """While the context lasts, no other process executes the run.
 
     Timeout: `stopped` said so before the other process had ended.
@@ -209,7 +209,7 @@ def exclusive(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator
         lock.release()
 
 
-def _executed(
+def _execute_notebook(
     run: Run, at_cell: Callable[[int, int], None], limits: Limits, server: ForkServer | None
 ) -> nbformat.NotebookNode:
     """The page's notebook after its last cell. Meanwhile it is saved as the run's partial
@@ -229,7 +229,7 @@ def _executed(
         at_cell(current, total)
 
     at_cell(0, total)
-    with watched(limits, server) as (kernel, ended):
+    with watch_kernel(limits, server) as (kernel, ended):
         try:
             notebook = engine.execute(notebook, run.partial, kernel, on_cell_execute)
         except PapermillExecutionError as e:
@@ -266,7 +266,7 @@ def ended_early(notebook: nbformat.NotebookNode) -> str:
     return next((output.data[f"{HIDDEN}text/plain"] for output in kept), "")
 
 
-def _without_metadata(
+def _finish_notebook(
     notebook: nbformat.NotebookNode, run: Run, seconds: float
 ) -> tuple[nbformat.NotebookNode, float, str, str]:
     """The notebook without keys and without the engine's metadata (times, paths of this machine),

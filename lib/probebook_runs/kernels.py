@@ -32,7 +32,7 @@ class Limits:
     memory: int | None = None
 
 
-def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
+def parse_limits(seconds: str | None = None, memory: str | None = None) -> Limits:
     """Limits from texts such as "90", "30min", "2h" and "800MB", "6GiB". UserError: no such time or
     size."""
     from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -58,7 +58,7 @@ def limits(seconds: str | None = None, memory: str | None = None) -> Limits:
 
 
 @contextmanager
-def watched(
+def watch_kernel(
     limits: Limits, server: ForkServer | None = None
 ) -> Iterator[tuple[type, Callable[[], str]]]:
     """A class of kernel managers for one page, and a function that says why its kernel was ended.
@@ -85,13 +85,13 @@ def watched(
 
     with (
         tempfile.TemporaryDirectory(prefix="probebook-", ignore_cleanup_errors=True) as folder,
-        ended_beyond(limits) as (processes, reason),
+        enforce_limits(limits) as (processes, reason),
     ):
         yield Watched, reason
 
 
 @contextmanager
-def ended_beyond(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
+def enforce_limits(limits: Limits) -> Iterator[tuple[list[psutil.Process], Callable[[], str]]]:
     """A list of processes to watch, and a function that says why they were ended.
 
     Processes in the list are ended, with their children, as soon as they exceed a limit. The

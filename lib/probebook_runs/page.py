@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probebook.base import UserError, plain_name
-from probebook_runs.assertions import Measured, compared, false
+from probebook_runs.assertions import Measured, explain_comparison, explain_test
 from probebook_runs.model_checks import check_models
 from probebook_runs.schema import coerce
 
@@ -101,7 +101,7 @@ def _measure_assertions(page: dict) -> None:
     """From here on, what a page asserts says by how much it fails."""
     from IPython import get_ipython
 
-    page.update(_compared=compared, _false=false)
+    page.update(_explain_comparison=explain_comparison, _explain_test=explain_test)
     if (shell := get_ipython()) and not any(
         isinstance(one, Measured) for one in shell.ast_transformers
     ):

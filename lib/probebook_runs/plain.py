@@ -127,7 +127,7 @@ def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -
         known = name in numbers and not (form and isinstance(numbers[name], str))  # of this page
         return format(numbers[name], form) if known else "…"
     if role.startswith("cite"):
-        return _cited([key.strip() for key in text.split(",")], in_text=role == "cite:t")
+        return _citation([key.strip() for key in text.split(",")], in_text=role == "cite:t")
     titled = TITLED.fullmatch(text)
     title, target = (titled["title"], titled["target"]) if titled else ("", text)
     if role == "doc":
@@ -149,7 +149,7 @@ def _link(title: str, target: str, page: str) -> str:
     return f"[{title or Page(name).title}]({path})"
 
 
-def _cited(keys: list[str], in_text: bool) -> str:
+def _citation(keys: list[str], in_text: bool) -> str:
     entries = _bibliography(home() / "book" / "references.bib")
     if missing := [key for key in keys if key not in entries]:
         raise UserError(f"{missing[0]!r} is cited, and book/references.bib has no such entry")

@@ -100,11 +100,11 @@ def metrics(
     )
     about = pd.DataFrame([(record.page, record.run) for record in records], columns=["page", "run"])
     frame = pd.concat([about.join(values).take(at).reset_index(drop=True), long], axis=1)
-    frame = _chosen(_chosen(frame, "table", tables), "metric", names)
+    frame = _select(_select(frame, "table", tables), "metric", names)
     for condition in where:
-        frame = fitting(frame, condition, [*values, *ids])
+        frame = filter_rows(frame, condition, [*values, *ids])
     for name in keep:
-        _known("column", name, frame.columns)
+        _require_known("column", name, frame.columns)
     same = [name for name in values if frame[name].nunique() < 2 and name not in keep]
     return (
         frame[["page", "run", *values, "table", *ids, "metric", "value"]]
@@ -113,7 +113,7 @@ def metrics(
     )
 
 
-def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
+def filter_rows(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.DataFrame:
     """Rows for which NAME=VALUE holds, or another of != < <= > >=. Numbers compare as numbers.
 
     A row without NAME never fits. UserError: no such sign, a name that is not in `names`, text
@@ -125,7 +125,7 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
             f"--where {condition!r}: should be NAME=VALUE, or one of != < <= > >= in place of ="
         )
     name, sign, text = match.groups()
-    _known("parameter or id", name, names)
+    _require_known("parameter or id", name, names)
     column, number = frame[name], pd.to_numeric(text, errors="coerce")
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     if pd.notna(number) and numbers.notna().any():
@@ -134,12 +134,12 @@ def fitting(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd.Dat
         fits = SIGNS[sign](column.astype("string"), _list(text) if text.startswith("[") else text)
     else:
         raise UserError(
-            f"--where {condition!r}: {sign} compares numbers; {name} has {_some(column)}"
+            f"--where {condition!r}: {sign} compares numbers; {name} has {_examples(column)}"
         )
-    fitting = frame[fits.fillna(False).astype(bool) & column.notna()]
-    if fitting.empty:
-        raise UserError(f"--where {condition!r}: nothing is left; {name} has {_some(column)}")
-    return fitting
+    matching = frame[fits.fillna(False).astype(bool) & column.notna()]
+    if matching.empty:
+        raise UserError(f"--where {condition!r}: nothing is left; {name} has {_examples(column)}")
+    return matching
 
 
 def pivot(
@@ -154,7 +154,7 @@ def pivot(
     """
     names = [name for name in long if name != "value"]
     for name in (*rows, *columns):
-        _known("column", name, names)
+        _require_known("column", name, names)
     columns = list(columns) or ["metric"]
     rows = list(rows) or [
         name for name in names if name not in ("run", *columns) and long[name].nunique() > 1
@@ -222,9 +222,9 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
     near = both.difference.abs().le(tolerance * size)
     same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | near
     return {
-        "parameters": _differing(a.parameters, b.parameters),
+        "parameters": _differences(a.parameters, b.parameters),
         "metrics": both[~same].dropna(axis=1, how="all").reset_index(drop=True),
-        "rest": _differing(_rest(a), _rest(b)),
+        "rest": _differences(_rest(a), _rest(b)),
     }
 
 
@@ -237,7 +237,7 @@ def _rest(record: Record) -> dict:
     )
 
 
-def _differing(a: dict, b: dict) -> pd.DataFrame:
+def _differences(a: dict, b: dict) -> pd.DataFrame:
     rows = [
         (name, *("" if name not in r else plain_value(r[name]) for r in (a, b)))
         for name in a | b
@@ -280,10 +280,10 @@ def _ids(long: pd.DataFrame) -> list[str]:
     return [name for name in long if name not in ("table", "metric", "value")]
 
 
-def _chosen(frame: pd.DataFrame, column: str, wanted: Sequence[str]) -> pd.DataFrame:
+def _select(frame: pd.DataFrame, column: str, wanted: Sequence[str]) -> pd.DataFrame:
     """Rows whose `column` is one of `wanted`; all rows if `wanted` is empty."""
     for name in wanted:
-        _known(column, name, frame[column].unique())
+        _require_known(column, name, frame[column].unique())
     return frame[frame[column].isin(wanted)] if wanted else frame
 
 
@@ -316,11 +316,11 @@ def _text(value) -> str:
     return " ".join(str(value).split())
 
 
-def _some(column: pd.Series) -> str:
+def _examples(column: pd.Series) -> str:
     values = list(map(str, column.dropna().unique()))
     return ", ".join(values[:10]) + (" …" if len(values) > 10 else "") or "no value"
 
 
-def _known(kind: str, name: str, names: Iterable[str]) -> None:
+def _require_known(kind: str, name: str, names: Iterable[str]) -> None:
     if name not in set(names):
         refuse_name(kind, name, names)

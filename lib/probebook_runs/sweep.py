@@ -38,7 +38,7 @@ from probebook_runs.records import of_page
 from probebook_runs.store import Run, plan
 from probebook_runs.sweep_file import load, read
 from probebook_runs.warm import fork_server
-from probebook_runs.workers import Question, has, one_line, refused, slurm
+from probebook_runs.workers import Question, inventory, one_line, refusals, slurm
 
 _fork_server = cache(fork_server)  # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
@@ -225,10 +225,10 @@ def _run_all(
             "PROBEBOOK_DTYPE": precision(),
         }
         values = [run.values for run in todo.values()]
-        ask = Question(first.page.name, values, there, token.name, has(first.page, values))
+        ask = Question(first.page.name, values, there, token.name, inventory(first.page, values))
         while waiting or under_way:
             threads = client.nthreads()
-            new = refused(client, [worker for worker in threads if worker not in asked], ask)
+            new = refusals(client, [worker for worker in threads if worker not in asked], ask)
             for line in filter(None, new.values()):
                 progress.print(line)
             asked = {worker: why for worker, why in (asked | new).items() if worker in threads}

@@ -28,7 +28,7 @@ PACKAGES = ("torch", "transformers", "numpy", "distributed")
 SHOWN = 3  # differences that the line about a refused worker names
 
 
-def has(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
+def inventory(page: Page, values: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What this process has of all that runs of a page with these values may read: name → version
     or digest.
 
@@ -62,7 +62,7 @@ class Question(NamedTuple):
     right: dict[str, str]
 
 
-def refused(client: Client, workers: list[str], question: Question) -> dict[str, str]:
+def refusals(client: Client, workers: list[str], question: Question) -> dict[str, str]:
     """Worker → a line that says why it is refused, empty if it is not. Without those that have gone
     meanwhile."""
     answers = client.run(_answer, question, workers=workers, on_error="return") if workers else {}
@@ -90,7 +90,7 @@ def _differs(question: Question) -> str:
     if not Path(question.token).exists():
         return f"does not see {home()}: a sweep needs a folder that all share"
     try:
-        here = has(Page(question.page), question.values)
+        here = inventory(Page(question.page), question.values)
     except (OSError, UserError) as e:
         return f"cannot tell what it has: {one_line(e)}"
     differ = [

@@ -30,7 +30,7 @@ from rich.console import Console
 
 from probebook.base import UserError, written_whole
 from probebook_runs.execute import kernel_environment
-from probebook_runs.kernels import Limits, ended_beyond
+from probebook_runs.kernels import Limits, enforce_limits
 from probebook_runs.labs import sandbox, variants
 from probebook_runs.labs.attempt import THEIRS
 from probebook_runs.labs.exercises import exercises, mark, student_cells
@@ -327,7 +327,7 @@ def _attempt(
         words = [sys.executable, "-m", "probebook_runs.labs.attempt", "job.json", "given.jsonl"]
         words = sandbox.command(words, work, folder.resolve())
         environment = sandbox.environment(work)
-        with ended_beyond(limits) as (processes, reason):
+        with enforce_limits(limits) as (processes, reason):
             started: Any = None
             if forks:
                 with suppress(RuntimeError):  # a submission may have ended the server

@@ -651,14 +651,13 @@ def test_a_thousand_runs_are_read_in_a_second(book, capfd):
         (folder / RECORD).write_text(other.model_dump_json(indent=1))
     took = []
     for _ in range(3):
-        wall, cpu = time.monotonic(), time.process_time()
+        began = time.process_time()
         table = results.pivot(
             results.metrics("1_demo", ["seed>=1"], ["scores"], ["score"]), ["seed"], ["method"]
         )
-        took.append((time.monotonic() - wall, time.process_time() - cpu))
+        took.append(time.process_time() - began)
     assert len(table) == 997
     assert len(results.runs()) == 1000
     with capfd.disabled():
-        print(f"\n1,000 runs: {min(took)[0]:.2f} s, {min(cpu for _, cpu in took):.2f} s of CPU")
-    assert min(took)[0] < 3
-    assert min(cpu for _, cpu in took) < 1
+        print(f"\n1,000 runs: {min(took):.2f} s of CPU")
+    assert min(took) < 1

@@ -57,14 +57,21 @@ def run_all(
     server: ForkServer | None = None,
     jobs: int | None = None,
 ) -> list[Run]:
-    """Run all pages that are not finished (with `force`: all) and return the runs that failed.
+    """Run all pages that are not finished and return the runs that failed.
 
-    `jobs` pages run at a time, or as many as cores and a GPU's memory have room for
-    (`choose_jobs`), each within `limits`. The longest page starts first. Pages of different
-    chapters run side by side, because pages of one chapter wait for what they share. Their kernels
-    are forks of `server` (`server_of`) if there are more than a few. Progress and failures go to
-    stderr. UserError, before any kernel starts: a layer that a model lacks, a device that is not
-    there.
+    The longest page starts first. Pages of different chapters run side by side, because pages of
+    one chapter wait for what they share. Progress and failures go to stderr.
+
+    Args:
+        runs: What is wanted.
+        force: Run the finished ones again, too.
+        limits: Time and memory of each page.
+        server: Kernels are its forks (`server_of`), if there are more than a few.
+        jobs: Pages at a time; else as many as cores and a GPU's memory have room for
+            (`choose_jobs`).
+
+    Raises:
+        UserError: Before any kernel starts: a layer that a model lacks, a device that is not there.
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
@@ -163,10 +170,19 @@ def execute(
 ) -> None:
     """Run one page and write its folder once every cell has ended without an error.
 
-    The kernel is a fork of `server`, or starts anew without one. If another process is making the
-    same run, this one waits for it (until `stopped` says so) and then finds the run finished. The
-    lock belongs to the operating system, so a killed process leaves none behind. PageFailed says
-    what was wrong.
+    If another process is making the same run, this one waits for it and then finds the run
+    finished. The lock belongs to the operating system, so a killed process leaves none behind.
+
+    Args:
+        run: The page with its parameters.
+        at_cell: Is called with the number of each code cell that begins, and how many there are.
+        force: Run it again even if it is finished.
+        limits: Time and memory of the page.
+        stopped: Whether to stop waiting for another process.
+        server: The kernel is its fork; without one it starts anew.
+
+    Raises:
+        PageFailed: A cell raised an error, or the kernel died or was ended.
     """
     try:
         with hold_lock(run, stopped):

@@ -80,14 +80,24 @@ def metrics(
     keep: Sequence[str] = (),
     all_versions: bool = False,
 ) -> pd.DataFrame:
-    """Metrics of runs, one value per row: page, run, parameters that differ or are in `keep`,
-    table, ids, metric, value.
+    """Metrics of runs, one value per row.
 
-    `where`: conditions on parameters and ids, such as "model=minilm" or "layer>=2". `tables`,
-    `names`: the tables and metrics to return (empty: all). A parameter that shares its name with an
-    id or another column is called `p.NAME`; an id called page or run becomes `id.NAME`. Where
-    several versions of code or data were run with the same parameters, only the newest run counts,
-    unless `all_versions`. UserError: an unknown name, or nothing is left.
+    Args:
+        page: Pages whose names begin so.
+        where: Conditions on parameters and ids, such as "model=minilm" or "layer>=2".
+        tables: The tables to return; empty: all.
+        names: The metrics to return; empty: all.
+        keep: Parameters to return although all runs have the same value.
+        all_versions: Return every run; else only the newest of those with the same parameters,
+            which ran with several versions of code or data.
+
+    Returns:
+        Columns page, run, parameters that differ or are in `keep`, table, ids, metric, value. A
+        parameter that shares its name with an id or another column is called `p.NAME`; an id
+        called page or run becomes `id.NAME`.
+
+    Raises:
+        UserError: An unknown name, or nothing is left.
     """
     records = read_all(page)
     if not all_versions:
@@ -145,12 +155,15 @@ def filter_rows(frame: pd.DataFrame, condition: str, names: Iterable[str]) -> pd
 def pivot(
     long: pd.DataFrame, rows: Sequence[str] = (), columns: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The values of `metrics` as a table, one row per value of `rows` and one column per value of
-    `columns`.
+    """Turn the values of `metrics` into a table. Values that lack one of its columns are left out.
 
-    `columns`: empty means metric. `rows`: empty means everything else that differs, except the run.
-    Values that lack one of them are left out. UserError: an unknown column, or two values for one
-    cell (the line says how they differ).
+    Args:
+        long: What `metrics` returned.
+        rows: Columns whose values become rows; empty: all that differ, except the run.
+        columns: Columns whose values become columns; empty: the metric.
+
+    Raises:
+        UserError: An unknown column, or two values for one cell (the line says how they differ).
     """
     names = [name for name in long if name != "value"]
     for name in (*rows, *columns):

@@ -65,10 +65,18 @@ def sweep(
     """Run everything in a sweep's file that is not finished; return the errors of failed runs by
     point.
 
-    Runs use `workers` processes of this machine (default: `choose_jobs`), the Dask cluster at
-    `scheduler` (`tls://host:port`), which must see the same folder, or `workers` SLURM jobs
-    (default: one) of the file `jobs` (`workers.slurm`). Progress, failures and refused workers go
-    to stderr, counts to stdout. UserError: a bad file or scheduler, or every worker is refused.
+    Progress, failures and refused workers go to stderr, counts to stdout.
+
+    Args:
+        path: The sweep's file.
+        workers: Processes of this machine, else `choose_jobs`; with `jobs`, SLURM jobs, else one.
+        scheduler: A Dask cluster in place of workers here (`tls://host:port`), which must see the
+            same folder.
+        limits: Time and memory of each run.
+        jobs: What starts SLURM jobs as workers (`workers.slurm`).
+
+    Raises:
+        UserError: A bad file or scheduler, or every worker is refused.
     """
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}

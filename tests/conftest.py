@@ -143,7 +143,8 @@ def pytest_sessionfinish(session):
 def skipped_line(reports: list) -> str:
     """How many of the skipped tests had passed before, in words; empty if none."""
     count = sum(report.longrepr[2].endswith(PASSED_BEFORE) for report in reports)
-    return f"{count} test{'s' * (count != 1)} skipped: they {PASSED_BEFORE}" if count else ""
+    tests = "1 test skipped: it" if count == 1 else f"{count} tests skipped: they"
+    return f"{tests} {PASSED_BEFORE}" if count else ""
 
 
 @pytest.fixture(scope="session")

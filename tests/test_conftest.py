@@ -33,5 +33,5 @@ def test_the_last_line_counts_what_passed_before():
     reasons = [f"Skipped: {PASSED_BEFORE}", "Skipped: no Chromium", f"Skipped: {PASSED_BEFORE}"]
     reports = [SimpleNamespace(longrepr=("conftest.py", 1, reason)) for reason in reasons]
     assert skipped_line(reports) == "2 tests skipped: they passed before on the same files"
-    assert skipped_line(reports[:1]) == "1 test skipped: they passed before on the same files"
+    assert skipped_line(reports[:1]) == "1 test skipped: it passed before on the same files"
     assert skipped_line(reports[1:2]) == ""

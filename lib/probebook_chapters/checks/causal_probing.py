@@ -49,11 +49,11 @@ def nearest_accuracy(zc: np.ndarray, ze: np.ndarray) -> float:
     return float(np.mean([c == (c if e < 0 else e) for c, e in zip(zc, ze)]))
 
 
-def majority_ze(found: Answer, ze: ArrayLike, test: ArrayLike) -> None:
+def majority_ze(answer: Answer, ze: ArrayLike, test: ArrayLike) -> None:
     """Exercise 3: over the test sentences that have an attractor."""
     labels = pd.Series(np.asarray(ze)[np.asarray(test)])
     close(
-        found,
+        answer,
         labels[labels >= 0].value_counts(normalize=True).max(),
         "majority_ze",
         why="count test sentences only, and of these only the ones with an attractor",
@@ -87,12 +87,12 @@ def keep_shares_of_ze(counts: np.ndarray) -> np.ndarray:
     return np.array([min(row / shares) * shares for row in counts])
 
 
-def gap_closed(found: Answer, table2: pd.DataFrame) -> None:
+def gap_closed(answer: Answer, table2: pd.DataFrame) -> None:
     """Exercise 3: of what the majority gets wrong, the share that the probe gets right."""
-    given(found, "gap_closed")
+    given(answer, "gap_closed")
     wanted = 1 - (1 - table2["here"]) / (1 - table2["majority here"])
     close(
-        found,
+        answer,
         wanted,
         "gap_closed",
         why="from the majority to the probe, divided by from the majority to 1",
@@ -226,19 +226,19 @@ def best_possible(s: float) -> float:
     return float(reliability(np.linspace(0, 1, 11), s).max())
 
 
-def optimism(found: Answer, curves: pd.DataFrame, table: pd.DataFrame) -> None:
+def optimism(answer: Answer, curves: pd.DataFrame, table: pd.DataFrame) -> None:
     """Exercise 3: best score on the test sentences minus that of the strength chosen on others."""
     ids = ["oracle", "method"]
     wanted = curves.groupby(ids).reliability.max() - table.set_index(ids).reliability
-    found = entries(found, wanted, "optimism", each="pair of oracle and method")
-    close(found, wanted, "optimism", why="chosen on the test sentences minus chosen on others")
+    answer = entries(answer, wanted, "optimism", each="pair of oracle and method")
+    close(answer, wanted, "optimism", why="chosen on the test sentences minus chosen on others")
 
 
-def lead(found: Answer, draws: Mapping[tuple[str, str], np.ndarray]) -> None:
+def lead(answer: Answer, draws: Mapping[tuple[str, str], np.ndarray]) -> None:
     """Exercise 4: percentiles of the paired difference over the resamples."""
     paired = (draws["mlp", "PGD"] - draws["mlp", "FGSM"])[2, 1:]
     close(
-        found,
+        answer,
         np.quantile(paired, [0.025, 0.975]),
         "lead",
         why="subtract draw by draw, and leave out the first column, which is no resample",
@@ -263,13 +263,13 @@ def do_nothing(q: float) -> float:
     return float(completeness([[q, 1 - q]] * 1000, to=to).mean())
 
 
-def survived(found: Answer, results: pd.DataFrame) -> None:
+def survived(answer: Answer, results: pd.DataFrame) -> None:
     """Exercise 3: completeness at the last layer over that at the edited one, learned edits."""
     learned = results[results.directions == "learned"]
     made = learned.set_index(["judged", "method", "layer"]).completeness
     wanted = (made["at the last layer"] / made["at its layer"]).sort_index()
-    found = entries(found, wanted, "survived", each="pair of method and layer")
-    close(found, wanted, "survived", why="learned edits alone: what arrived ÷ what was made")
+    answer = entries(answer, wanted, "survived", each="pair of method and layer")
+    close(answer, wanted, "survived", why="learned edits alone: what arrived ÷ what was made")
 
 
 opinion = partial(interpretation, about=["oracle|probe", "subject|position|attention|block"])
@@ -347,9 +347,9 @@ def selectivity_for(r: float, c: float) -> float:
     return brentq(lambda s: float(reliability(c, s)) - r, 0, 2)
 
 
-def per_sentence(found: Answer, alter: pd.Series) -> None:
+def per_sentence(answer: Answer, alter: pd.Series) -> None:
     """Exercise 4: the mean selectivity, and the mean R at C = 1, are the printed ones."""
-    s = numbers(found, "per_sentence", "an array of selectivities")
+    s = numbers(answer, "per_sentence", "an array of selectivities")
     if s.ndim != 1 or not s.size or not ((s >= 0) & (s <= 1)).all():
         raise NotRight("per_sentence should be a row of selectivities, each from 0 to 1")
     close(s.mean(), alter.selectivity, "the mean of per_sentence", tolerance=1e-3)

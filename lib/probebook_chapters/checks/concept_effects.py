@@ -53,7 +53,7 @@ def _differing(keys: list, labels: list[str]) -> float:
     return (sum(n**2 for n in Counter(keys).values()) - sum(n**2 for n in both.values())) / 2
 
 
-def effect_of_one_review(found: Function, mixture: pd.DataFrame, weight: pd.Series) -> None:
+def effect_of_one_review(answer: Function, mixture: pd.DataFrame, weight: pd.Series) -> None:
     """Exercise 3: all pairs' mean mixes true pairs and strangers by their shares of the pairs."""
     cases = [
         (1.5, 0.5, 1.0),
@@ -62,7 +62,7 @@ def effect_of_one_review(found: Function, mixture: pd.DataFrame, weight: pd.Seri
         tuple(draws().uniform(-0.9, 0.9, 3)),
     ]
     same_function(
-        found,
+        answer,
         lambda ate, share, strange: (ate - share * strange) / (1 - share),
         cases,
         why="the published effect is a mean of two means, weighted by their shares of the pairs",
@@ -70,7 +70,7 @@ def effect_of_one_review(found: Function, mixture: pd.DataFrame, weight: pd.Seri
     columns = ["as published", "one review", "strangers", "share"]
     rows = mixture.assign(share=weight).dropna(subset=columns).query("share < 1")
     close(
-        found(rows["as published"], rows.share, rows.strangers),
+        answer(rows["as published"], rows.share, rows.strangers),
         rows["one review"],
         "the effect in pairs of one review, from the other columns of the table",
     )
@@ -81,9 +81,9 @@ pull_towards_zero = partial(interpretation, about=["stranger", "original|head st
 # 02 black boxes
 
 
-def smaller_effects(found: Answer, n: int) -> None:
+def smaller_effects(answer: Answer, n: int) -> None:
     """Exercise 1: a number of the changes."""
-    prediction(found, (0, n))
+    prediction(answer, (0, n))
 
 
 @reference_solution(
@@ -132,9 +132,9 @@ stand_in = partial(interpretation, about=["pair", "mean|average", "reader"])
 # 03 explainers
 
 
-def worse_than_silence(found: Answer, n: int) -> None:
+def worse_than_silence(answer: Answer, n: int) -> None:
     """Exercise 1: a number of the explainers."""
-    prediction(found, (0, n))
+    prediction(answer, (0, n))
 
 
 def _outcomes(draw: np.random.Generator) -> Cases:
@@ -157,7 +157,7 @@ def adjusted(y: np.ndarray, z: np.ndarray, w: np.ndarray) -> float:
     return float(np.mean(y * z / share) - np.mean(y * (1 - z) / (1 - share)))
 
 
-def cost_of_drawing(found: Function) -> None:
+def cost_of_drawing(answer: Function) -> None:
     """Exercise 3: mean squared error of one draw less that of the mean of all, for any truth."""
     draw = draws()
     cases = [
@@ -172,7 +172,7 @@ def cost_of_drawing(found: Function) -> None:
         return ((estimates - truth) ** 2).sum(1).mean() - of_mean
 
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="the classes' variances over the draws, summed; divide by m, not by m - 1",
@@ -199,16 +199,16 @@ without_direction = partial(
 # 04 scoreboard
 
 
-def better_than_nothing(found: Answer, n: int) -> None:
+def better_than_nothing(answer: Answer, n: int) -> None:
     """Exercise 1: a number of the explainers."""
-    prediction(found, (0, n))
+    prediction(answer, (0, n))
 
 
-def three_answers(found: Answer) -> None:
+def three_answers(answer: Answer) -> None:
     """Exercise 2: rows zero, double, reversed; columns cosine, L2, normdiff."""
     length = 0.32**0.5
     close(
-        found,
+        answer,
         [[1, length, length], [0, length, length], [2, 2 * length, 0]],
         "the table of errors",
         tolerance=0.006,
@@ -250,17 +250,17 @@ survives_the_swap = partial(interpretation, about=["length|norm|size", "pair", "
 # 05 audit
 
 
-def most_changed_explainer(found: Answer, names: Sequence[str]) -> None:
+def most_changed_explainer(answer: Answer, names: Sequence[str]) -> None:
     """Exercise 1: any of the five."""
-    prediction(found, names)
+    prediction(answer, names)
 
 
-def reviews_lost_to_or(found: Answer, train: pd.DataFrame) -> None:
+def reviews_lost_to_or(answer: Answer, train: pd.DataFrame) -> None:
     """Exercise 2: the reviews with the label Negative, aspect by aspect."""
     aspects = ("food", "service", "ambiance", "noise")
     labels = train[[f"{aspect}_aspect_majority" for aspect in aspects]]
     close(
-        found,
+        answer,
         (labels == "Negative").sum(),
         "the reviews that the slip drops",
         why="kept by the right dictionary less kept by the wrong one, for food, service, "
@@ -268,9 +268,9 @@ def reviews_lost_to_or(found: Answer, train: pd.DataFrame) -> None:
     )
 
 
-def gradients(found: Function, head: Callable[[Tensor], Tensor], state: Tensor) -> None:
+def gradients(answer: Function, head: Callable[[Tensor], Tensor], state: Tensor) -> None:
     """Exercise 3: the gradients predict what a small step in any direction does to the outputs."""
-    rows = given(found(head, state), "class_gradients(head, h)")
+    rows = given(answer(head, state), "class_gradients(head, h)")
     drawn = draws().normal(size=(3, len(state)))
     directions = [state.new_tensor(v) for v in drawn]
     steps = [(head(state + 1e-5 * v) - head(state - 1e-5 * v)) / 2e-5 for v in directions]

@@ -120,16 +120,16 @@ def coin_ratio(n: int, dim: int) -> float:
     return excess_risk(n, dim) * n**0.5
 
 
-def shared_out(found: Function, crossed: pd.DataFrame) -> None:
+def shared_out(answer: Function, crossed: pd.DataFrame) -> None:
     """Exercise 3: both orders of the two changes.
 
     `crossed` holds the page's accuracies: two models or more for each task."""
     tables = [part for _, part in crossed[["cls", "pooler"]].groupby(level=0)]
-    drawn = [dict(zip(["cls", "pooler"], own)) for own in draws().random((2, 2)).tolist()]
+    drawn = [dict(zip(["cls", "pooler"], pair)) for pair in draws().random((2, 2)).tolist()]
     cases = [({"cls": 0.7, "pooler": 0.8}, {"cls": 0.6, "pooler": 0.65}), tuple(drawn)]
     for part in tables:
-        own, *others = part.to_dict("records")
-        cases += [(own, other) for other in others]
+        first, *others = part.to_dict("records")
+        cases += [(first, other) for other in others]
 
     def wanted(own: dict[str, float], other: dict[str, float]) -> tuple[float, float]:
         at_cls, at_pooler = own["cls"] - other["cls"], own["pooler"] - other["pooler"]
@@ -137,7 +137,7 @@ def shared_out(found: Function, crossed: pd.DataFrame) -> None:
         return weights, own["pooler"] - other["cls"] - weights
 
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="both parts add up to own pooler − other cls; weights come first in the "
@@ -170,9 +170,9 @@ could_it_fail = partial(
 # 04 collapse
 
 
-def most_collapsed_rule(found: Answer, rules: Iterable[str]) -> None:
+def most_collapsed_rule(answer: Answer, rules: Iterable[str]) -> None:
     """Exercise 1: one of the page's rules."""
-    prediction(found, list(rules))
+    prediction(answer, list(rules))
 
 
 @reference_solution(
@@ -233,9 +233,9 @@ nothing_found = partial(
 # 05 description length
 
 
-def steadiest_criterion(found: Answer, criteria: Iterable[str]) -> None:
+def steadiest_criterion(answer: Answer, criteria: Iterable[str]) -> None:
     """Exercise 1: one of the page's criteria."""
-    prediction(found, list(criteria))
+    prediction(answer, list(criteria))
 
 
 @reference_solution(

@@ -43,26 +43,24 @@ DENIALS = {"not", "refused", "failed", "forgot"}
 old_answer = partial(prediction, among=(0, 1))
 
 
-def hangs_on(found: Function, world: pd.DataFrame) -> None:
+def hangs_on(answer: Function, world: pd.DataFrame) -> None:
     """Exercise 2: the facts without which, one at a time, another answer follows."""
 
     def wanted(facts: list, query: Any) -> list[int]:
-        answer = entails(facts, query)
-        return [
-            i for i in range(len(facts)) if entails(facts[:i] + facts[i + 1 :], query) != answer
-        ]
+        truth = entails(facts, query)
+        return [i for i in range(len(facts)) if entails(facts[:i] + facts[i + 1 :], query) != truth]
 
     some = world.sample(min(60, len(world)), random_state=draws())
     cases = [(list(facts), query) for facts, query in zip(some.facts, some["query"])]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="leave out one fact at a time; compare with the answer from all of them",
     )
 
 
-def by_margin(found: Function, score: np.ndarray, item: np.ndarray) -> None:
+def by_margin(answer: Function, score: np.ndarray, item: np.ndarray) -> None:
     """Exercise 3: the best score of the window with the greatest margin over its own unknown."""
 
     def wanted(score: np.ndarray) -> int:
@@ -77,13 +75,13 @@ def by_margin(found: Function, score: np.ndarray, item: np.ndarray) -> None:
     cases = [(np.array([[0.0, 0, 3, 5], [0, 0, 9, 8]]),)]
     cases += [(draw.normal(size=(windows, 4)),) for windows in [1, 2, 3, 5] * 5]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="choose a window by its margin first, then the best of its four scores",
     )
     stories = [score[item == i] for i in np.unique(item)]
-    rules = (found, by_worst, lambda score: score.max(0).argmax())
+    rules = (answer, by_worst, lambda score: score.max(0).argmax())
     margin, worst, best = (np.mean([rule(s) == UNKNOWN for s in stories]) for rule in rules)
     tick(
         f"of the longest stories without an answer it declines {margin:.2f}, the worst window "
@@ -101,7 +99,7 @@ what_a_control_catches = partial(
 unknown_after_offer = partial(prediction, among=(0, 1))
 
 
-def right_in(found: Function, endings: Iterable[str]) -> None:
+def right_in(answer: Function, endings: Iterable[str]) -> None:
     """Exercise 2: right is unknown behind a deleted story, and no unknown behind a whole one."""
     behind = {
         "nothing": ".",
@@ -116,7 +114,7 @@ def right_in(found: Function, endings: Iterable[str]) -> None:
 
     cases = [(text, ending) for text in ("whole", "deleted") for ending in endings]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="behind a deleted story unknown is right, behind a whole one it is not",
@@ -148,12 +146,12 @@ fall = partial(interpretation, about=["word|bare|cue", "sentence", "nothing", "w
 # 03 inside
 
 
-def farthest_version(found: Answer, versions: Iterable[str]) -> None:
+def farthest_version(answer: Answer, versions: Iterable[str]) -> None:
     """Exercise 1: any version but the whole story."""
-    prediction(found, [name for name in versions if name != "OS"])
+    prediction(answer, [name for name in versions if name != "OS"])
 
 
-def cosine_from(found: Function, a: ArrayLike, b: ArrayLike) -> None:
+def cosine_from(answer: Function, a: ArrayLike, b: ArrayLike) -> None:
     """Exercise 2: the point is subtracted from both sets of states."""
 
     def wanted(a: ArrayLike, b: ArrayLike, point: np.ndarray) -> np.ndarray:
@@ -163,7 +161,7 @@ def cosine_from(found: Function, a: ArrayLike, b: ArrayLike) -> None:
     draw, mean = draws(), np.asarray(a, float).mean(0)
     x, y, point = draw.normal(size=(6, 4)), draw.normal(size=(6, 4)), draw.normal(size=4)
     same_function(
-        found,
+        answer,
         wanted,
         [(x, y, 0 * point), (x, y, point), (a, b, mean)],
         1e-5,
@@ -177,7 +175,7 @@ def cosine_from(found: Function, a: ArrayLike, b: ArrayLike) -> None:
 
 
 def exchanged(
-    found: Function,
+    answer: Function,
     reader: FittedReader,
     cls: np.ndarray,
     scores: np.ndarray,
@@ -194,7 +192,7 @@ def exchanged(
     w = to_numpy(reader.net.heads.weights())[:, : cls.shape[1]]
     w = (w - w[-1])[:3] / 2  # what they gain on the span
     same_function(
-        found,
+        answer,
         wanted,
         [case, (scores, cls, cls[other], w)],
         1e-3,
@@ -219,7 +217,7 @@ what_a_cosine_shows = partial(
 edit_with_most_gain = partial(prediction, among=["negation", "antonym", "value", "role"])
 
 
-def right_after(found: Function, printed: pd.DataFrame) -> None:
+def right_after(answer: Function, printed: pd.DataFrame) -> None:
     """Exercise 2: both / org, (mod - both) / (1 - org)."""
 
     def wanted(org: float, mod: float, both: float) -> tuple[float, float]:
@@ -229,7 +227,7 @@ def right_after(found: Function, printed: pd.DataFrame) -> None:
     rows = [tuple(row) for row in printed[columns].to_numpy(float)]
     drawn = tuple(draws().uniform(0.1, 0.9, 3))
     same_function(
-        found,
+        answer,
         wanted,
         [(0.8, 0.6, 0.5), (0.5, 0.5, 0.0), drawn, *rows],
         why="the first is a share of those right before, the second of those wrong before",
@@ -243,7 +241,7 @@ def right_after(found: Function, printed: pd.DataFrame) -> None:
 
 
 def together_in_one(
-    found: Function,
+    answer: Function,
     edits: Mapping[str, pd.DataFrame],
     before: pd.DataFrame,
 ) -> None:
@@ -257,15 +255,15 @@ def together_in_one(
         return any(needed <= words and not words & DENIALS for words in sentences)
 
     def is_right(row: Any) -> bool:
-        said = given(found(row), "together_in_one(row)")
-        if said not in ("yes", "no"):
-            raise NotRight(f"together_in_one(row) is {said!r}: it should be 'yes' or 'no'")
-        if (said == "yes") != wanted(row):
+        result = given(answer(row), "together_in_one(row)")
+        if result not in ("yes", "no"):
+            raise NotRight(f"together_in_one(row) is {result!r}: it should be 'yes' or 'no'")
+        if (result == "yes") != wanted(row):
             raise NotRight(
-                f"“{row.question}” gets {said!r} from “{row.story}”: all words must "
+                f"“{row.question}” gets {result!r} from “{row.story}”: all words must "
                 "stand in one and the same sentence, and that sentence must not deny"
             )
-        return said == row.answer
+        return result == row.answer
 
     shares = []
     for edit, part in edits.items():
@@ -286,7 +284,7 @@ which_edit = partial(
 right_when_apart = partial(prediction, among=(0, 1))
 
 
-def accuracy_at(found: Function, split: pd.DataFrame) -> None:
+def accuracy_at(answer: Function, split: pd.DataFrame) -> None:
     """Exercise 2: the mean of hits and rejections at a distance and a threshold."""
 
     def below(z: float) -> float:
@@ -305,7 +303,7 @@ def accuracy_at(found: Function, split: pd.DataFrame) -> None:
         *zip(split["d′"].head(8), split.c.head(8)),
     ]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="H is the share above the threshold of what lies around d/2, F of what "
@@ -320,19 +318,19 @@ def accuracy_at(found: Function, split: pd.DataFrame) -> None:
 
 
 def telling(
-    found: Answer,
+    answer: Answer,
     known: Mapping[str, str],
     nearest: Callable[[Any], str],
     readers: Mapping[str, FittedReader],
 ) -> None:
     """Exercise 3: a new template in which the colour nearest to the first thing is not its own."""
-    _check_template(found, known)
-    asked = sample(found, 20, "open", seed=1)
+    _check_template(answer, known)
+    asked = sample(answer, 20, "open", seed=1)
     first = asked[asked.which == 0]
     neighbours = np.array([nearest(row) for row in first.itertuples()])
-    own = first.colour.to_numpy()
-    if (neighbours == own).any():
-        story, thing = first[["story", "thing"]].iloc[int((neighbours == own).argmax())]
+    colours = first.colour.to_numpy()
+    if (neighbours == colours).any():
+        story, thing = first[["story", "thing"]].iloc[int((neighbours == colours).argmax())]
         raise NotRight(f"“{story}”: the colour nearest to the {thing} is its own")
     if (neighbours == "").any():
         raise NotRight(
@@ -340,25 +338,27 @@ def telling(
         )
     shares = []
     for name, reader in readers.items():
-        said = reader(first).said.to_numpy()
-        shares.append(f"{name} {(said == own).mean():.2f}, {(said == neighbours).mean():.2f}")
+        replies = reader(first).said.to_numpy()
+        shares.append(
+            f"{name} {(replies == colours).mean():.2f}, {(replies == neighbours).mean():.2f}"
+        )
     tick(f"telling; right, and the neighbour's colour: {', '.join(shares)}")
 
 
-def _check_template(found: Answer, known: Mapping[str, str]) -> None:
-    if not isinstance(given(found, "telling"), str):
-        raise NotRight(f"telling should be a text, not {type(found).__name__}")
+def _check_template(answer: Answer, known: Mapping[str, str]) -> None:
+    if not isinstance(given(answer, "telling"), str):
+        raise NotRight(f"telling should be a text, not {type(answer).__name__}")
     places = {"one", "two", "c1", "c2"}
     try:
-        parts = [part[1:] for part in Formatter().parse(found) if part[1] is not None]
+        parts = [part[1:] for part in Formatter().parse(answer) if part[1] is not None]
     except ValueError as e:
         raise NotRight(f"telling cannot be filled: {e}") from None
     held = {str(name) for name, _, _ in parts}
-    if len(found) > 500 or any(spec or conversion for _, spec, conversion in parts):
+    if len(answer) > 500 or any(spec or conversion for _, spec, conversion in parts):
         raise NotRight("telling should be a sentence or two, its places as {one}, nothing more")
     if held != places:
         raise NotRight(f"telling has the places {sorted(held)}, and should have {sorted(places)}")
-    if found in known.values():
+    if answer in known.values():
         raise NotRight("that telling is on the page already: write another")
 
 
@@ -376,7 +376,7 @@ fifty = partial(
 gain_by_an_answer = partial(prediction, among=(-100, 100))
 
 
-def opening_not(found: Function, judged: pd.DataFrame) -> None:
+def opening_not(answer: Function, judged: pd.DataFrame) -> None:
     """Exercise 2: a first word "not" means no; any other text is read by the rule "meaning"."""
 
     def meaning(text: str) -> str:
@@ -397,10 +397,10 @@ def opening_not(found: Function, judged: pd.DataFrame) -> None:
     first, last = ["Not", "not", "Nothing", "Knot", "It is", "no"], ["red", "said.", "in the park"]
     more += [" ".join(words) for words in draws().choice([*product(first, last)], 6)]
     for text in [*judged.text, *more]:
-        answer = given(found(text), f"opening_not({text!r})")
-        if answer != wanted(text):
+        result = given(answer(text), f"opening_not({text!r})")
+        if result != wanted(text):
             raise NotRight(
-                f"opening_not({text!r}) is {answer!r}, and should be {wanted(text)!r}: "
+                f"opening_not({text!r}) is {result!r}, and should be {wanted(text)!r}: "
                 "only the first word not is new, and it comes before the patterns"
             )
     changed = [text for text in judged.text if wanted(text) != meaning(text)]
@@ -415,7 +415,7 @@ def opening_not(found: Function, judged: pd.DataFrame) -> None:
 
 
 def own_line(
-    found: Function,
+    answer: Function,
     yes_no: Mapping[str, np.ndarray],
     before: pd.Series,
     after: pd.Series,
@@ -433,7 +433,7 @@ def own_line(
         (np.array([3.0, 4.0]), np.array([1.0, 2.0])),
         odds,
     ]
-    same_function(found, wanted, cases, why="one line for both, at the median of all the log-odds")
+    same_function(answer, wanted, cases, why="one line for both, at the median of all the log-odds")
     at_zero = [each > 0 for each in odds]
     for name, answers in (("at 0", at_zero), ("at the median", wanted(*odds))):
         one, two = (
@@ -455,7 +455,7 @@ copying = partial(
 share_on_changed = partial(prediction, among=(0, 100))
 
 
-def sizes(found: Function, negated: pd.DataFrame) -> None:
+def sizes(answer: Function, negated: pd.DataFrame) -> None:
     """Exercise 2: the sizes at which every percentage is that of a whole number."""
 
     def fits(percent: float, n: int, unit: float) -> bool:
@@ -474,7 +474,7 @@ def sizes(found: Function, negated: pd.DataFrame) -> None:
         (draws().uniform(0, 100, 1).round(1).tolist(), 17, 31),
     ]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="every one of the percentages has to be possible; both ends belong to it",
@@ -491,14 +491,14 @@ def sizes(found: Function, negated: pd.DataFrame) -> None:
 
 
 def exact_on_changed(
-    found: Function,
+    answer: Function,
     deletion: pd.DataFrame,
-    said: Mapping[str, float],
+    printed_counts: Mapping[str, float],
     items: Mapping[str, float],
 ) -> None:
     """Exercise 3: bounds of exact match, from all that the common stories can have."""
-    put = int(said["CoQA: answer put into TS-R, dev"])
-    kept = int(said["CoQA: of these with a sentence in TS-R+Aug"])
+    put = int(printed_counts["CoQA: answer put into TS-R, dev"])
+    kept = int(printed_counts["CoQA: of these with a sentence in TS-R+Aug"])
     n = int(items["TS-R"])
     of_edit = {"TS-R": n, "TS-R+Aug": n - put + kept}
     rows = deletion.query("model == 'BERT-base' and dataset == 'CoQA'")
@@ -523,7 +523,7 @@ def exact_on_changed(
         return bounds
 
     same_function(
-        found,
+        answer,
         wanted,
         [("IBT",), ("OT",)],
         1e-4,
@@ -534,7 +534,7 @@ def exact_on_changed(
     tick(f"IBT: {a:.2f} to {b:.2f} with the bare answer, {c:.2f} to {d:.2f} with the sentence")
 
 
-def switching(found: Function, negated: pd.DataFrame) -> None:
+def switching(answer: Function, negated: pd.DataFrame) -> None:
     """Exercise 4: Mod-Acc, Comb-Acc and drop of a reader that switches with one probability."""
 
     def wanted(a: ArrayLike, s: ArrayLike) -> tuple[ArrayLike, ArrayLike, ArrayLike]:
@@ -543,7 +543,7 @@ def switching(found: Function, negated: pd.DataFrame) -> None:
 
     cases = [(0.9, 0.7), (0.5, 0.2), (1.0, 0.0), (0.8, 1.0), (0.3, 0.5), tuple(draws().random(2))]
     same_function(
-        found,
+        answer,
         wanted,
         cases,
         why="right before and switched is right after, and so is wrong before and kept",

@@ -73,7 +73,7 @@ unpromised_zero = partial(interpretation, about=["cancel|opposite|compensat", "g
 delta_over_places = partial(prediction, among=["above 0", "around 0", "below 0"])
 
 
-def interval(found: Function, means: Mapping[str, pd.DataFrame]) -> None:
+def interval(answer: Function, means: Mapping[str, pd.DataFrame]) -> None:
     """Exercise 2: SciPy's fit, on the page's means by kind and on short random series."""
     draw = draws()
     series = [(np.arange(float(n)), draw.normal(size=n)) for n in (4, 12)]
@@ -91,7 +91,7 @@ def interval(found: Function, means: Mapping[str, pd.DataFrame]) -> None:
         return fit.slope, fit.slope - half, fit.slope + half
 
     same_function(
-        found,
+        answer,
         wanted,
         series,
         1e-5,
@@ -100,10 +100,10 @@ def interval(found: Function, means: Mapping[str, pd.DataFrame]) -> None:
     )
 
 
-def mass_up_share_down(found: Answer) -> None:
+def mass_up_share_down(answer: Answer) -> None:
     """Exercise 3: two triples of masses; the female mass rises while its share falls."""
     triples = numbers(
-        found, "your example", "two triples of numbers: (female, male, neutral), twice"
+        answer, "your example", "two triples of numbers: (female, male, neutral), twice"
     )
     if triples.shape != (2, 3):
         raise NotRight(
@@ -137,7 +137,7 @@ years_that_are_none = partial(
 strength_needed = partial(prediction, among=[0, 0.1, 0.2, 0.5, 1, 2, 4, "more than 4"])
 
 
-def area_by_hand(found: Function, table: pd.DataFrame) -> None:
+def area_by_hand(answer: Function, table: pd.DataFrame) -> None:
     """Exercise 2: Mann and Whitney's count of ranks, on cases with ties and the page's sets."""
     cases = [
         (np.array([3.0, 1.0, 2.0, 0.0]), np.array([True, True, False, False])),
@@ -155,7 +155,7 @@ def area_by_hand(found: Function, table: pd.DataFrame) -> None:
         return (ranks[unspecified].sum() - m * (m + 1) / 2) / (m * (~unspecified).sum())
 
     same_function(
-        found, wanted, cases, why="count pairs of one text of each kind, equal ones as one half"
+        answer, wanted, cases, why="count pairs of one text of each kind, equal ones as one half"
     )
 
 
@@ -251,7 +251,7 @@ below_a_coin = partial(prediction, among=(0, 11))
     why="each text may have any of its three metrics, apart from the other texts",
 )
 def rate_bounds(above: np.ndarray) -> tuple[float, float]:
-    """Exercise 2: surely found by all three metrics, possibly by one."""
+    """Exercise 2: certainly found by all three metrics, possibly by one."""
     votes = above.sum(axis=1)
     return float(np.mean(votes == 3)), float(np.mean(votes > 0))
 
@@ -268,7 +268,7 @@ def weights_as_drawn(k: int) -> np.ndarray:
     return mean
 
 
-def elsewhere(found: Answer, scan: pd.DataFrame) -> None:
+def elsewhere(answer: Answer, scan: pd.DataFrame) -> None:
     """Exercise 4: Winogender's score at the lowest best threshold of the simplified texts."""
     wanted = {}
     for model, part in scan.groupby("model"):
@@ -276,10 +276,10 @@ def elsewhere(found: Answer, scan: pd.DataFrame) -> None:
         here, there = (part.balanced[part.texts == kind] for kind in ("simplified", "winogender"))
         wanted[model] = there[here.index[here == here.max()].min()]
     wanted = pd.Series(wanted)
-    if isinstance(found, pd.Series):
-        found = entries(found, wanted, "elsewhere", each="model")
+    if isinstance(answer, pd.Series):
+        answer = entries(answer, wanted, "elsewhere", each="model")
     close(
-        found,
+        answer,
         wanted,
         "elsewhere",
         why="the threshold is chosen on one set of texts and scored "

@@ -32,7 +32,7 @@ class NotDone(NotRight):
 
 
 def close(
-    found: Answer,
+    answer: Answer,
     wanted: Any,
     what: str,
     tolerance: float = 1e-6,
@@ -41,12 +41,12 @@ def close(
     """Accept numbers that are right to within `tolerance`, relative or absolute.
 
     NotRight: names the first entry that is wrong; `why` is a hint about the cause."""
-    _compare(found, wanted, what, tolerance, why)
+    _compare(answer, wanted, what, tolerance, why)
     tick(what)
 
 
 def same_function(
-    found: Function,
+    answer: Function,
     wanted: Function,
     cases: Cases,
     tolerance: float = 1e-6,
@@ -55,16 +55,16 @@ def same_function(
     """Accept a function that gives the same numbers as `wanted` for the arguments of every case.
 
     NotRight: names the first call that gives something else or raises an error."""
-    name = getattr(found, "__name__", "the function")
+    name = getattr(answer, "__name__", "the function")
     for case in cases:
         call = f"{name}({', '.join(map(_short, case))})"
         try:
-            answer = found(*deepcopy(case))  # it may change its arguments
+            result = answer(*deepcopy(case))  # it may change its arguments
         except NotRight:
             raise
         except Exception as e:
             raise NotRight(f"{call} raises {type(e).__name__}: {e}") from None
-        _compare(answer, wanted(*case), call, tolerance, why)
+        _compare(result, wanted(*case), call, tolerance, why)
     tick(name)
 
 
@@ -78,9 +78,9 @@ def reference_solution(
     `cases` are the arguments of the calls, or a function that draws them with a generator."""
 
     def check_of(wanted: Function) -> Callable[[Function], None]:
-        def check(found: Function) -> None:
+        def check(answer: Function) -> None:
             drawn = cases(draws()) if callable(cases) else cases
-            same_function(found, wanted, drawn, tolerance, why)
+            same_function(answer, wanted, drawn, tolerance, why)
 
         check.__doc__ = wanted.__doc__
         return check
@@ -94,7 +94,7 @@ def draws() -> np.random.Generator:
 
 
 def choice(
-    found: Answer,
+    answer: Answer,
     right: Any,
     others: Mapping[Any, str],
     what: str = "your answer",
@@ -102,17 +102,17 @@ def choice(
     """Accept the right one of several answers.
 
     NotRight: says why another one is wrong, or which answers there are."""
-    given(found, what)
-    if found in others and found != right:
-        raise NotRight(f"{what} is {found!r}: {others[found]}")
-    if found != right:
+    given(answer, what)
+    if answer in others and answer != right:
+        raise NotRight(f"{what} is {answer!r}: {others[answer]}")
+    if answer != right:
         answers = ", ".join(sorted(map(repr, {right, *others})))
-        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
+        raise NotRight(f"{what} is {answer!r}: it should be one of {answers}")
     tick(what)
 
 
 def prediction(
-    found: Answer,
+    answer: Answer,
     among: Sequence[Any] | tuple[float, float],
     what: str = "prediction",
 ) -> None:
@@ -120,21 +120,21 @@ def prediction(
 
     `among` is a list of answers, or a pair (lowest, highest) for a number.
     NotRight: says which answers are possible."""
-    given(found, what)
+    given(answer, what)
     if isinstance(among, tuple):
         low, high = among
-        a_number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not a_number or not low <= found <= high:
-            raise NotRight(f"{what} is {found!r}: it should be a number from {low} to {high}")
-    elif found not in among:
+        a_number = isinstance(answer, int | float) and not isinstance(answer, bool)
+        if not a_number or not low <= answer <= high:
+            raise NotRight(f"{what} is {answer!r}: it should be a number from {low} to {high}")
+    elif answer not in among:
         answers = ", ".join(map(repr, among))
-        raise NotRight(f"{what} is {found!r}: it should be one of {answers}")
-    _keep(found)
-    tick(f"{what}: {found!r} is kept, read on")
+        raise NotRight(f"{what} is {answer!r}: it should be one of {answers}")
+    _keep(answer)
+    tick(f"{what}: {answer!r} is kept, read on")
 
 
 def interpretation(
-    found: Answer,
+    answer: Answer,
     about: Sequence[str] = (),
     words: int = 20,
     what: str = "your answer",
@@ -143,50 +143,50 @@ def interpretation(
 
     Each text of `about` must occur in it; of "a|b" one of the two.
     NotRight: says that the text is too short, or what it does not mention."""
-    if not isinstance(given(found, what, f"{words} words or more, in quotes"), str):
-        raise NotRight(f"{what} should be a text in quotes, not {type(found).__name__}")
-    if (count := len(found.split())) < words:
+    if not isinstance(given(answer, what, f"{words} words or more, in quotes"), str):
+        raise NotRight(f"{what} should be a text in quotes, not {type(answer).__name__}")
+    if (count := len(answer.split())) < words:
         raise NotRight(
             f"{what} has {count} words: write {words} or more, with the figures you rely on"
         )
     for subject in about:
-        if not any(word.lower() in found.lower() for word in subject.split("|")):
+        if not any(word.lower() in answer.lower() for word in subject.split("|")):
             raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
-    _keep(found)
+    _keep(answer)
     tick(f"{what} is kept for a reader ({count} words)")
 
 
-def given(found: Answer, what: str, put: str = "your answer") -> Answer:
+def given(answer: Answer, what: str, put: str = "your answer") -> Answer:
     """Return the answer. NotDone: it is still the stub; the message says what to `put` there."""
-    if found is ... or found is None:
-        stub = "the stub’s ..." if found is ... else "None"
+    if answer is ... or answer is None:
+        stub = "the stub’s ..." if answer is ... else "None"
         raise NotDone(f"{what} is still {stub}: put {put} in its place")
-    return found
+    return answer
 
 
-def numbers(found: Answer, what: str, form: str = "") -> np.ndarray:
+def numbers(answer: Answer, what: str, form: str = "") -> np.ndarray:
     """Return the answer as an array of floats. NotRight: it is none; it should be `form`."""
-    if hasattr(found, "detach"):
-        found = found.detach().cpu()
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu()
     try:
-        return np.asarray(given(found, what), dtype=float)
+        return np.asarray(given(answer, what), dtype=float)
     except (TypeError, ValueError):
-        form = form or f"made of numbers, not {type(found).__name__}"
+        form = form or f"made of numbers, not {type(answer).__name__}"
         raise NotRight(f"{what} should be {form}") from None
 
 
-def entries(found: Answer, wanted: pd.Series, what: str, each: str) -> pd.Series:
+def entries(answer: Answer, wanted: pd.Series, what: str, each: str) -> pd.Series:
     """Return a Series in the order of `wanted`.
 
     NotRight: it is no Series, or it lacks an entry for `each` of the index of `wanted`."""
-    if not isinstance(given(found, what), pd.Series):
-        raise NotRight(f"{what} should be a Series indexed by {each}, not {type(found).__name__}")
-    if set(found.index) != set(wanted.index):
+    if not isinstance(given(answer, what), pd.Series):
+        raise NotRight(f"{what} should be a Series indexed by {each}, not {type(answer).__name__}")
+    if set(answer.index) != set(wanted.index):
         raise NotRight(
             f"{what} should have one entry for each {each}, and no other; its index "
-            f"is {', '.join(map(str, found.index[:4]))} …"
+            f"is {', '.join(map(str, answer.index[:4]))} …"
         )
-    return found.reindex(wanted.index)
+    return answer.reindex(wanted.index)
 
 
 def tick(what: str) -> None:
@@ -194,18 +194,18 @@ def tick(what: str) -> None:
     print(f"✓ {what}")
 
 
-def _compare(found: Answer, wanted: Any, what: str, tolerance: float, why: str) -> None:
-    found, wanted = numbers(found, what), numbers(wanted, "the check's own answer")
+def _compare(answer: Answer, wanted: Any, what: str, tolerance: float, why: str) -> None:
+    answer, wanted = numbers(answer, what), numbers(wanted, "the check's own answer")
     hint = f": {why}" if why else ""
-    if found.shape != wanted.shape:
-        raise NotRight(f"{what} has shape {found.shape}, not {wanted.shape}{hint}")
-    wrong = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+    if answer.shape != wanted.shape:
+        raise NotRight(f"{what} has shape {answer.shape}, not {wanted.shape}{hint}")
+    wrong = ~np.isclose(answer, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
     if wrong.any():
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         entry = f"{what}{list(first) if first else ''}"
-        count = f" ({int(wrong.sum())} of {wrong.size} entries are off)" if found.ndim else ""
+        count = f" ({int(wrong.sum())} of {wrong.size} entries are off)" if answer.ndim else ""
         raise NotRight(
-            f"{entry} is {found[first]:.6g}, and should be {wanted[first]:.6g}{count}{hint}"
+            f"{entry} is {answer[first]:.6g}, and should be {wanted[first]:.6g}{count}{hint}"
         )
 
 

@@ -26,9 +26,9 @@ from nbformat.v4 import new_code_cell
 from probebook.base import DATA
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import sandbox
+from probebook_runs.labs.checker import ACCEPTED
 from probebook_runs.labs.exercises import exercises, solution
 from probebook_runs.labs.grade import grade
-from probebook_runs.labs.judge import ACCEPTED
 from probebook_runs.labs.student import write
 from probebook_runs.pages import Page, find
 

@@ -28,9 +28,9 @@ from probebook.models.training.finetune import Head
 from probebook_runs.execute import kernel_environment, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import expect, sandbox, variants
+from probebook_runs.labs.checker import ACCEPTED
 from probebook_runs.labs.exercises import book_edition, exercises, solution, stub
 from probebook_runs.labs.grade import by_exercise, grade, graft, minutes
-from probebook_runs.labs.judge import ACCEPTED
 from probebook_runs.labs.student import edition, write
 from probebook_runs.labs.values import decode, encode
 from probebook_runs.pages import Page, find, pages
@@ -361,6 +361,7 @@ def test_marks_become_stubs():
     assert solution(source) == solved
     assert stub("a = b = 1  # SOLUTION") == "a = b = ..."
     assert stub("print(2)  # SOLUTION") == "..."
+    assert stub("a = max(\n    1,\n    b,  # SOLUTION\n)") == "a = ..."
     assert stub("x = f(\n    1,  # SOLUTION\n    2,\n)\ny = 3") == "x = ...\ny = 3"
 
 
@@ -780,7 +781,7 @@ def test_what_differs_between_students_is_possible(name):
         assert len(set(map(str, values))) == len(values) > 1
         own = plan(page).values[parameter]
         assert values[0] == own or set(values[0]) < set(own)
-    for own in variants.varied(page, dict(zip("abcd", range(4)))).values():
+    for own in variants.student_parameters(page, dict(zip("abcd", range(4)))).values():
         plan(page, "smoke", own)
 
 
@@ -855,7 +856,7 @@ TRUE = "lambda *given, **named: True"
 ATTACKS = {
     "check": f"{STUB}check_double = print",
     "checks": f"{STUB}from probebook_runs.labs import expect\nexpect.same_function = {TRUE}",
-    "module": f"{STUB}import sys, types\nfrom probebook_runs.labs import checks\n"
+    "module": f"{STUB}import sys, types\nfrom probebook_chapters import checks\n"
     f"fake = types.SimpleNamespace(same_function={TRUE}, prediction={TRUE}, "
     f"interpretation={TRUE})\nexpect = checks.expect = fake\n"
     "sys.modules['probebook_runs.labs.expect'] = fake",

@@ -21,8 +21,7 @@ from typing import get_args
 from probebook.base import UserError, written_whole
 from probebook_book.findings import Claim, Evidence, Kind, Verdict, verdicts
 from probebook_book.reading import FOLD
-from probebook_runs.labs.exercises import exercises
-from probebook_runs.labs.rubrics import rubrics
+from probebook_runs.labs.exercises import exercises, rubrics
 from probebook_runs.pages import Page, home
 
 COLUMNS, CELL_LINES, HIDDEN_LINES = 78, 40, 10  # what the book's column shows; of a cell

@@ -23,8 +23,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 import probebook_chapters.checks
 from probebook.base import UserError
 from probebook_book import pdf
-from probebook_runs.labs.exercises import TITLE, Exercise, exercises, solution
-from probebook_runs.labs.rubrics import rubrics
+from probebook_runs.labs.exercises import TITLE, Exercise, exercises, rubrics, solution
 from probebook_runs.pages import Page, home
 from probebook_runs.plain import markdown, stored_numbers
 from probebook_runs.store import book_run

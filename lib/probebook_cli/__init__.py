@@ -706,9 +706,9 @@ def lab_grade(
 
     paths, within = submissions(folder), parse_limits(time_limit, memory_limit)
     profile_values(profile)
-    from probebook_runs.labs.grade import grade, written
+    from probebook_runs.labs.grade import grade, output_paths
     from probebook_runs.labs.variants import read
 
     grade(paths, folder, out, profile, workers, within, read(variants) if variants else None)
-    for path in written(out):
+    for path in output_paths(out):
         typer.echo(path)

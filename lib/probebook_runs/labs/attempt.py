@@ -1,9 +1,9 @@
 """Run a submission's cells to their end: python -m probebook_runs.labs.attempt JOB OUT.
 
-JOB is JSON: the cells in their order, and at each check the names that it asks for and the calls of
-the student's functions that it makes. Nothing is checked here. OUT gets a line of plain data for
-each check, as soon as it is reached, so that it counts even if the submission is then ended;
-`grade` takes these values and nothing else from this process."""
+JOB is JSON: the cells in their order, and in place of each check the names that it asks for and the
+calls of the student's functions that it makes. Nothing is checked here. OUT gets a line of plain
+data for each check, as soon as it is reached, so that it counts even if the submission is then
+ended; `grade` takes these values and nothing else from this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 from probebook_runs.labs.values import decode, encode
 
 LARGEST_FILE = 1 << 30  # bytes
-THEIRS = {"exercise", "added"}  # tags of cells that a student wrote
+STUDENTS = {"exercise", "added"}  # tags of cells that a student wrote
 
 
 def main(job: str, out: str) -> None:
@@ -36,9 +36,9 @@ def main(job: str, out: str) -> None:
             with open(out, "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
             continue
-        error = run(cell["source"], cell["theirs"])
+        error = run(cell["source"], cell["student"])
         if cell["exercise"]:
-            raised = _said(error) if error else ""
+            raised = _describe(error) if error else ""
 
 
 def quiet() -> None:
@@ -58,44 +58,41 @@ def shell() -> tuple[Any, dict[str, Any]]:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    of_page = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    page_shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
 
-    def run(source: str, theirs: bool = False) -> BaseException | None:
-        with _own_luck() if theirs else nullcontext():
-            ran = of_page.run_cell(source)
+    def run(source: str, student: bool = False) -> BaseException | None:
+        with _random_state_restored() if student else nullcontext():
+            ran = page_shell.run_cell(source)
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
         return ran.error_before_exec or ran.error_in_exec
 
-    return run, of_page.user_ns
+    return run, page_shell.user_ns
 
 
 @contextmanager
-def _own_luck() -> Iterator[None]:
-    """What is drawn meanwhile by Python, NumPy and torch changes nothing of what is drawn later."""
+def _random_state_restored() -> Iterator[None]:
+    """Keep what Python, NumPy and torch draw meanwhile from changing what they draw later."""
     import numpy as np
 
     torch = sys.modules.get("torch")
-    python, numpy, of_torch = (
-        random.getstate(),
-        np.random.get_state(),
-        torch and torch.get_rng_state(),
-    )
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = torch and torch.get_rng_state()
     yield
-    random.setstate(python)
-    np.random.set_state(numpy)
+    random.setstate(python_state)
+    np.random.set_state(numpy_state)
     if torch:
-        torch.set_rng_state(of_torch)
+        torch.set_rng_state(torch_state)
 
 
 def _answers(check: dict, names: dict[str, Any], raised: str) -> dict:
     """What a check asks for: values by name, and what each call gives, or the error it raises."""
     results: list[dict] = []
-    for name, given in check["calls"]:
+    for name, arguments in check["calls"]:
         try:
-            results.append({"gives": _plain(names[name](*decode(given, records=True)))})
+            results.append({"gives": _plain(names[name](*decode(arguments, records=True)))})
         except BaseException as e:  # SystemExit too is a function's answer
-            results.append({"raises": _said(e)})
+            results.append({"raises": _describe(e)})
     values = {name: _plain(names[name]) for name in check["asked"] if name in names}
     return {"check": check["check"], "raised": raised, "values": values, "results": results}
 
@@ -107,7 +104,7 @@ def _plain(value: Any) -> Any:
         return {"is": "other", "of": type(value).__name__}
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 

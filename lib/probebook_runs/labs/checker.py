@@ -1,8 +1,8 @@
-"""The judge of a page's submissions: a process that runs the page's own cells, and its checks on
-what submissions gave: python -m probebook_runs.labs.judge PAGE PARAMETERS.
+"""The checker of a page's submissions: a process that runs the page's own cells, and its checks on
+what submissions gave: python -m probebook_runs.labs.checker PAGE PARAMETERS.
 
 No code of a submission runs here. A check runs twice, both times with the page's own values and
-with inputs drawn from a seed that the judge alone knows: first on the page's solution, which tells
+with inputs drawn from a seed that the checker alone knows: first on the page's solution, to record
 the calls it makes of the student's function; then with what a submission's process gave for these
 calls and for the other answers, as plain data."""
 
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from probebook.base import UserError
@@ -32,14 +33,22 @@ ACCEPTED = {"prediction": "predicted", "interpretation": "to read", "code": "pas
 LONGEST = 20_000  # characters of a message or an answer
 
 
-class Judge:
-    """The process that judges a page's submissions, as the grader sees it. Several threads may use
-    it. UserError: the page does not run here."""
+class Checker:
+    """Check a page's submissions in a process, which starts when first asked and ends with the last
+    of them. Several threads may use it. UserError: the page does not run here."""
 
-    def __init__(self, page: str, parameters: dict[str, Any]):
-        self.words = [page, json.dumps(parameters)]
+    def __init__(self, page: str, parameters: str, submissions: int):
+        self.words = [page, parameters]
+        self.left = submissions
         self.process: Any = None  # its Popen
         self.lock = threading.Lock()
+
+    def finish_one(self) -> None:
+        """Note that a submission is done. The last one ends the process."""
+        with self.lock:
+            self.left -= 1
+            if not self.left:
+                self.end()
 
     def end(self) -> None:
         """End the process, if there is one."""
@@ -52,17 +61,17 @@ class Judge:
             self.process = None
 
     def asks(self) -> tuple[int, list[dict]]:
-        """A new seed, and what each check asks for with it: names, and calls of functions."""
+        """Draw a seed; return it, and what each check asks for with it: names, and calls."""
         seed = secrets.randbits(60)
-        return seed, self._told({"seed": seed})
+        return seed, self._ask({"seed": seed})
 
     def outcomes(self, seed: int, given: dict[str, str]) -> list[tuple[str, str, str] | None]:
         """Outcome, message and answer of each exercise; None where nothing was given.
 
         `given`: the lines that `attempt` wrote, by the exercise's number."""
-        return self._told({"seed": seed, "given": given})
+        return self._ask({"seed": seed, "given": given})
 
-    def _told(self, question: dict) -> Any:
+    def _ask(self, question: dict) -> Any:
         with self.lock:
             if not self.process or self.process.poll() is not None:
                 self.process = subprocess.Popen(
@@ -86,25 +95,27 @@ class Judge:
 def main(name: str, parameters: str) -> None:
     """Run the page, then answer each line of the input with one line: what checks ask for, or
     outcomes."""
-    said, page = os.fdopen(os.dup(1), "w"), Page(name)
+    replies, page = os.fdopen(os.dup(1), "w"), Page(name)
     quiet()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         checks: list[Check] = []
         answer: Any
         for line in sys.stdin:
-            told = json.loads(line)
+            question = json.loads(line)
             try:
                 checks = checks or list(_checks(page, json.loads(parameters)))
-                answer = [
-                    check.outcome(told["seed"], told["given"].get(str(check.of.number)))
-                    if "given" in told
-                    else check.asks(told["seed"])
-                    for check in checks
-                ]
+                seed, given = question["seed"], question.get("given")
+                if given is None:
+                    answer = [check.asks(seed) for check in checks]
+                else:
+                    answer = [
+                        check.outcome(seed, given.get(str(check.exercise.number)))
+                        for check in checks
+                    ]
             except Exception as e:
                 answer = {"error": str(e) or type(e).__name__}
-            print(json.dumps(answer), file=said, flush=True)
+            print(json.dumps(answer), file=replies, flush=True)
         os.chdir("/")
 
 
@@ -114,15 +125,15 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
     UserError: a cell of the page fails."""
     check_run, check_names = shell()  # first: the page's is the one that stays `__main__`
     run, names = shell()
-    of_cell = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
+    checked = {page.notebook.cells[e.cell + 1].id: e for e in exercises(page.notebook)}
     notebook = parameterize(page.notebook, parameters)
     answer = ""
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
-        if cell.id in of_cell:
+        if cell.id in checked:
             asked = sorted(_bound(answer) & _read(cell.source))
-            yield Check(of_cell[cell.id], cell.source, asked, dict(names), check_run, check_names)
+            yield Check(checked[cell.id], cell.source, asked, dict(names), check_run, check_names)
         elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
             line = cell.source.partition("\n")[0]
             raise UserError(
@@ -145,27 +156,24 @@ def _read(source: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
 
 
+@dataclass(frozen=True)
 class Check:
     """A check of an exercise, with the page's values where it stands.
 
     - `asked`: names that the answer binds and the check reads
-    - `run`, `place`: a shell of the checks' own (see `attempt.shell`), in which it runs"""
+    - `names`: the page's values
+    - `run`, `namespace`: the shell in which checks run (see `attempt.shell`)"""
 
-    def __init__(
-        self,
-        of: Exercise,
-        source: str,
-        asked: list[str],
-        names: dict[str, Any],
-        run: Callable[[str], BaseException | None],
-        place: dict[str, Any],
-    ):
-        self.of, self.source, self.asked, self.names = of, source, asked, names
-        self.run, self.place = run, place
+    exercise: Exercise
+    source: str
+    asked: list[str]
+    names: dict[str, Any]
+    run: Callable[[str], BaseException | None]
+    namespace: dict[str, Any]
 
     def _run(self, seed: int, answers: dict[str, Any]) -> None:
         expect.SEED = seed
-        self.place.update(self.names | answers)
+        self.namespace.update(self.names | answers)
         if error := self.run(self.source):
             raise error
 
@@ -173,23 +181,19 @@ class Check:
         """The number, the names, and the calls that the check makes of the solution's functions."""
         calls: list[tuple[str, list]] = []
 
-        def heard(name: str, function: Callable) -> Callable:
-            @functools.wraps(function)
-            def call(*given: Any) -> Any:
-                calls.append((name, [*map(encode, given)]))
-                return function(*given)
+        def record(name: str, answer: Any) -> Any:
+            if not callable(answer):
+                return answer
+
+            @functools.wraps(answer)
+            def call(*arguments: Any) -> Any:
+                calls.append((name, [*map(encode, arguments)]))
+                return answer(*arguments)
 
             return call
 
-        answers = {name: self.names[name] for name in self.asked}
-        self._run(
-            seed,
-            {
-                name: heard(name, answer) if callable(answer) else answer
-                for name, answer in answers.items()
-            },
-        )
-        return {"check": self.of.number, "asked": self.asked, "calls": calls}
+        self._run(seed, {name: record(name, self.names[name]) for name in self.asked})
+        return {"check": self.exercise.number, "asked": self.asked, "calls": calls}
 
     def outcome(self, seed: int, line: str | None) -> tuple[str, str, str] | None:
         """Outcome, message and answer, from the line that a submission's process wrote."""
@@ -206,18 +210,19 @@ class Check:
         except expect.NotRight as e:
             kind = "not done" if isinstance(e, expect.NotDone) else "wrong"
             return kind, str(e)[:LONGEST], ""
-        except Exception as e:  # whatever was given, the judge goes on
+        except Exception as e:  # whatever was given, the checker goes on
             problem = problem or f"{type(e).__name__}: {e}"
         if problem:
             return "error", problem[:300], ""
-        kept = "" if self.of.kind == "code" else "".join(str(answers[n]) for n in self.asked)
-        return ACCEPTED[self.of.kind], "", kept[:LONGEST]
+        kind = self.exercise.kind
+        text = "" if kind == "code" else "".join(str(answers[name]) for name in self.asked)
+        return ACCEPTED[kind], "", text[:LONGEST]
 
     def _answers(self, given: dict) -> dict[str, Any]:
         """The answers as plain data; a function gives what was given for its calls, in order."""
         results, values = iter(given["results"]), given["values"]
 
-        def replayed(function: Callable) -> Callable:
+        def replay(function: Callable) -> Callable:
             @functools.wraps(function)
             def call(*_: Any) -> Any:
                 result = next(results)
@@ -229,7 +234,7 @@ class Check:
             return call
 
         return {
-            name: replayed(self.names[name]) if callable(self.names[name]) else decode(values[name])
+            name: replay(self.names[name]) if callable(self.names[name]) else decode(values[name])
             for name in self.asked
             if name in values
         }

@@ -15,7 +15,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
+from probebook_runs.pages import Page, home
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -29,6 +30,7 @@ BLOCK = re.compile(
 )
 MARK = re.compile(r"^[ \t]*# (?:BEGIN|END) SOLUTION\n?|[ \t]*# SOLUTION$", re.MULTILINE)
 KINDS = ("prediction", "interpretation")
+POINTS = {"full": "2 points", "partial": "1 point", "wrong": "0 points"}
 
 
 @dataclass(frozen=True)
@@ -47,27 +49,23 @@ def exercises(notebook: NotebookNode, name: str = "page") -> list[Exercise]:
     """The exercises of a page's notebook, in its order.
 
     UserError: an exercise has no title, no marked solution or no check."""
-    found: list[Exercise] = []
+    listed: list[Exercise] = []
     titles: list[tuple] = []
     for i, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             titles += TITLE.findall(cell.source)
         elif "exercise" in _tags(cell):
-            found.append(_exercise(notebook.cells, i, len(found) + 1, titles, name))
-    if len(titles) != len(found):
+            listed.append(_exercise(notebook.cells, i, len(listed) + 1, titles, name))
+    if len(titles) != len(listed):
         raise UserError(
-            f"{name}: {len(titles)} exercises are announced, {len(found)} have a cell "
+            f"{name}: {len(titles)} exercises are announced, {len(listed)} have a cell "
             "tagged exercise"
         )
-    return found
+    return listed
 
 
 def _exercise(
-    cells: list[NotebookNode],
-    i: int,
-    number: int,
-    titles: list[tuple],
-    page: str,
+    cells: list[NotebookNode], i: int, number: int, titles: list[tuple], page: str
 ) -> Exercise:
     which = f"{page}, exercise {number}"
     if len(titles) != number or int(titles[-1][0]) != number:
@@ -124,7 +122,7 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
 
 
 def mark(number: int, page: str) -> str:
-    """The first line of an exercise's cell in students' notebooks: by it the answer is found."""
+    """The first line of an exercise's cell in students' notebooks, which names it to the grader."""
     return f"# exercise {number} of {page}\n"
 
 
@@ -139,3 +137,22 @@ def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
         elif i - 1 in numbers:
             cell.metadata.update(editable=False, deletable=False)
         yield cell
+
+
+def rubrics(page: Page) -> dict[int, str]:
+    """How to mark the written answers of a page, as `book/rubrics.yaml` says: by exercise, a line
+    for 2, 1 and 0 points.
+
+    UserError: the page's entry in the file lacks one of the three."""
+    path = home() / "book" / "rubrics.yaml"
+    rubric = read_yaml(path).get(page.name) if path.exists() else None
+    if rubric is None:
+        return {}
+    if set(rubric) != set(POINTS):
+        raise UserError(f"{path.name}: {page.name} should have {', '.join(POINTS)}")
+    lines = "\n".join(f"{points}: {rubric[kind]}" for kind, points in POINTS.items())
+    return {
+        exercise.number: lines
+        for exercise in exercises(page.notebook, page.name)
+        if exercise.kind == "interpretation"
+    }

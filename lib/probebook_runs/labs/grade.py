@@ -1,7 +1,7 @@
-"""Grading: run each submission's answers in its page's own cells, and judge what they give.
+"""Grading: run each submission's answers in its page's own cells, and check what they give.
 
 A submission runs in a process that returns values (`attempt`); another process, in which nothing of
-a submission runs, judges them (`judge`)."""
+a submission runs, checks them (`checker`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,9 @@ from probebook.base import UserError, written_whole
 from probebook_runs.execute import kernel_environment
 from probebook_runs.kernels import Limits, enforce_limits
 from probebook_runs.labs import sandbox, variants
-from probebook_runs.labs.attempt import THEIRS
-from probebook_runs.labs.exercises import exercises, mark, student_cells
-from probebook_runs.labs.judge import ACCEPTED, Judge
-from probebook_runs.labs.rubrics import rubrics
+from probebook_runs.labs.attempt import STUDENTS
+from probebook_runs.labs.checker import ACCEPTED, Checker
+from probebook_runs.labs.exercises import exercises, mark, rubrics, student_cells
 from probebook_runs.pages import Page, modules, pages, parameterize
 from probebook_runs.store import plan
 from probebook_runs.warm import ForkServer, fork_server
@@ -46,6 +45,16 @@ if TYPE_CHECKING:
 MARK = re.compile(r"# exercise (\d+) of (\S+)\n")
 LARGEST = 64 << 20  # bytes of what a submission's process may return
 COLUMNS = ["page", "exercise", "title", "outcome", "message", "answer", "minutes"]
+SUMMARY = [
+    "page",
+    "exercise",
+    "title",
+    "handed in",
+    "right, %",
+    "wrong answers",
+    "minutes",
+    "rubric",
+]
 STYLE = """
 body {font: 1rem/1.5 sans-serif; margin: 2rem}
 table {border-collapse: collapse}
@@ -68,8 +77,8 @@ class Submission:
     problem: str = ""
 
     @property
-    def of(self) -> tuple[str, str]:
-        """What it shares with others: they have one judge."""
+    def key(self) -> tuple[str, str]:
+        """Its page and parameters. Submissions with the same ones share a checker."""
         return self.page.name if self.page else "", json.dumps(self.parameters, sort_keys=True)
 
 
@@ -82,12 +91,16 @@ def grade(
     limits: Limits,
     handed_out: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Run submissions of a folder and write the tables of `written(out)`.
+    """Run submissions, and write and return a table with a row for each exercise of each.
 
     Outcomes: passed, predicted, to read, wrong, error, not done, missing, not reached. A notebook
-    that belongs to no page has one row. Submissions do not see `folder` where a sandbox works.
-    `handed_out`: the students' variants, if there are any. A submission then lies in a folder that
-    is named after its student, and runs in the profile in which it was handed out."""
+    that belongs to no page has one row.
+
+    Args:
+        paths: notebooks in `folder`, which submissions do not see where a sandbox works.
+        out: where the files of `output_paths` are written.
+        handed_out: the students' variants, if there are any. A submission then lies in a folder
+            that is named after its student, and runs in the profile in which it was handed out."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
         console.print(
@@ -97,21 +110,25 @@ def grade(
 
     book = {page.name: page for page in pages()}
     submissions = [_read(path, folder, profile, handed_out, book) for path in paths]
-    order = sorted(range(len(paths)), key=lambda i: submissions[i].of)  # page by page
+    order = sorted(range(len(paths)), key=lambda i: submissions[i].key)  # page by page
+    counts = Counter(one.key for one in submissions)
+    checkers = {key: Checker(*key, count) for key, count in counts.items()}
     done: list[str] = []
 
-    with (
-        kernel_environment(1, profile),
-        _forks(submissions) as forks,
-        _judges(submissions) as judge_of,
-        ThreadPoolExecutor(workers) as pool,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(kernel_environment(1, profile))
+        forks = stack.enter_context(_forks(submissions))
+        for checker in checkers.values():
+            stack.callback(checker.end)
+        attempt = partial(_attempt, folder=folder, limits=limits, forks=forks)
 
-        def graded(one: Submission) -> pd.DataFrame:
-            with judge_of(one) as judge:
-                table = pd.DataFrame(
-                    _rows(one, judge, folder, limits, forks, handed_out), columns=COLUMNS
-                )
+        def grade_one(one: Submission) -> pd.DataFrame:
+            checker = checkers[one.key]
+            try:
+                rows = _rows(one, checker, attempt, handed_out)
+            finally:
+                checker.finish_one()
+            table = pd.DataFrame(rows, columns=COLUMNS)
             table.insert(0, "submission", one.name)
             accepted = table.outcome.isin(ACCEPTED.values()).sum()
             done.append(one.name)
@@ -120,20 +137,24 @@ def grade(
             )
             return table
 
-        tables = dict(zip(order, pool.map(graded, [submissions[i] for i in order])))
+        pool = stack.enter_context(ThreadPoolExecutor(workers))
+        tables = dict(zip(order, pool.map(grade_one, [submissions[i] for i in order])))
     table = pd.concat([tables[i] for i in range(len(paths))], ignore_index=True)
     table = table.astype({"minutes": float})
-    summary = by_exercise(table)
-    rows, per_exercise, html = written(out)
-    for path, kept in ((rows, table), (per_exercise, summary)):
-        with written_whole(path) as part:
-            kept.map(_no_formula).to_csv(part, index=False, errors="replace")
-    with written_whole(html) as part:
-        part.write_text(_html(table, summary), encoding="utf-8", errors="replace")
+    _write(out, table, by_exercise(table))
     return table
 
 
-def written(out: Path) -> tuple[Path, Path, Path]:
+def _write(out: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:
+    *csv, html = output_paths(out)
+    for path, rows in zip(csv, (table, summary)):
+        with written_whole(path) as part:
+            rows.map(_no_formula).to_csv(part, index=False, errors="replace")
+    with written_whole(html) as part:
+        part.write_text(_html(table, summary), encoding="utf-8", errors="replace")
+
+
+def output_paths(out: Path) -> tuple[Path, Path, Path]:
     """The files that `grade` writes: a row for each exercise of each submission, a row for each
     exercise, and a page with both."""
     return (
@@ -148,9 +169,9 @@ def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
 
     Cells that the student added run where they stand. A cell of the page runs as the page has it,
     whatever the student made of it."""
-    own = list(student_cells(page.notebook, page.name))
-    place = {cell.id: i for i, cell in enumerate(own)}
-    place |= {cell.source.strip(): i for i, cell in enumerate(own)}
+    cells = list(student_cells(page.notebook, page.name))
+    place = {cell.id: i for i, cell in enumerate(cells)}
+    place |= {cell.source.strip(): i for i, cell in enumerate(cells)}
     exercise_at = {e.number: e.cell for e in exercises(page.notebook)}
     answered: set[int] = set()
     added: dict[int, list[NotebookNode]] = {}
@@ -160,22 +181,20 @@ def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
             continue
         if "injected-parameters" in cell.metadata.get("tags", []):  # the grader's go before
             continue
-        found = MARK.match(cell.source)
+        marked = MARK.match(cell.source)
         known = place.get(cell.get("id"), place.get(cell.source.strip()))
-        if found and (number := int(found[1])) in exercise_at:
+        if marked and (number := int(marked[1])) in exercise_at:
             last = exercise_at[number]
-            own[last].source = cell.source
+            cells[last].source = cell.source
             answered.add(number)
         elif known is not None:
             last = known
-        elif last is not None and not found:  # before the page's first cell: the installation
+        elif last is not None and not marked:  # before the page's first cell: the installation
             added.setdefault(last, []).append(
                 new_code_cell(cell.source, metadata={"tags": ["added"]})
             )
-    cells = []
-    for i, cell in enumerate(own):
-        cells += [cell, *added.get(i, [])]
-    return new_notebook(cells=cells, metadata=page.notebook.metadata), answered
+    grafted = [one for i, cell in enumerate(cells) for one in (cell, *added.get(i, []))]
+    return new_notebook(cells=grafted, metadata=page.notebook.metadata), answered
 
 
 def _read(
@@ -194,13 +213,13 @@ def _read(
         return Submission(name, student, empty, problem=problem)
     if handed_out is None:
         return Submission(name, student, notebook, page, plan(page, profile).changed)
-    if not (own := variants.of_student(handed_out, page, student)):
+    if not (variant := variants.find_variant(handed_out, page, student)):
         problem = (
             f"no variant of this page was handed out to {student!r}: each student's "
             "notebooks should be in a folder of that student's name"
         )
         return Submission(name, student, empty, page, problem=problem)
-    return Submission(name, student, notebook, page, own.changed)
+    return Submission(name, student, notebook, page, variant.changed)
 
 
 def _forks(submissions: list[Submission]) -> AbstractContextManager[ForkServer | None]:
@@ -212,58 +231,28 @@ def _forks(submissions: list[Submission]) -> AbstractContextManager[ForkServer |
     ):
         forks.environment = sandbox.environment(Path(tempfile.gettempdir()))
         if forks.if_worth(len(submissions)):
-            forks.start()  # while the first judge runs its page
+            forks.start()  # while the first checker runs its page
             return forks
     return nullcontext()
 
 
-@contextmanager
-def _judges(
-    submissions: list[Submission],
-) -> Iterator[Callable[[Submission], AbstractContextManager[Judge]]]:
-    """A function that gives the judge of a submission. It ends with the last one that it judges."""
-    judges: dict[tuple[str, str], Judge] = {}
-    left, lock = Counter(one.of for one in submissions), threading.Lock()
-
-    @contextmanager
-    def judge_of(one: Submission) -> Iterator[Judge]:
-        with lock:
-            judge = judges.setdefault(one.of, Judge(one.of[0], one.parameters))
-        try:
-            yield judge
-        finally:
-            with lock:
-                left[one.of] -= 1
-                ended = not left[one.of]
-            if ended:
-                judge.end()
-
-    try:
-        yield judge_of
-    finally:
-        for judge in judges.values():
-            judge.end()
-
-
 def _rows(
     one: Submission,
-    judge: Judge,
-    folder: Path,
-    limits: Limits,
-    forks: ForkServer | None,
+    checker: Checker,
+    attempt: Callable[[str], tuple[dict[str, str], str]],
     handed_out: pd.DataFrame | None,
 ) -> list[tuple]:
     """The values of `COLUMNS` for each exercise of one submission."""
     page, submitted = one.page, one.notebook
     if not page or one.problem:
-        return [(one.of[0], 0, "", "error", one.problem, "", None)]
+        return [(one.key[0], 0, "", "error", one.problem, "", None)]
     notebook, answered = graft(page, submitted)
     notebook = parameterize(notebook, one.parameters)
     asked = exercises(page.notebook)
     try:
-        seed, asks = judge.asks()
-        given, ended = _attempt(_job(notebook, asks), folder, limits, forks)
-        outcomes = judge.outcomes(seed, given)
+        seed, asks = checker.asks()
+        given, ended = attempt(_job(notebook, asks))
+        outcomes = checker.outcomes(seed, given)
     except UserError as e:
         return [(page.name, 0, "", "error", str(e), "", None)]
     rows, times = [], minutes(submitted)
@@ -280,11 +269,9 @@ def _rows(
             )
         )
     if handed_out is not None:
-        own, answers = len(asked) + 1, handed_out[handed_out.page == page.name]
-        outcome = variants.judged(
-            variants.answered(submitted, mark(own, page.name)), one.student, answers
-        )
-        rows.append((page.name, own, variants.TITLE, *outcome, times.get(own)))
+        last, answers = len(asked) + 1, handed_out[handed_out.page == page.name]
+        outcome = variants.check_own_figure(submitted, mark(last, page.name), one.student, answers)
+        rows.append((page.name, last, variants.TITLE, *outcome, times.get(last)))
     return rows
 
 
@@ -299,7 +286,7 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
                 if "check" in tags
                 else {
                     "source": cell.source,
-                    "theirs": bool(tags & THEIRS),
+                    "student": bool(tags & STUDENTS),
                     "exercise": "exercise" in tags,
                 }
             )
@@ -308,31 +295,28 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
 
 def _page_of(submitted: NotebookNode) -> str:
     for cell in submitted.cells:
-        if found := MARK.match(cell.source):
-            return found[2]
+        if marked := MARK.match(cell.source):
+            return marked[2]
     return submitted.metadata.get("probebook", {}).get("page", "")
 
 
 def _attempt(
-    job: str,
-    folder: Path,
-    limits: Limits,
-    forks: ForkServer | None,
+    job: str, folder: Path, limits: Limits, forks: ForkServer | None
 ) -> tuple[dict[str, str], str]:
-    """What a submission gave at each check that it reached, by its number, and why it did not reach
-    the others."""
-    with tempfile.TemporaryDirectory(prefix="probebook-lab-", ignore_cleanup_errors=True) as made:
-        work = Path(made).resolve()
+    """Run a submission. Returns what it gave at each check that it reached, by the check's number,
+    and why it did not reach the others."""
+    with tempfile.TemporaryDirectory(prefix="probebook-lab-", ignore_cleanup_errors=True) as name:
+        work = Path(name).resolve()
         (work / "job.json").write_text(job, encoding="utf-8")
         words = [sys.executable, "-m", "probebook_runs.labs.attempt", "job.json", "given.jsonl"]
         words = sandbox.command(words, work, folder.resolve())
         environment = sandbox.environment(work)
         with enforce_limits(limits) as (processes, reason):
-            started: Any = None
+            process: Any = None
             if forks:
                 with suppress(RuntimeError):  # a submission may have ended the server
-                    started = forks.fork(words, environment, str(work))
-            started = started or subprocess.Popen(
+                    process = forks.fork(words, environment, str(work))
+            process = process or subprocess.Popen(
                 words,
                 cwd=work,
                 env=environment,
@@ -342,8 +326,8 @@ def _attempt(
                 stderr=subprocess.DEVNULL,
             )
             with suppress(psutil.NoSuchProcess):
-                processes.append(psutil.Process(started.pid))
-            started.wait()
+                processes.append(psutil.Process(process.pid))
+            process.wait()
         return _given(work / "given.jsonl"), reason() or "its process ended before"
 
 
@@ -377,17 +361,17 @@ def minutes(submitted: NotebookNode) -> dict[int, float]:
     out."""
     cells = [cell for cell in submitted.cells if cell.cell_type == "code"]
     ran = {i: when for i, cell in enumerate(cells) if (when := _when(cell))}
-    found = {}
+    taken = {}
     for i, cell in enumerate(cells):
         marked = MARK.match(cell.source)
-        own = {i, i + 1} if "check" in _next_tags(cells, i) else {i}
-        if marked and own & set(ran):
-            done = max(ran[k] for k in own & set(ran))
-            before = [when for k, when in ran.items() if k not in own and when < done]
-            taken = (done - max(before)).total_seconds() / 60 if before else 0
-            if taken >= 0.1:
-                found[int(marked[1])] = round(taken, 1)
-    return found
+        answer = {i, i + 1} if "check" in _next_tags(cells, i) else {i}
+        if marked and answer & set(ran):
+            done = max(ran[k] for k in answer & set(ran))
+            before = [when for k, when in ran.items() if k not in answer and when < done]
+            time = (done - max(before)).total_seconds() / 60 if before else 0
+            if time >= 0.1:
+                taken[int(marked[1])] = round(time, 1)
+    return taken
 
 
 def _next_tags(cells: list[NotebookNode], i: int) -> list[str]:
@@ -414,34 +398,12 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
     marks = {page: rubrics(Page(page)) for page in graded.page.unique()}
     for (page, number, title), part in graded.groupby(["page", "exercise", "title"]):
         there = part[part.outcome != "missing"]
-        said = there[there.outcome.isin(["wrong", "error"])].message.value_counts().head(3)
-        rows.append(
-            {
-                "page": page,
-                "exercise": number,
-                "title": title,
-                "handed in": len(there),
-                "right, %": round(100 * there.outcome.isin(ACCEPTED.values()).mean(), 1),
-                "wrong answers": "; ".join(
-                    f"{times} × {message}" for message, times in said.items()
-                ),
-                "minutes": part.minutes.astype(float).median(),
-                "rubric": marks[page].get(number, ""),
-            }
-        )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "page",
-            "exercise",
-            "title",
-            "handed in",
-            "right, %",
-            "wrong answers",
-            "minutes",
-            "rubric",
-        ],
-    )
+        right = round(100 * there.outcome.isin(ACCEPTED.values()).mean(), 1)
+        messages = there[there.outcome.isin(["wrong", "error"])].message.value_counts().head(3)
+        wrong = "; ".join(f"{times} × {message}" for message, times in messages.items())
+        time, rubric = part.minutes.astype(float).median(), marks[page].get(number, "")
+        rows.append((page, number, title, len(there), right, wrong, time, rubric))
+    return pd.DataFrame(rows, columns=SUMMARY)
 
 
 def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:

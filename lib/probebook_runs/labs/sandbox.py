@@ -16,22 +16,10 @@ from pathlib import Path
 from probebook.base import ROOT, UserError, cache_path
 
 PASSED_ON = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "PYTHONPATH",
-    "PYTHONHASHSEED",
-    "PROBEBOOK_HOME",
-    "PROBEBOOK_DATA",
-    "PROBEBOOK_PROFILE",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "HF_HUB_OFFLINE",
-    "TQDM_DISABLE",
-    "TRANSFORMERS_VERBOSITY",
-)
+    "PATH LANG LC_ALL TZ PYTHONPATH PYTHONHASHSEED PROBEBOOK_HOME PROBEBOOK_DATA PROBEBOOK_PROFILE "
+    "OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS HF_HUB_OFFLINE TQDM_DISABLE "
+    "TRANSFORMERS_VERBOSITY"
+).split()
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/dev/shm")
 BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
 
@@ -70,24 +58,15 @@ def command(words: list[str], work: Path, hidden: Path) -> list[str]:
     for path in [str(Path(path).resolve()) for path in needed if path and Path(path).exists()]:
         if path != "/usr":
             line += ["--ro-bind", path, path]
-    return [
-        *line,
-        "--tmpfs",
-        str(hidden),
-        "--bind",
-        str(work),
-        str(work),
-        "--chdir",
-        str(work),
-        *words,
-    ]
+    line += ["--tmpfs", str(hidden), "--bind", str(work), str(work), "--chdir", str(work)]
+    return line + words
 
 
 def environment(work: Path) -> dict[str, str]:
     """The environment of a submission: no keys; its home and temporary folders are `work`."""
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    own = dict.fromkeys(("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR"), str(work))
-    return passed_on | own | {"PROBEBOOK_CACHE": str(cache_path())}
+    folders = dict.fromkeys(("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR"), str(work))
+    return passed_on | folders | {"PROBEBOOK_CACHE": str(cache_path())}
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Answers, and what a check hands to a student's function, as plain data: numbers, texts, arrays,
-tables and records, in JSON.
+"""Plain data in JSON: answers, and what a check hands to a student's function.
 
-What a submission's process says is read as these and nothing else: no object of its own making, no
-subclass, no code. Anything else becomes an `Other`, which no check accepts."""
+Submission output is decoded to plain types only: numbers, texts, arrays, tables and tuples, never
+an object of the submission's making, a subclass or code. Anything else becomes an `Other`, which no
+check accepts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 
 DTYPES = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "U": "str"}
-KEPT = {"float16", "float32", "int32", "uint8"}  # other dtypes of a kind become the one above
+NARROW = {"float16", "float32", "int32", "uint8"}  # other dtypes of a kind become the one above
 
 
 class Other:
-    """Stands for an answer that is no plain data; its class has the name of the answer's own."""
+    """Stands for an answer that is no plain data, under the name of that answer's class."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -71,21 +71,19 @@ def _fields(value: Any) -> list[str] | None:
 
 
 def _array(value: np.ndarray) -> dict:
-    own, dtype = value.dtype.name, DTYPES.get(value.dtype.kind, "object")
-    dtype = own if own in KEPT else dtype
-    of = value.ravel().tolist()
+    dtype, entries = DTYPES.get(value.dtype.kind, "object"), value.ravel().tolist()
     return {
         "is": "array",
-        "dtype": dtype,
+        "dtype": value.dtype.name if value.dtype.name in NARROW else dtype,
         "shape": value.shape,
-        "of": [*map(encode, of)] if dtype == "object" else of,
+        "of": [*map(encode, entries)] if dtype == "object" else entries,
     }
 
 
 def decode(data: Any, records: bool = False) -> Any:
     """The value that `encode` made this of. ValueError, KeyError, TypeError: it did not.
 
-    A record becomes a tuple; with `records`, where the data are one's own, what it was."""
+    A record becomes a tuple; with `records`, for data of the checks, what it was."""
     whole = partial(decode, records=records)
     if isinstance(data, list):
         return [*map(whole, data)]
@@ -107,7 +105,7 @@ def decode(data: Any, records: bool = False) -> Any:
         several = bool(index) and all(isinstance(label, tuple) for label in index)
         return pd.Series(whole(of), pd.MultiIndex.from_tuples(index) if several else index)
     if kind in ("array", "tensor"):
-        if data["dtype"] not in (*DTYPES.values(), *KEPT, "object"):
+        if data["dtype"] not in (*DTYPES.values(), *NARROW, "object"):
             raise ValueError(f"no array of {data['dtype']!r}")
         flat: np.ndarray = np.empty(len(of), object)
         flat[:] = [*map(whole, of)]

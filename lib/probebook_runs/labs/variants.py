@@ -59,7 +59,7 @@ def students(file: Path) -> dict[str, int]:
     return {plain_name(name): int(seed) for name, seed in zip(names, seeds)}
 
 
-def varied(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
+def student_parameters(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
     """The parameters of each student's variant: their seed, and in turn each of the values that
     `notebooks/variants.yaml` lists for the page."""
     path = home() / "notebooks" / "variants.yaml"
@@ -98,44 +98,40 @@ def question(row: Any) -> str:
     """The exercise of a row of `variants.csv`, as the text of a cell."""
     number = len(exercises(Page(row.page).notebook)) + 1
     where = f", in the row with {row.row}" if row.row else ""
-    own = " and ".join(
+    parameters = " and ".join(
         f"`{name} = {json.dumps(value)}`" for name, value in json.loads(row.parameters).items()
     )
     return TEXT.format(
-        number=number, title=TITLE, parameters=own, table=row.table, metric=row.metric, row=where
+        number=number,
+        title=TITLE,
+        parameters=parameters,
+        table=row.table,
+        metric=row.metric,
+        row=where,
     )
 
 
 def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) -> list[tuple]:
     """A row of `COLUMNS` for each student: the figure that differs most between them."""
-    values = varied(page, seeds)
-    runs = {student: plan(page, profile, own) for student, own in values.items()}
+    values = student_parameters(page, seeds)
+    runs = {student: plan(page, profile, changed) for student, changed in values.items()}
     if run_all(list(runs.values()), jobs=jobs):
         raise UserError(f"{page.name} failed with the data of a student: nothing is written")
     figures = pd.DataFrame({student: _figures(run) for student, run in runs.items()}).dropna()
-    told_apart = figures.apply(_told_apart, axis=1)
-    if told_apart.empty or not told_apart.max() and len(seeds) > 1:
+    distinct = figures.apply(_count_distinct_pairs, axis=1)
+    if distinct.empty or not distinct.max() and len(seeds) > 1:
         raise UserError(f"{page.name}: no figure of its tables depends on the students' data")
-    table, row, metric = told_apart.idxmax()
+    place = distinct.idxmax()  # table, row, metric
     return [
-        (
-            student,
-            page.name,
-            profile,
-            json.dumps(own),
-            table,
-            row,
-            metric,
-            figures.loc[(table, row, metric), student],
-        )
-        for student, own in values.items()
+        (student, page.name, profile, json.dumps(changed), *place, figures.loc[place, student])
+        for student, changed in values.items()
     ]
 
 
-def _told_apart(figure: pd.Series) -> int:
+def _count_distinct_pairs(figure: pd.Series) -> int:
     """In how many pairs of students the figure of the first is wrong for the second."""
-    own = figure.to_numpy(float)
-    return int((abs(own[:, None] - own) > 1.5 * TOLERANCE * abs(own)).sum())
+    values = figure.to_numpy(float)
+    return int((abs(values[:, None] - values) > 1.5 * TOLERANCE * abs(values)).sum())
 
 
 def _figures(run: Run) -> pd.Series:
@@ -154,45 +150,37 @@ def _figures(run: Run) -> pd.Series:
     return figures[~figures.index.duplicated(keep=False) & (figures != 0)]
 
 
-def answered(submitted: NotebookNode, mark: str) -> str:
-    """The source of the answer to the exercise that `mark` opens; "" if it is not there."""
-    found = [
-        cell.source.removeprefix(mark)
-        for cell in submitted.cells
-        if cell.cell_type == "code" and cell.source.startswith(mark)
-    ]
-    return found[-1] if found else ""
-
-
-def judged(source: str, student: str, answers: pd.DataFrame) -> tuple[str, str, str]:
+def check_own_figure(
+    submitted: NotebookNode, mark: str, student: str, answers: pd.DataFrame
+) -> tuple[str, str, str]:
     """Outcome, message and answer of a student's own figure.
 
-    - `source`: the answer's cell; it must give the number itself
+    - `mark`: the first line of its cell, which must give the number itself
     - `answers`: rows of `variants.csv` of this page"""
-    if not source:
+    cells = [cell.source for cell in submitted.cells if cell.cell_type == "code"]
+    sources = [source.removeprefix(mark) for source in cells if source.startswith(mark)]
+    if not sources or not sources[-1]:
         return "missing", "its cell is not in the notebook", ""
     try:
         value = next(
             ast.literal_eval(node.value)
-            for node in ast.parse(source).body
+            for node in ast.parse(sources[-1]).body
             if isinstance(node, ast.Assign)
         )
-    except (SyntaxError, ValueError, StopIteration):
+    except Exception:  # a student's cell may be anything
         return "wrong", "own_figure should be the number that the run shows, not code", ""
     if value is ...:
         return "not done", "the stub is still there", ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "wrong", "own_figure should be a number", repr(value)
     by_student = answers.set_index("student").value
-    if _near(value, by_student[student]):
+    right_for = by_student.index[abs(by_student - value) <= TOLERANCE * abs(by_student)]
+    if student in right_for:
         return "passed", "", repr(value)
-    others = [name for name, other in by_student.items() if _near(value, other)]
-    said = "with these data the run gives another number"
-    return "wrong", said + (f"; this one is right for {others[0]}" if others else ""), repr(value)
-
-
-def _near(value: float, right: float) -> bool:
-    return abs(value - right) <= TOLERANCE * abs(right)
+    message = "with these data the run gives another number"
+    if len(right_for):
+        message += f"; this one is right for {right_for[0]}"
+    return "wrong", message, repr(value)
 
 
 def read(file: Path) -> pd.DataFrame:
@@ -210,7 +198,7 @@ def read(file: Path) -> pd.DataFrame:
     )
 
 
-def of_student(table: pd.DataFrame, page: Page, student: str) -> Run | None:
+def find_variant(table: pd.DataFrame, page: Page, student: str) -> Run | None:
     """The run of a student's own variant of a page; None if none was handed out to them."""
     rows = table[(table.page == page.name) & (table.student == student)]
     return None if rows.empty else plan(page, rows.profile.iloc[0], rows.parameters.iloc[0])

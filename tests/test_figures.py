@@ -4,15 +4,15 @@ import subprocess
 import sys
 from itertools import combinations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import seaborn as sns
-from jupyter_client.manager import start_new_kernel
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from probebook.figures import GREYS, METHODS, PALETTE, against, beside, lines, method_colours
+from probebook.figures import GREYS, METHODS, PALETTE, beside, lines, method_colours, slider
 
 # What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
 # severity 1).
@@ -90,68 +90,28 @@ def test_numbers_go_from_light_to_dark(count):
     assert 1.05 / (light[0] + 0.05) > 1.8
 
 
-SLIDER = """
-import matplotlib.pyplot as plt
-from probebook.figures import slider
-height = 1
+def test_a_slider_draws_anew_with_the_present_variables():
+    """It opens where it should; a move draws its picture again, the others stay."""
+    height = 1
 
-def draw(value):
-    figure, ax = plt.subplots(figsize=(1, 1))
-    ax.bar([0], [height * value])
-    ax.set_ylim(0, 10)
-    plt.close(figure)
-    return figure
+    def draw(value):
+        figure, ax = plt.subplots(figsize=(1, 1))
+        ax.bar([0], [height * value])
+        ax.set_ylim(0, 10)
+        plt.close(figure)
+        return figure
 
-box = slider(draw, [1, 2, 3], "width", at=2)
-"""
-
-
-@pytest.fixture(scope="module")
-def kernel():
-    manager, client = start_new_kernel(kernel_name="python3")
-    yield client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-
-
-def test_with_a_kernel_a_slider_draws_anew(kernel):
-    """A message moves its handle, as a browser does; the new picture uses the present variables."""
-
-    def said(code: str) -> list[str]:
-        texts = []
-        reply = kernel.execute_interactive(
-            code, timeout=120, output_hook=lambda m: texts.append(m["content"])
-        )
-        assert reply["content"]["status"] == "ok", reply["content"]
-        return "".join(content.get("text", "") for content in texts).split()
-
-    def move(to: int) -> list[bytes]:
-        """The pictures that come back."""
-        state = {"method": "update", "state": {"index": to}, "buffer_paths": []}
-        sent = kernel.session.msg("comm_msg", {"comm_id": handle, "data": state})
-        kernel.shell_channel.send(sent)
-        pictures, message = [], {"content": {}}
-        while message["content"].get("execution_state") != "idle":
-            message = kernel.get_iopub_msg(timeout=60)
-            if message["parent_header"].get("msg_id") == sent["header"]["msg_id"]:
-                pictures += [bytes(buffer) for buffer in message.get("buffers", [])]
-            else:
-                message = {"content": {}}
-        return pictures
-
-    said(SLIDER)
-    [handle] = said("print(box.children[0].model_id)")
-    pictures = "print(*(bytes(image.value).hex() for image in box.children[1].children))"
-    drawn = said(pictures)
+    handle, stack = slider(draw, [1, 2, 3], "width", at=2).children
+    assert handle.index == stack.selected_index == 1
+    drawn = [bytes(image.value) for image in stack.children]
     assert len(set(drawn)) == 3
-    # where it opens
-    assert said("print(box.children[0].index, box.children[1].selected_index)") == ["1", "1"]
-    assert move(0) == []  # the same picture: nothing to send
-    said("height = 3")
-    [picture] = move(2)
-    assert picture.startswith(b"\x89PNG")
-    assert picture.hex() not in drawn
-    assert said(pictures) == [*drawn[:2], picture.hex()]
+    handle.index = 0
+    assert [bytes(image.value) for image in stack.children] == drawn
+    height = 3
+    handle.index = 2
+    first, second, third = (bytes(image.value) for image in stack.children)
+    assert [first, second] == drawn[:2]
+    assert third not in drawn and third.startswith(b"\x89PNG")
 
 
 def test_figures_are_drawn_without_torch():
@@ -161,7 +121,7 @@ def test_figures_are_drawn_without_torch():
 
 
 def test_published_values_are_hollow_and_stand_beside_ours():
-    """In every panel: the first source hollow, each row once, ours below it with its interval."""
+    """In every panel: the first source hollow, each row once, ours below it."""
     data = pd.DataFrame(
         {
             "source": ["published"] * 4 + ["ours"] * 4,
@@ -183,18 +143,11 @@ def test_published_values_are_hollow_and_stand_beside_ours():
             assert list(points.get_xdata()) == list(shown.value[shown["source"] == source])
 
 
-def test_points_and_curves_at_one_place_all_show():
-    """Outlines lie one inside the other, the last is filled; each curve has its own dashes."""
+def test_curves_at_one_place_all_show():
+    """Each has its own dashes."""
     data = pd.DataFrame({"x": [0.2, 0.8] * 3, "y": [0.3, 0.6] * 3, "method": list("aabbcc")})
-    drawn = against(data, [("x", "y")], "method", outlines=True).axes[0].collections
-    sizes = [float(points.get_sizes()[0]) for points in drawn]
-    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
-    assert [len(points.get_facecolors()) for points in drawn] == [0, 0, 1]
-    curves = [
-        line
-        for line in lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
-        if len(line.get_xdata())
-    ]
+    drawn = lines(data, "x", "y", hue="method", dashes=True).axes[0].lines
+    curves = [line for line in drawn if len(line.get_xdata())]
     assert len({(line.is_dashed(), str(line._dash_pattern)) for line in curves}) == 3
 
 

@@ -366,7 +366,7 @@ def test_marks_become_stubs():
 
 
 @pytest.mark.parametrize(
-    "old, new, said",
+    "old, new, message",
     [
         (
             "(easy, 2 minutes)",
@@ -386,10 +386,10 @@ def test_marks_become_stubs():
         ),
     ],
 )
-def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, said):
+def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, message):
     path = tmp_path / "home" / "notebooks" / "1_demo" / "01_first.md"
     path.write_text(PAGE.replace(old, new), encoding="utf-8")
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(message)):
         exercises(find("1_demo/01").notebook, "1_demo/01_first")
 
 
@@ -407,31 +407,34 @@ def test_the_book_shows_stub_and_check_without_the_solution(lab):
 # checks
 
 
-def said(check, *given, **named) -> str:
+def message_of(check, *given, **named) -> str:
     with pytest.raises(expect.NotRight) as caught:
         check(*given, **named)
     return str(caught.value)
 
 
 def test_checks_say_what_is_wrong(capsys):
-    message = said(expect.close, [1.0, 3.0], [1.0, 2.0], "x")
+    message = message_of(expect.close, [1.0, 3.0], [1.0, 2.0], "x")
     assert message == "x[1] is 3, and should be 2 (1 of 2 entries are off)"
-    assert "shape (2,), not (3,)" in said(expect.close, [1, 2], [1, 2, 3], "x")
+    assert "shape (2,), not (3,)" in message_of(expect.close, [1, 2], [1, 2, 3], "x")
     assert (
-        said(expect.close, 0.3, 0.2, "x", why="a sign?") == "x is 0.3, and should be 0.2: a sign?"
+        message_of(expect.close, 0.3, 0.2, "x", why="a sign?")
+        == "x is 0.3, and should be 0.2: a sign?"
     )
-    assert "made of numbers, not str" in said(expect.close, "two", 2, "x")
+    assert "made of numbers, not str" in message_of(expect.close, "two", 2, "x")
     same, inverse = _named("sqrt", lambda x: x), _named("f", lambda x: 1 / x)
-    assert "sqrt(4) is 4" in said(expect.same_function, same, np.sqrt, [(1,), (4,)])
-    message = said(expect.same_function, inverse, abs, [(0,)], why="a sign?")
+    assert "sqrt(4) is 4" in message_of(expect.same_function, same, np.sqrt, [(1,), (4,)])
+    message = message_of(expect.same_function, inverse, abs, [(0,)], why="a sign?")
     assert message == "f(0) raises ZeroDivisionError: division by zero"
-    message = said(expect.choice, "b", "a", {"b": "that is the control"})
+    message = message_of(expect.choice, "b", "a", {"b": "that is the control"})
     assert message == "your answer is 'b': that is the control"
-    assert "one of 'a', 'b'" in said(expect.choice, "c", "a", {"b": ""})
-    assert all("from 0 to 1" in said(expect.prediction, found, (0, 1)) for found in (2, True, "a"))
-    assert "one of 'x', 'y'" in said(expect.prediction, "z", ["x", "y"])
-    assert "3 words" in said(expect.interpretation, "far too short")
-    message = said(expect.interpretation, "word " * 30, ["ceiling|yardstick"])
+    assert "one of 'a', 'b'" in message_of(expect.choice, "c", "a", {"b": ""})
+    assert all(
+        "from 0 to 1" in message_of(expect.prediction, found, (0, 1)) for found in (2, True, "a")
+    )
+    assert "one of 'x', 'y'" in message_of(expect.prediction, "z", ["x", "y"])
+    assert "3 words" in message_of(expect.interpretation, "far too short")
+    message = message_of(expect.interpretation, "word " * 30, ["ceiling|yardstick"])
     assert "nothing of ceiling or yardstick" in message
     assert capsys.readouterr().out == ""
 
@@ -458,14 +461,18 @@ def test_a_reference_solution_checks_a_function(capsys):
     check(in_place)  # a change of the arguments is the student's matter
     assert capsys.readouterr().out == "✓ in_place\n"
     assert check.__doc__ == "The squares."
-    assert said(check, _named("f", lambda x: 2 * x)).endswith("(3 of 3 entries are off): squares")
+    assert message_of(check, _named("f", lambda x: 2 * x)).endswith(
+        "(3 of 3 entries are off): squares"
+    )
 
 
 def test_entries_of_a_series_come_in_the_checks_order():
     wanted = pd.Series({"a": 1.0, "b": 2.0})
     pd.testing.assert_series_equal(expect.entries(wanted[["b", "a"]], wanted, "x", "name"), wanted)
-    assert "a Series indexed by name, not list" in said(expect.entries, [1], wanted, "x", "name")
-    message = said(expect.entries, wanted[:1], wanted, "x", "name")
+    assert "a Series indexed by name, not list" in message_of(
+        expect.entries, [1], wanted, "x", "name"
+    )
+    message = message_of(expect.entries, wanted[:1], wanted, "x", "name")
     assert message.startswith("x should have one entry for each name, and no other; its index is a")
 
 
@@ -605,7 +612,7 @@ def test_the_table_of_exercises_has_shares_frequent_mistakes_and_minutes(lab):
     """Of six notebooks; one lacks the exercise, and one was not reached."""
     wrong = ["too low"] * 3 + ["too high"] * 2 + ["a text"] + ["none"]
     rows = (
-        [("wrong", said, None) for said in wrong]
+        [("wrong", message, None) for message in wrong]
         + [("error", "too high", 9)]
         + [("passed", "", minutes) for minutes in (2, 4, 6)]
         + [("not reached", "its time limit", None), ("missing", "its cell", None)]
@@ -630,9 +637,9 @@ def test_a_rubric_is_shown_with_the_grades(lab, tmp_path):
     path = tmp_path / "home" / "book" / "rubrics.yaml"
     path.write_text("1_demo/01_first: {full: All of it., partial: Half., wrong: <none>}\n")
     table = graded(tmp_path, ada=lab(RIGHT))
-    said = "2 points: All of it.\n1 point: Half.\n0 points: <none>"
-    assert dict(zip(table.exercise, by_exercise(table).rubric)) == {1: "", 2: "", 3: said}
-    assert said.replace("<none>", "&lt;none&gt;") in (tmp_path / "grades.html").read_text()
+    text = "2 points: All of it.\n1 point: Half.\n0 points: <none>"
+    assert dict(zip(table.exercise, by_exercise(table).rubric)) == {1: "", 2: "", 3: text}
+    assert text.replace("<none>", "&lt;none&gt;") in (tmp_path / "grades.html").read_text()
     path.write_text("1_demo/01_first: {full: All of it.}\n")
     with pytest.raises(UserError, match="1_demo/01_first should have full, partial, wrong"):
         by_exercise(table)
@@ -785,19 +792,42 @@ def test_what_differs_between_students_is_possible(name):
         plan(page, "smoke", own)
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (None, "missing"),
+        ("", "missing"),
+        ("own_figure = ...", "not done"),
+        ("own_figure = -2.51", "passed"),
+        ("own_figure = 7", "wrong"),
+        ("own_figure = True", "wrong"),
+        ("own_figure = table.value[0]", "wrong"),
+        ("own_figure = (", "wrong"),
+        (f"own_figure = {'9' * 400}", "wrong"),
+        (f"own_figure = {'(' * 10_000}1{')' * 10_000}", "wrong"),
+    ],
+    ids=range(10),
+)
+def test_whatever_stands_in_the_cell_of_ones_own_figure_has_an_outcome(text, outcome):
+    cells = [] if text is None else [nbformat.v4.new_code_cell(f"# mark\n{text}")]
+    answers = pd.DataFrame({"student": ["ada", "bob"], "value": [-2.5, 7.0]})
+    submitted = nbformat.v4.new_notebook(cells=cells)
+    assert variants.check_own_figure(submitted, "# mark\n", "ada", answers)[0] == outcome
+
+
 def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
     path = tmp_path / "variants.csv"
-    for text, said in (
+    for text, message in (
         ("a,b\n1,2\n", "its columns should be student, page"),
         (",".join(variants.COLUMNS) + "\na,b,smoke,seed 3,t,r,m,1\n", "Expecting"),
     ):
         path.write_text(text)
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             variants.read(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("who\nada\n", "a column name"),
         ("name\nada\nada\n", "another student"),
@@ -807,9 +837,9 @@ def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
         ("name\n", "a seed of their own"),
     ],
 )
-def test_a_list_of_students_that_is_none_is_refused(tmp_path, text, said):
+def test_a_list_of_students_that_is_none_is_refused(tmp_path, text, message):
     (tmp_path / "class.csv").write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         variants.students(tmp_path / "class.csv")
 
 

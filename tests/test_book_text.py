@@ -23,7 +23,7 @@ from sphinx.util.inventory import InventoryFile
 from probebook.base import ROOT
 from probebook.corpora.published import published
 from probebook_book import findings
-from probebook_book.findings import claims, readme_tables, strongest, verdicts
+from probebook_book.findings import VERDICTS, claims, strongest, verdicts
 from probebook_runs.archive import archived, manifests, sweep_table
 from probebook_runs.pages import _imports, _python, pages
 
@@ -171,15 +171,16 @@ LINES = [
     pytest.param(line, id=f"{paper.paper} {claim.claim} {line.kind}")
     for paper in verdicts()
     for claim in paper.claims
-    for line in claim.lines
+    for line in claim.evidence
 ]
 
 
 def test_readme_has_the_verdicts():
-    """Its tables of papers and of claims are those of book/verdicts.yaml."""
+    """Its table of papers is that of book/verdicts.yaml."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for table in readme_tables().split("\n\n"):
-        assert table in readme, f"README.md lacks this table:\n{table}"
+    for paper in verdicts():
+        row = f"| {paper.paper} · {paper.title} | {paper.question} | {VERDICTS[paper.verdict]} |"
+        assert row in readme.splitlines()
 
 
 def opener_of(paper) -> str:
@@ -191,34 +192,32 @@ PAPERS = pytest.mark.parametrize("paper", verdicts(), ids=lambda paper: paper.pa
 
 @PAPERS
 def test_the_openers_box_is_the_answer(paper):
-    """The question, the answer that README.md has as well, and last the kinds of its evidence."""
+    """The question, the answer, and last the kinds of its evidence."""
     box = re.search(r":::\{div\} claim\n(.*?)\n:::", opener_of(paper), re.DOTALL)[1]
     assert box.split() == f"{paper.question} {paper.answer}".split()
     text, _, evidence = paper.answer.partition(" Evidence: ")
     named = set(re.findall(r"\*\*(.+?)\*\*", evidence))
     assert named
-    assert named <= {line.kind for claim in paper.claims for line in claim.lines}
+    assert named <= {line.kind for claim in paper.claims for line in claim.evidence}
     assert "**" not in text
 
 
 @PAPERS
-def test_the_opener_and_readme_say_the_same_of_a_claim(paper, monkeypatch):
+def test_the_opener_has_every_claim_with_its_evidence(paper, monkeypatch):
     """The claim, one of three verdicts, and what was seen on each kind of evidence."""
-    monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
+    monkeypatch.setattr(findings, "fill", lambda finding, text: text)
     assert f"HTML(claims({paper.paper}))" in opener_of(paper)
     items = (
         BeautifulSoup(claims(paper.paper), "html.parser").find("ol").find_all("li", recursive=False)
     )
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(items) == len(paper.claims)
     for item, claim in zip(items, paper.claims):
-        said, shown = findings.SAID[claim.verdict], item.get_text()
-        assert shown.startswith(f"{claim.claim}: {said}.")
-        assert f"| {paper.paper} · {claim.claim} | {said} | " in readme
-        for line in claim.lines:
-            assert line.evidence.replace("*", "").strip() in shown
-            assert line.said.replace("*", "") in shown
-            assert line.said in readme
+        shown = item.get_text()
+        assert shown.startswith(f"{claim.claim}: {VERDICTS[claim.verdict]}.")
+        for line in claim.evidence:
+            assert line.text.replace("*", "").strip() in shown
+            assert line.kind in shown
+            assert all(run in shown for runs in line.runs.values() for run in runs)
 
 
 def test_no_share_in_the_evidence_is_above_one(parsed):
@@ -239,13 +238,13 @@ def test_no_share_in_the_evidence_is_above_one(parsed):
 
 def test_the_audit_opens_with_the_five_strongest(monkeypatch):
     """Arithmetic first; none of their numbers is typed; each links to its section."""
-    monkeypatch.setattr(findings.Finding, "filled", lambda self, text: text)
+    monkeypatch.setattr(findings, "fill", lambda finding, text: text)
     marked = sorted(
         (entry for entry in findings.discrepancy_entries() if entry.front),
         key=lambda entry: entry.front.place,
     )
     assert [entry.front.place for entry in marked] == [1, 2, 3, 4, 5]
-    kinds = [get_args(findings.How).index(entry.how) for entry in marked]
+    kinds = [get_args(findings.Method).index(entry.how) for entry in marked]
     assert kinds == sorted(kinds)
     typed = [
         re.sub(r"\{[^}]*\}|Table \d+", "", f"{entry.front.printed} {entry.front.follows}")
@@ -258,10 +257,18 @@ def test_the_audit_opens_with_the_five_strongest(monkeypatch):
     assert audit.index("HTML(strongest())") < audit.index("HTML(discrepancy_table(1))")
 
 
+@PAPERS
+def test_evidence_is_nearest_first(paper):
+    """Printed or released numbers before real text before generated text."""
+    for claim in paper.claims:
+        kinds = [get_args(findings.Kind).index(line.kind) for line in claim.evidence]
+        assert kinds == sorted(kinds), claim.claim
+
+
 def test_only_three_kinds_of_evidence():
-    entry = verdicts()[0].claims[0].model_dump()
+    entry = verdicts()[0].claims[0].evidence[0].model_dump()
     with pytest.raises(ValidationError, match="kind"):
-        findings.Claim(**entry | {"kind": "pocket runs"})
+        findings.Evidence(**entry | {"kind": "pocket runs"})
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -279,16 +286,19 @@ def test_evidence_names_its_runs(line):
         assert set(sweep.page) == {line.page}
         stored |= set(sweep.model)
     assert runs
-    assert set(runs) - stored <= set(findings.WORDS)
+    assert set(runs) - stored <= set(findings.NOT_STORED)
     assert line.kind != "real text" or set(runs) <= stored
     assert line.kind != "generated text" or set(runs) == {"this book's run"}
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_evidences_numbers_of_stored_runs_are_there(line):
+def test_no_number_of_the_evidence_is_typed(line):
+    """All stand in braces and come from a run; those of stored runs are there."""
+    typed = re.sub(r"\{[^}]*\}", "", line.text)
+    assert re.findall(r"(?<![A-Za-z])\d", typed) == []
     for place in line.stored.values():
-        if place[0] != findings.WORDS[0]:  # that run is made with the book
-            assert np.isfinite(findings._stored(line.page, *place))
+        if place[0] != findings.BOOK_RUN:  # that run is made with the book
+            assert np.isfinite(findings.stored_value(line.page, *place))
 
 
 def test_rows_of_paper_4_that_are_shown():

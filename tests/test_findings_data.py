@@ -8,8 +8,7 @@ import pytest
 from conftest import HOME, probebook
 from probebook.base import ROOT, UserError
 from probebook_book import findings
-from probebook_book.findings import discrepancy_entries, discrepancy_table, verdicts
-from probebook_book.findings_data import schema
+from probebook_book.findings import discrepancy_entries, discrepancy_table, schema, verdicts
 from probebook_runs.pages import Page
 from probebook_runs.store import book_run
 
@@ -18,7 +17,7 @@ ALTERREP = discrepancy_entries()[0]
 
 
 @pytest.fixture(scope="module")
-def told(built_book) -> dict:
+def printed(built_book) -> dict:
     """What the command prints of the smoke profile's runs."""
     done = probebook("findings", "--profile", "smoke", env={"PROBEBOOK_HOME": str(HOME)})
     assert done.returncode == 0, done.stderr
@@ -32,32 +31,32 @@ def test_the_schema_in_the_book_is_that_of_the_command():
     )
 
 
-def test_what_the_command_prints_follows_the_schema(told):
-    jsonschema.validate(told, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert told["profile"] == "smoke"
+def test_what_the_command_prints_follows_the_schema(printed):
+    jsonschema.validate(printed, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert printed["profile"] == "smoke"
 
 
-def test_every_claim_and_discrepancy_is_told_in_order(told):
+def test_every_claim_and_discrepancy_is_printed_in_order(printed):
     claims = [claim for paper in verdicts() for claim in paper.claims]
-    assert [(c["claim"], c["status"]) for c in told["claims"]] == [
+    assert [(c["claim"], c["status"]) for c in printed["claims"]] == [
         (c.claim, c.verdict) for c in claims
     ]
-    assert [[seen["kind"] for seen in c["evidence"]] for c in told["claims"]] == [
-        [line.kind for line in c.lines] for c in claims
+    assert [[line["kind"] for line in c["evidence"]] for c in printed["claims"]] == [
+        [line.kind for line in c.evidence] for c in claims
     ]
-    assert [d["what"] for d in told["discrepancies"]] == [e.what for e in discrepancy_entries()]
+    assert [d["what"] for d in printed["discrepancies"]] == [e.what for e in discrepancy_entries()]
 
 
-def test_every_discrepancy_stands_on_the_books_runs(told):
+def test_every_discrepancy_stands_on_the_books_runs(printed):
     """Only what quotes no number at all has nothing to compare."""
-    for entry in told["discrepancies"]:
+    for entry in printed["discrepancies"]:
         assert entry["status"] == ("stands" if entry["numbers"] else "read"), entry["what"]
 
 
-def test_the_cell_of_a_number_puts_it_into_the_text(told, monkeypatch):
+def test_the_cell_of_a_number_puts_it_into_the_text(printed, monkeypatch):
     monkeypatch.setenv("PROBEBOOK_PROFILE", "smoke")
-    seen = [line for claim in told["claims"] for line in claim["evidence"]]
-    for line in [*seen, *told["discrepancies"]]:
+    evidence = [line for claim in printed["claims"] for line in claim["evidence"]]
+    for line in [*evidence, *printed["discrepancies"]]:
         cells = [cell for cell in book_run(line["page"]).read().cells if cell.cell_type == "code"]
         for number in line["numbers"]:
             if number["cell"]:
@@ -71,28 +70,29 @@ def test_the_cell_of_a_number_puts_it_into_the_text(told, monkeypatch):
 
 def test_a_changed_published_figure_turns_its_status(monkeypatch):
     """If the row had been printed as equation 4 gives it, nothing would be left to find."""
-    numbers = {"alter_published": 0.8346, "alter_recomputed": 0.87905}
-    monkeypatch.setattr(findings, "quoted", lambda page: numbers)
-    assert ALTERREP.status == "stands"
-    numbers["alter_published"] = 0.8790
-    assert ALTERREP.status == "gone"
+    numbers = {"alter_published": (0.8346, 1), "alter_recomputed": (0.87905, 1)}
+    monkeypatch.setattr(findings, "values_and_cells", lambda page: numbers)
+    assert ALTERREP.resolve().status == "stands"
+    numbers["alter_published"] = (0.8790, 1)
+    assert ALTERREP.resolve().status == "gone"
 
 
 def test_the_audit_page_says_what_is_gone(monkeypatch):
     monkeypatch.setattr(findings, "discrepancy_entries", lambda: [ALTERREP])
-    numbers = {"alter_published": 0.8346, "alter_recomputed": 0.87905}
-    monkeypatch.setattr(findings, "quoted", lambda page: numbers)
+    numbers = {"alter_published": (0.8346, 1), "alter_recomputed": (0.87905, 1)}
+    monkeypatch.setattr(findings, "values_and_cells", lambda page: numbers)
     assert "No longer so" not in discrepancy_table(1)
-    numbers["alter_published"] = 0.8790
+    numbers["alter_published"] = (0.8790, 1)
     assert "No longer so" in discrepancy_table(1)
 
 
 @pytest.mark.parametrize("comparison", ["1 = 1", "1 != two", "1 !=", "{alter_published} 1"])
 def test_a_comparison_of_another_form_is_refused(comparison, monkeypatch):
-    monkeypatch.setattr(findings, "quoted", lambda page: {"alter_published": 0.8})
+    numbers = {"alter_published": (0.8, 1), "alter_recomputed": (0.8, 1)}
+    monkeypatch.setattr(findings, "values_and_cells", lambda page: numbers)
     entry = ALTERREP.model_copy(update={"stands": (comparison,)})
     with pytest.raises(UserError, match="two numbers"):
-        _ = entry.status
+        entry.resolve()
 
 
 def test_every_page_of_a_finding_exists():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from probebook.base import ROOT
-from probebook_book.front import verdict_table
+from probebook_book.findings import verdict_table
 from probebook_chapters.figures.front import HEIGHT, MARGIN, WIDTH, moving_state
 from probebook_chapters.one_sentence import tell
 

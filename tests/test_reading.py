@@ -1,6 +1,7 @@
 """Minutes of pages, and the paths through the book."""
 
 import re
+from operator import itemgetter
 
 import pytest
 
@@ -47,9 +48,12 @@ def test_the_times_stand_at_the_head_of_the_box():
     assert reading.headed("no box", one, 200) == "no box"
 
 
-@pytest.mark.parametrize("path", syllabus.PATHS)
+TITLE = itemgetter("title")
+
+
+@pytest.mark.parametrize("path", syllabus.plan()["paths"], ids=TITLE)
 def test_a_path_names_pages_once(path):
-    names = [syllabus.page_of(name).name for name in syllabus.PATHS[path]]
+    names = [syllabus.page_of(name).name for name in path["pages"]]
     assert len(set(names)) == len(names)
     assert all(syllabus.page_of(name).path.exists() for name in names)
 
@@ -60,25 +64,24 @@ def test_the_sum_of_a_path_is_that_of_its_pages():
         assert int(re.search(r"<td>(\d+)</td></tr>", row)[1]) == sum(minutes) > 60
 
 
-@pytest.mark.parametrize("week", syllabus.WEEKS)
+@pytest.mark.parametrize("week", syllabus.plan()["weeks"], ids=TITLE)
 def test_a_week_has_one_core_page_of_at_most_1500_words_and_says_what_each_page_teaches(week):
-    core, lab, optional = syllabus.WEEKS[week]
-    assert reading.amount(syllabus.page_of(core)).words <= 1500
-    names = [core, lab, *optional]
+    assert reading.amount(syllabus.page_of(week["core"])).words <= 1500
+    names = [week["core"], week["lab"], *week["optional"]]
     assert len(set(names)) == len(names)
     notebooks = [name for name in names if not name.startswith("book/")]
     for name in names:
         page = syllabus.page_of(name)
         assert page.name.removeprefix("book/") in syllabus.table()
-        assert len(syllabus.taught(page)) >= 2 or name not in notebooks
-    assert syllabus.outcomes(week).count("<tr>") == len(notebooks) + 1
-    assert "{" not in syllabus.outcomes(week)
+        assert len(syllabus.learning_outcomes(page)) >= 2 or name not in notebooks
+    assert syllabus.outcomes(week["title"]).count("<tr>") == len(notebooks) + 1
+    assert "{" not in syllabus.outcomes(week["title"])
 
 
-@pytest.mark.parametrize("week", syllabus.WEEKS)
+@pytest.mark.parametrize("week", syllabus.plan()["weeks"], ids=TITLE)
 def test_the_total_of_a_week_is_that_of_its_core_page_and_its_lab(week):
-    needed = [syllabus.page_of(name) for name in syllabus.WEEKS[week][:2]]
+    needed = [syllabus.page_of(name) for name in (week["core"], week["lab"])]
     read = sum(map(reading.minutes, needed))
     done = sum(map(reading.exercise_minutes, needed))
-    [row] = [row for row in syllabus.table().split("<tr>") if week in row]
+    [row] = [row for row in syllabus.table().split("<tr>") if week["title"] in row]
     assert f"<td>{read + done}: {read} to read, {done} for exercises</td>" in row

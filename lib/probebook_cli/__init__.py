@@ -422,10 +422,10 @@ def findings(format: Literal["json", "schema"] = "json", profile: Profile = "poc
 
     The numbers are those of the book's runs of the profile; the schema says what each field is.
     """
-    from probebook_book.findings_data import found, schema
+    from probebook_book.findings import collect, schema
 
     os.environ["PROBEBOOK_PROFILE"] = profile
-    typer.echo(schema() if format == "schema" else found().model_dump_json(indent=1))
+    typer.echo(schema() if format == "schema" else collect().model_dump_json(indent=1))
 
 
 @app.command()

@@ -262,10 +262,12 @@ def _static(page: Page) -> dict[str, str]:
 def _records(page: Page, values: dict) -> dict[str, str]:
     """Hashes of the archived runs that the page may show, except this very run.
 
-    A page of `book/` may show all of them, and the texts in `book/*.yaml`.
+    A page of `book/` may show all of them, and the texts in `book/*.yaml` by its templates.
     """
     if page.name.startswith("book/"):
-        texts = sorted((home() / "book").glob("*.yaml"))
+        texts = sorted(
+            [*(home() / "book").glob("*.yaml"), *(home() / "book" / "templates").glob("*")]
+        )
         return {"all": _tree_hash(home() / "data" / "records")} | {
             path.name: _file_hash(path) for path in texts
         }

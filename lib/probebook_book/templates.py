@@ -1,0 +1,51 @@
+"""The templates of `book/templates`, which tables of pages and the course are made of.
+
+render("claims.html.j2", paper=paper)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+
+from probebook_runs.pages import home
+
+
+def render(
+    template: str, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
+) -> str:
+    """A template with these values in it; in HTML, text is escaped.
+
+    Args:
+        template: its file in `book/templates`.
+        filters: functions that the template calls, besides Jinja's own and `inline`.
+        values: what it shows.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(home() / "book" / "templates"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["address"] = address
+    environment.filters |= {"inline": inline, **(filters or {})}
+    return environment.get_template(template).render(values)
+
+
+def address(page: str, section: str = "") -> str:
+    """Where a page, or a section of it, lies, as seen from a page of `book/`."""
+    from docutils.nodes import make_id
+
+    path = page.removeprefix("book/") if page.startswith("book/") else f"../notebooks/{page}"
+    return f"{path}.html#{make_id(section)}" if section else f"{path}.html"
+
+
+def inline(line: str) -> Markup:
+    """A line of Markdown as HTML: emphasis, and the words of roles."""
+    words = re.sub(r"\{\w+\}`([^`&]+?)(?: &lt;[^`]*)?`", r"\1", str(escape(line)))
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", words))

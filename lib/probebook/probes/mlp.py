@@ -13,32 +13,15 @@ from torch.nn import functional as F
 
 from probebook.base import UserError
 from probebook.probes.checks import check_labels, check_states, check_states_differ
-from probebook.probes.training import forward, train
+from probebook.probes.training import Cell, forward, train
 
 
 @dataclass(frozen=True)
-class MLPProbe:
-    """Settings of one perceptron, trained with Adam on the cross-entropy; `fit` trains it.
+class MLPProbe(Cell):
+    """A perceptron that reads a property; `fit` trains one, `grid` many side by side.
 
-    The inputs are standardised by the training mean and standard deviation.
-
-    - `layers`: hidden ReLU layers (0: softmax regression).
-    - `width`: units of each.
-    - `lr`: Adam's rate.
-    - `seed`: of the start and the batches.
-    - `epochs`: passes over the training rows, at most.
-    - `batch`: rows per step.
-    - `patience`: if given, training ends when the validation loss has not fallen for so many
-      epochs, and the weights are those of the epoch with the best validation accuracy
-      (Zhu et al. 2022, appendix C.4)."""
-
-    layers: int = 1
-    width: int = 64
-    lr: float = 1e-3
-    seed: int = 0
-    epochs: int = 8
-    batch: int = 32
-    patience: int | None = None
+    `layers`, `width`, `lr`, `seed`, `epochs`, `batch`, `patience`: as in `Cell`. The inputs are
+    standardised by the training mean and standard deviation."""
 
     @staticmethod
     def grid(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.optim.adam import adam
-
-if TYPE_CHECKING:
-    from probebook.probes.mlp import MLPProbe
 
 # The settings of torch.optim.Adam, with rate 1.
 ADAM: dict[str, Any] = {
@@ -25,6 +23,29 @@ ADAM: dict[str, Any] = {
     "eps": 1e-8,
     "maximize": False,
 }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Settings of one perceptron, trained with Adam on the cross-entropy.
+
+    - `layers`: hidden ReLU layers (0: softmax regression).
+    - `width`: units of each.
+    - `lr`: Adam's rate.
+    - `seed`: of the start and the batches.
+    - `epochs`: passes over the training rows, at most.
+    - `batch`: rows per step.
+    - `patience`: if given, training ends when the validation loss has not fallen for so many
+      epochs, and the weights are those of the epoch with the best validation accuracy
+      (Zhu et al. 2022, appendix C.4)."""
+
+    layers: int = 1
+    width: int = 64
+    lr: float = 1e-3
+    seed: int = 0
+    epochs: int = 8
+    batch: int = 32
+    patience: int | None = None
 
 
 def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
@@ -59,7 +80,7 @@ def write_gradients(
 
 
 def train(
-    cells: Sequence[MLPProbe],
+    cells: Sequence[Cell],
     x: Tensor,
     onehot: Tensor,
     rows: Mapping[int, Tensor],
@@ -150,7 +171,7 @@ def _parts(flat: Tensor, sizes: list[int], cells: int) -> list[Tensor]:
     return [part.view(shape) for part, shape in zip(parts, shapes)]
 
 
-def _start(cells: Sequence[MLPProbe], sizes: list[int], device: torch.device) -> Tensor:
+def _start(cells: Sequence[Cell], sizes: list[int], device: torch.device) -> Tensor:
     """All weights and biases, drawn as torch.nn.Linear draws them, by each cell's seed."""
     layers = []
     for i, (a, b) in enumerate(zip(sizes, sizes[1:])):

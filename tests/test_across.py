@@ -91,8 +91,8 @@ def test_flat_states_remove_a_selection_and_whole_ones_none(worlds):
     world = worlds["biographies"]
     rows = world.parts["test"]
     mean = world.h.mean(0)
-    assert across.removed(world, edit(lambda h, to: mean.expand_as(h)), rows) == 1
-    assert across.removed(world, edit(lambda h, to: h), rows) == 0
+    assert across.share_of_slope_removed(world, edit(lambda h, to: mean.expand_as(h)), rows) == 1
+    assert across.share_of_slope_removed(world, edit(lambda h, to: h), rows) == 0
 
 
 def test_every_method_is_measured_and_shuffled_labels_do_nothing(worlds):

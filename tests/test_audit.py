@@ -108,7 +108,11 @@ BAD = {
     "one word": (texts(), (*FULL, "--words", "is"), "two at least"),
     "unknown words": (texts(), (*FULL, "--words", "qwxyz,zyxwq"), "no single token"),
     "half the columns": (texts(), (*FULL, "--words", "noun,elsewhere"), "no column 'elsewhere'"),
-    "unknown method": (texts(), (*FULL, "--methods", "LEACE,MAGIC"), "item 2"),
+    "unknown method": (
+        texts(),
+        (*FULL, "--methods", "LEACE,MAGIC"),
+        "'MAGIC' is not a valid method",
+    ),
     "a layer beyond": (texts(), (*FULL, "--layers", "99"), "layers 0"),
     "no data": (None, FULL, "no such file"),
 }

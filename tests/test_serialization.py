@@ -1,72 +1,62 @@
 """A fitted edit that was saved and loaded does exactly what it did."""
 
+from functools import cache
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from probebook.base import UserError
-from probebook.interventions import (
-    DAS,
-    FGSM,
-    INLP,
-    LEACE,
-    PGD,
-    QLEACE,
-    RLACE,
-    AffineSteering,
-    AlterRep,
-    AutoAttack,
-    MatchedDirection,
-    MatchedSubspace,
-    MeanShift,
-    SparseAutoencoder,
-    SparseFeatures,
-)
+from probebook.interventions import DAS, FGSM, MatchedDirection, MatchedSubspace, SparseAutoencoder
 from probebook.interventions.serialization import load, save
+from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.probes import LinearProbe, MLPProbe
 
 G = torch.Generator().manual_seed(0)
 Z = torch.randint(2, (300,), generator=G)
 H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]
-SPARSE = SparseAutoencoder(width=12, active=2, steps=20)
 
 
 def fitted(h=H, z=Z):
     """Every method, fitted on states h [n, 6] and labels z [n]: name → edit or probe."""
-    mlp, linear = MLPProbe(width=8).fit(h, z), LinearProbe().fit(h, z)
-    return {
-        "inlp": INLP(max_rank=3).fit(h, z).at(rank=2),
-        "rlace": RLACE(rank=1, steps=200).fit(h, z),
-        "leace": LEACE().fit(h, z),
-        "alterrep": AlterRep(max_rank=2).fit(h, z).at(alpha=3.0),
-        "shift": MeanShift().fit(h, z).at(0.5),
-        "affine": AffineSteering().fit(h, z).at(1.5),
-        "das": DAS(steps=2).fit(h, h.flip(0), z, linear).at(0.5),
-        "direction": MatchedDirection(MeanShift().fit(h, z), seed=3).at(0.5),
-        "subspace": MatchedSubspace(AlterRep(max_rank=2).fit(h, z), seed=3).at(2.0),
-        "sparse": SparseFeatures(n_features=3, autoencoder=SPARSE).fit(h, z).at(0.5),
-        "qleace": QLEACE().fit(h, z).at(0.5),
-        "fgsm": FGSM(mlp).at(eps=0.3),
-        "pgd": PGD(linear, steps=5).at(eps=0.2),
-        "auto": AutoAttack(mlp).at(eps=0.3),
-        "mlp": mlp,
+    linear = LinearProbe().fit(h, z)
+    data = FitData(
+        h,
+        z,
+        max_rank=3,
+        perceptron=MLPProbe(width=8),
+        autoencoder=SparseAutoencoder(width=12, active=2, steps=20),
+        fit_das=lambda: DAS(steps=2).fit(h, h.flip(0), z, linear),
+    )
+    edits = {
+        name: row.at(row.fit(data), 2 if row.scale == "rank" else 0.5, data)
+        for name, row in INTERVENTIONS.items()
+    }
+    return edits | {
+        "direction": MatchedDirection(edits["MeanShift"], seed=3),
+        "subspace": MatchedSubspace(edits["AlterRep"], seed=3).at(2.0),
+        "mlp": data.probe,
         "linear": linear,
     }
 
 
-@pytest.mark.parametrize("name", fitted())
+everything = cache(fitted)
+TAKE_STATES_ALONE = {
+    "mlp",
+    "linear",
+    *(name for name, row in INTERVENTIONS.items() if not row.flips and row.needs != "labels"),
+}
+
+
+@pytest.mark.parametrize("name", [*INTERVENTIONS, "direction", "subspace", "mlp", "linear"])
 def test_saved_and_loaded_edits_agree_to_the_bit(name, tmp_path):
-    thing = fitted()[name]
+    thing = everything()[name]
     save(thing, tmp_path / "edit.safetensors")
     again = load(tmp_path / "edit.safetensors")
     assert type(again) is type(thing)
     assert [p.name for p in tmp_path.iterdir()] == ["edit.safetensors"]
-    if name not in ("inlp", "rlace", "leace", "qleace", "mlp", "linear"):  # it takes a target
-        assert torch.equal(thing(H, to=1 - Z), again(H, to=1 - Z))
-    elif name == "qleace":
-        assert torch.equal(thing(H, Z), again(H, Z))
-    else:
-        assert torch.equal(thing(H), again(H))
+    given = [H] if name in TAKE_STATES_ALONE else [H, 1 - Z]
+    assert torch.equal(thing(*given), again(*given))
 
 
 def test_what_cannot_be_saved_or_loaded_says_so(tmp_path):

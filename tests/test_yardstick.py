@@ -131,8 +131,8 @@ def test_the_command_prints_a_table_and_a_sentence(tmp_path, quick):
 
 
 def test_papers_1_and_4_have_their_say(tmp_path, quick):
-    """What selection is left is `across.removed`; oracles that cannot judge give no score; what
-    they say does not depend on the coordinates."""
+    """What selection is left is `across.share_of_slope_removed`; oracles that cannot judge give no
+    score; what they say does not depend on the coordinates."""
     honest = written(tmp_path / "honest.py", HONEST)
     method = yardstick.load(honest)
     time = yardstick.rotate(quick("biographies", 71), 71)
@@ -145,7 +145,7 @@ def test_papers_1_and_4_have_their_say(tmp_path, quick):
         True,
     )
     assert scores.removed["honest.py"] == pytest.approx(
-        across.removed(time, edit, time.parts["test"])
+        across.share_of_slope_removed(time, edit, time.parts["test"])
     )
     assert scores.reliable.isna().all()
     few = quick("agreement", 71)

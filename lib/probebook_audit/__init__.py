@@ -10,7 +10,7 @@ figures, and the first doubt among them is the verdict (`verdict.py`).
 
 from probebook_audit.calibration import audit_planted, from_planted
 from probebook_audit.case import Case, test_rows
-from probebook_audit.fitting import METHODS, Fit, fit
+from probebook_audit.fitting import Fit, check_methods, fit
 from probebook_audit.from_files import fitting_items, from_states, load_probe
 from probebook_audit.from_model import cases, check, default_place
 from probebook_audit.layer import LayerResult
@@ -20,7 +20,6 @@ from probebook_audit.verdict import QUESTIONS, Verdict, percent, sentence, tone
 
 __all__ = [
     "IDS",
-    "METHODS",
     "QUESTIONS",
     "AuditResult",
     "Case",
@@ -31,6 +30,7 @@ __all__ = [
     "cases",
     "check",
     "check_draws",
+    "check_methods",
     "conclude",
     "fit",
     "fitted_edits",

@@ -10,27 +10,20 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions import (
-    FGSM,
-    INLP,
-    LEACE,
-    PGD,
-    RLACE,
-    AffineSteering,
-    AlterRep,
-    MatchedDirection,
-    MatchedSubspace,
-    MeanShift,
-    shuffled,
-)
+from probebook.interventions import MatchedDirection, MatchedSubspace, shuffled
+from probebook.interventions.table import INTERVENTIONS, FitData, Intervention
 from probebook.probes import LinearDiscriminant, LinearProbe, MLPProbe
 from probebook.probes.logistic_regression import ROWS
 from probebook.probes.moments import Moments, moments
 from probebook_audit.case import Case, Probe, split_groups, uncorrelated_rows
 
-METHODS = ("LEACE", "INLP", "RLACE", "MeanShift", "AffineSteering", "AlterRep", "FGSM", "PGD")
-ERASE = ("LEACE", "INLP", "RLACE")
-STREAMED = ("LEACE", "MeanShift")  # which need sums over the states alone
+METHODS = {
+    row.name: row
+    for row in INTERVENTIONS.values()
+    if row.needs in ("states", "probe") and row.speed != "very slow"
+}
+ERASE = tuple(name for name, row in METHODS.items() if not row.flips)
+STREAMED = tuple(name for name, row in METHODS.items() if row.streamed)
 JUDGES = ("linear", "perceptron")
 ACTUAL, RANDOM, SHUFFLED = "edit", "random", "shuffled"
 CONTROLS = (RANDOM, SHUFFLED)
@@ -77,11 +70,9 @@ def fit(
 ) -> Fit:
     """Divide, train the judges, and fit every method on the labels and on shuffled ones.
 
-    `doses` multiply each method's natural strength (`_of`). `others`: one seed's of `of_others`,
-    from which LEACE, MeanShift and the probe learn too. UserError: unknown methods."""
-    for method in methods:
-        if method not in METHODS:
-            raise UserError(f"unknown method {method!r}: {', '.join(METHODS)}")
+    `doses` multiply each method's natural strength. `others`: one seed's of `of_others`, from which
+    the `STREAMED` methods and the probe learn too. UserError: unknown methods."""
+    check_methods(methods)
     parts = split_groups(case, seed)
     judges, trained = {}, {}
     for name in ("", *case.keep):
@@ -96,20 +87,35 @@ def fit(
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
     labels = torch.stack([z, shuffled(z, seed=seed + 1)], 1)
     both = _with(others, x, labels) or [None, None]
-    fitted, mixed = (
-        {method: _of(method, x, own, seed, doses, ranks, sums) for method in methods}
-        for own, sums in zip(labels.T, both)
+    perceptron = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12)
+    true, mixed = (
+        FitData(x, of_items, seed, max(ranks), perceptron, sums=sums)
+        for of_items, sums in zip(labels.T, both)
     )
+    fitted: dict[str, dict[float, Any]] = {}
     for method in methods:
-        own = {s: _called(method, one) for s, one in fitted[method].items()}
-        edits[method, ACTUAL] = {s: [edit] for s, edit in own.items()}
+        row = METHODS[method]
+        fitted[method] = _strengths(row, true, doses, ranks)
+        applied = {s: row.apply(edit, true) for s, edit in fitted[method].items()}
+        edits[method, ACTUAL] = {s: [edit] for s, edit in applied.items()}
         edits[method, RANDOM] = {
-            s: [_elsewhere(edit, seed * TURNS + turn, x.shape[1]) for turn in range(TURNS)]
-            for s, edit in own.items()
+            s: [_turned(edit, seed * TURNS + turn, x.shape[1]) for turn in range(TURNS)]
+            for s, edit in applied.items()
         }
-        edits[method, SHUFFLED] = {s: [_called(method, one)] for s, one in mixed[method].items()}
+        edits[method, SHUFFLED] = {
+            s: [row.apply(edit, mixed)] for s, edit in _strengths(row, mixed, doses, ranks).items()
+        }
     probe = case.saved or _reader(case, rows, parts["valid"], both[0])
     return Fit(seed, rows, parts["valid"], probe, judges, trained, edits, fitted)
+
+
+def check_methods(methods: Sequence[str]) -> None:
+    """UserError if a method is none that the audit knows."""
+    for method in methods:
+        if method not in METHODS:
+            raise UserError(
+                f"{method!r} is not a valid method: expected one of {', '.join(METHODS)}"
+            )
 
 
 def linear(h: Tensor, z: Tensor) -> Probe:
@@ -149,46 +155,19 @@ def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
     return MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(h, z)
 
 
-def _of(
-    method: str,
-    x: Tensor,
-    z: Tensor,
-    seed: int,
-    doses: Sequence[float],
-    ranks: Sequence[int],
-    sums: Moments | None = None,
+def _strengths(
+    row: Intervention, data: FitData, doses: Sequence[float], ranks: Sequence[int]
 ) -> dict[float, Any]:
-    """A fitted method at each strength: ranks for INLP, doses for what flips. A dose multiplies 1
-    for MeanShift and AffineSteering, 2 for AlterRep, and for attacks the mean distance of the
-    states from their mean. `sums`: what LEACE and MeanShift learn from in place of x and z."""
-    if sums is not None and method in STREAMED:
-        if method == "LEACE":
-            return {1.0: LEACE().fit_moments(sums)}
-        moved = MeanShift().fit_moments(sums)
-        return {dose: moved.at(dose) for dose in doses}
-    if method == "INLP":
-        inlp = INLP(max(ranks), C=0.1).fit(x, z)
-        return {float(rank): inlp.at(rank=rank) for rank in ranks}
-    if method in ERASE:
-        return {1.0: (LEACE() if method == "LEACE" else RLACE(seed=seed)).fit(x, z)}
-    if method in ("FGSM", "PGD"):
-        size = float((x - x.mean(0)).norm(dim=1).mean())
-        probe = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(x, z)
-        attack: Any = FGSM(probe, norm="l2") if method == "FGSM" else PGD(probe, norm="l2")
-        return {dose: attack.at(eps=dose * size) for dose in doses}
-    if method == "AlterRep":
-        alter = AlterRep(max(ranks), C=0.1).fit(x, z)
-        return {dose: alter.at(2 * dose) for dose in doses}
-    steer: Any = (MeanShift() if method == "MeanShift" else AffineSteering()).fit(x, z)
-    return {dose: steer.at(dose) for dose in doses}
+    """A fitted method by strength: ranks for INLP, doses for what flips, else 1 alone."""
+    edit = row.fit(data)
+    if row.scale is None:
+        return {1.0: edit}
+    if row.scale == "rank":
+        return {float(rank): row.at(edit, rank, data) for rank in ranks}
+    return {dose: row.at(edit, row.natural * dose, data) for dose in doses}
 
 
-def _called(method: str, fitted: Any) -> Callable:
-    """A fitted edit as a function of states and wanted labels."""
-    return (lambda h, to: fitted(h)) if method in ERASE else (lambda h, to: fitted(h, to=to))
-
-
-def _elsewhere(edit: Callable, seed: int, width: int) -> Callable:
+def _turned(edit: Callable, seed: int, width: int) -> Callable:
     """States moved as far as by the edit, turned by a random rotation; of wide states, whose
     rotations take long to draw, along one random direction."""
     control = (MatchedSubspace if width <= WIDE else MatchedDirection)(edit, seed)

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from probebook.base import UserError, read_yaml
 from probebook_audit import labelled
+from probebook_audit.fitting import check_methods
 from probebook_audit.from_files import fitting_items
 from probebook_audit.from_model import check, default_place
 from probebook_audit.measuring import check_draws
@@ -148,6 +149,7 @@ def plan_audit(
             run = plan(find(PAGE), profile, values)
         if not run.finished:
             check_models(run.page.types, run.values)
+            check_methods(run.values["methods"])
             check(
                 items,
                 model,

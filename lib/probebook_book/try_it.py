@@ -123,15 +123,16 @@ def _fitted(at: At) -> dict[str, Tensor]:
         name: torch.cat([probe.weight[1] - probe.weight[0], probe.bias.diff()])
         for name, probe in probes.items()
     }
-    for noun, probe in {**_both(at.oracle), "attacked": at.attacked}.items():
+    for noun, probe in {**_both(at.oracle), "attacked": at.data.probe}.items():
         found |= _perceptron(f"perceptron.{noun}", probe)
+    leace = at.fitted["LEACE"]
     return found | {
-        "inlp": at.inlp.basis.T,
-        "alterrep": at.alterrep.inlp.basis.T,
-        "leace": torch.cat([at.leace.left.T, at.leace.right.T, at.leace.mean[None]]),
-        "shift": at.shift.shifts,
+        "inlp": at.fitted["INLP"].basis.T,
+        "alterrep": at.fitted["AlterRep"].inlp.basis.T,
+        "leace": torch.cat([leace.left.T, leace.right.T, leace.mean[None]]),
+        "shift": at.fitted["MeanShift"].shifts,
         "axes": at.axes.T,
-        "sigma": torch.tensor([at.sigma]),
+        "sigma": torch.tensor([at.data.radius]),
         "cloud": _cloud(at),
     }
 

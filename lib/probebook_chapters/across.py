@@ -6,7 +6,7 @@ versions. So an edit of a state can be compared with what the rewritten text doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,25 +21,9 @@ from probebook.corpora.stories.edits import delete_rationale
 from probebook.corpora.stories.versions import versions
 from probebook.corpora.words import single_tokens
 from probebook.devices import on_states, place_states
-from probebook.interventions import (
-    DAS,
-    FGSM,
-    INLP,
-    LEACE,
-    PGD,
-    QLEACE,
-    RLACE,
-    AffineSteering,
-    AutoAttack,
-    MatchedSubspace,
-    MeanShift,
-    SparseAutoencoder,
-    SparseFeatures,
-    shuffled,
-)
-from probebook.interventions.alterrep import FittedAlterRep
-from probebook.interventions.attack import Attack
+from probebook.interventions import DAS, MatchedSubspace, SparseAutoencoder, shuffled
 from probebook.interventions.das import FittedDAS
+from probebook.interventions.table import INTERVENTIONS, FitData, Intervention
 from probebook.measures.concept_effects import icace_error
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import embed, load, word_logits
@@ -47,28 +31,12 @@ from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier
 from probebook.models.readers import load_reader
 from probebook.models.readers.fitted_reader import FittedReader
-from probebook.probes import MLPProbe
 from probebook_chapters import concept_effects
-from probebook_chapters.causal_probing import Edit, Setting, erasures, flips
+from probebook_chapters.causal_probing import Edit, Setting
 from probebook_chapters.semantic_faithfulness import reader_states
 
 FIT, VALID, TEST = "fit", "valid", "test"
 SHUFFLED = "MeanShift, shuffled labels"  # a control
-METHODS = (
-    "INLP",
-    "R-LACE",
-    "LEACE",
-    "QLEACE",
-    "AlterRep",
-    "MeanShift",
-    "AffineSteering",
-    "DAS",
-    "SparseFeatures",
-    SHUFFLED,
-    "FGSM",
-    "PGD",
-    "AutoAttack",
-)
 
 
 @dataclass(frozen=True)
@@ -276,7 +244,7 @@ def mean_effect(world: World) -> float:
     return share_explained(true, mean[world.z[test]])
 
 
-def removed(world: World, edit: Edit, rows: Tensor) -> float:
+def share_of_slope_removed(world: World, edit: Edit, rows: Tensor) -> float:
     """Share of a selection that an edit removes: 1 minus the ratio of the slopes after and before,
     without its sign.
 
@@ -365,69 +333,66 @@ def edits(
     queries: int = 50,
     sae_steps: int = 300,
 ) -> list[Edit]:
-    """`METHODS` at every strength (`fit_edits`), fitted on the world's part "fit"; QLEACE only
-    where a class has more states than dimensions."""
+    """Every intervention at every strength, fitted on the world's part "fit", and MeanShift fitted
+    on shuffled labels; QLEACE only where a class has more states than dimensions.
+
+    `ranks`, `alphas`, `strengths`, `radii`: by the scale of a method's strength (`fit_edits`).
+    `queries`: of AutoAttack's Square. `sae_steps`: of the sparse autoencoder's training."""
     rows = world.parts[FIT]
     x, z = world.h[rows], world.z[rows]
-    enough = min(z.bincount()) > x.shape[1]
 
     def das() -> FittedDAS:
         return DAS(seed=seed).fit(
             x, world.partner[rows], 1 - z, world.logits, world.choices[rows], judged=False
         )
 
-    methods = [name for name in METHODS if name != "QLEACE" or enough]
-    return fit_edits(x, z, das, methods, seed, ranks, alphas, strengths, radii, queries, sae_steps)
+    data = FitData(
+        x,
+        z,
+        seed,
+        max(ranks),
+        queries=queries,
+        autoencoder=SparseAutoencoder(steps=sae_steps, seed=seed),
+        fit_das=das,
+    )
+    enough = min(z.bincount()) > x.shape[1]
+    methods = [row for row in INTERVENTIONS.values() if row.needs != "labels" or enough]
+    attacks = [row for row in methods if row.needs == "probe"]
+    others = [row for row in methods if row.needs != "probe"]
+    control = replace(INTERVENTIONS["MeanShift"], title=SHUFFLED)
+    by_scale = ranks, alphas, strengths, radii
+    return [
+        *fit_edits(data, others, *by_scale),
+        *fit_edits(replace(data, z=shuffled(z, seed=seed)), [control], *by_scale),
+        *fit_edits(data, attacks, *by_scale),
+    ]
 
 
 def fit_edits(
-    x: Tensor,
-    z: Tensor,
-    das: Callable[[], FittedDAS],
-    methods: Sequence[str],
-    seed: int,
-    ranks: Sequence[int],
+    data: FitData,
+    methods: Iterable[Intervention],
+    ranks: Sequence[float],
     alphas: Sequence[float],
     strengths: Sequence[float],
     radii: Sequence[float],
-    queries: int = 50,
-    sae_steps: int = 300,
 ) -> list[Edit]:
-    """Methods at every strength, fitted on states x [n, d] and their labels z [n].
-
-    `das`: fits DAS, which needs the model. `radii`: of the attacks, as shares of the mean distance
-    of the states from their mean; they attack one perceptron. `queries`: of AutoAttack's Square."""
-    size = float((x - x.mean(0)).norm(dim=1).mean())
-    probe, inlp = MLPProbe(seed=seed).fit(x, z), INLP(max(ranks), C=0.1).fit(x, z)
-    alterrep = FittedAlterRep(inlp, 1.0)  # along the same directions
-
-    def qleace() -> Callable[[Tensor], Tensor]:  # is told the labels: the probe's
-        edit = QLEACE().fit(x, z)
-        return lambda h: edit(h, probe(h).argmax(1))
-
-    def steered(name: str, fitted: Any) -> list[Edit]:
-        return flips(name, "s", {s: fitted.at(s) for s in strengths})
-
-    def attacked(name: str, attack: Attack) -> list[Edit]:
-        return flips(name, "ε", {r: attack.at(eps=r * size) for r in radii})
-
-    sparse = SparseAutoencoder(steps=sae_steps, seed=seed)
-    made: dict[str, Callable[[str], list[Edit]]] = {
-        "INLP": lambda name: erasures(name, {rank: inlp.at(rank=rank) for rank in ranks}),
-        "R-LACE": lambda name: erasures(name, {1: RLACE(seed=seed).fit(x, z)}),
-        "LEACE": lambda name: erasures(name, {1: LEACE().fit(x, z)}),
-        "QLEACE": lambda name: erasures(name, {1: qleace()}),
-        "AlterRep": lambda name: flips(name, "α", {alpha: alterrep.at(alpha) for alpha in alphas}),
-        "MeanShift": lambda name: steered(name, MeanShift().fit(x, z)),
-        "AffineSteering": lambda name: steered(name, AffineSteering().fit(x, z)),
-        "DAS": lambda name: steered(name, das()),
-        "SparseFeatures": lambda name: steered(name, SparseFeatures(autoencoder=sparse).fit(x, z)),
-        SHUFFLED: lambda name: steered(name, MeanShift().fit(x, shuffled(z, seed=seed))),
-        "FGSM": lambda name: attacked(name, FGSM(probe, norm="l2")),
-        "PGD": lambda name: attacked(name, PGD(probe, norm="l2")),
-        "AutoAttack": lambda name: attacked(name, AutoAttack(probe, norm="l2", queries=queries)),
-    }
-    return [edit for name in methods for edit in made[name](name)]
+    """Methods at every strength: ranks of INLP, AlterRep's α, strengths of steering edits, and
+    radii of attacks, as shares of the mean distance of the states from their mean."""
+    by_scale = {None: [1], "rank": ranks, "α": alphas, "s": strengths, "ε": radii}
+    edits = []
+    for row in methods:
+        fitted = row.fit(data)
+        edits += [
+            Edit(
+                row.title or row.name,
+                row.scale or "rank",
+                strength,
+                row.apply(row.at(fitted, strength, data), data),
+                row.flips,
+            )
+            for strength in by_scale[row.scale]
+        ]
+    return edits
 
 
 def chosen(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str, Edit]:
@@ -437,10 +402,10 @@ def chosen(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str
     x, to = world.h[rows], 1 - world.z[rows]
     before = world.probs(x, rows)
     scores = [world.explained(edit.apply(x, to), rows, before) for edit in tried]
-    return weakest_good(tried, scores, slack)
+    return weakest_within(tried, scores, slack)
 
 
-def weakest_good(
+def weakest_within(
     tried: Sequence[Edit], scores: Sequence[float], slack: float = 0.01
 ) -> dict[str, Edit]:
     """Of each method the weakest edit whose score is at least the best one's minus `slack`."""
@@ -456,7 +421,7 @@ def weakest_good(
     return {name: weakest[name] for name in scored.method.unique()}
 
 
-def elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
+def random_edit_of_same_length(h: Tensor, edited: Tensor, seed: int) -> Tensor:
     """States [n, d] moved as far as the edited ones, in another direction."""
     return MatchedSubspace(lambda x: edited, seed)(h)
 
@@ -464,7 +429,7 @@ def elsewhere(h: Tensor, edited: Tensor, seed: int) -> Tensor:
 def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8) -> pd.DataFrame:
     """Scores of chosen edits on the part "test", one row for each method.
 
-    - explained, kept, removed: as the functions of these names
+    - explained, kept: as the methods of `World`; removed: `share_of_slope_removed`
     - follows: share of the texts for which the model chooses as it does for the partner
     - closeness: 1 − mean relative distance from the partner's state
     - random: what an edit explains that moves every state as far, but elsewhere; mean over `draws`
@@ -476,7 +441,9 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
     random = pd.DataFrame(
         [
             {
-                name: world.explained(elsewhere(x, states, seed * draws + i), rows, before)
+                name: world.explained(
+                    random_edit_of_same_length(x, states, seed * draws + i), rows, before
+                )
                 for name, states in after.items()
             }
             for i in range(draws)
@@ -496,5 +463,5 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
             "kept": world.kept(edit),
         }
         if world.t is not None:
-            found[name]["removed"] = removed(world, edit, rows)
+            found[name]["removed"] = share_of_slope_removed(world, edit, rows)
     return pd.DataFrame(found).T.infer_objects().rename_axis("method")

@@ -7,7 +7,7 @@ layers[4].edited("AlterRep", 1.0, h, to)         # states [n, d]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -15,11 +15,7 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.interventions import FGSM, INLP, LEACE, PGD, AlterRep, MeanShift
-from probebook.interventions.alterrep import FittedAlterRep
-from probebook.interventions.inlp import FittedINLP
-from probebook.interventions.leace import FittedLEACE
-from probebook.interventions.mean_shift import FittedMeanShift
+from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.models import carry, embed, load, word_logits
 from probebook.probes.mlp import FittedMLP
 from probebook_chapters.causal_probing import (
@@ -33,7 +29,8 @@ from probebook_chapters.causal_probing import (
 )
 
 GRID: dict[str, Any] = {"layers": [1, 2], "widths": [64], "lrs": [1e-3, 1e-2]}
-METHODS = {"INLP": 16, "LEACE": 1, "AlterRep": 16, "MeanShift": 4, "FGSM": 1.6, "PGD": 1.6}
+METHODS = {row.name: row.slider for row in INTERVENTIONS.values() if row.slider is not None}
+INLP_RANK, ALTERREP_RANK = 16, 4
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,16 @@ class At:
     """What is fitted at one layer.
 
     - `linear`, `oracle`: probes of the subject's number and of the attractor's (`Judges`)
-    - `attacked`: the perceptron that FGSM and PGD work on
-    - `sigma`: mean standard deviation of a coordinate, the unit of an attack's radius
+    - `data`: what the edits were fitted on; its `probe` is the perceptron that attacks work on, its
+      `radius` the mean standard deviation of a coordinate
+    - `fitted`: the edits by method
     - `axes` [d, 2]: `number_axes`"""
 
     s: Setting
     linear: Judges
     oracle: Judges
-    attacked: FittedMLP
-    inlp: FittedINLP
-    leace: FittedLEACE
-    alterrep: FittedAlterRep
-    shift: FittedMeanShift
-    sigma: float
+    data: FitData
+    fitted: dict[str, Any]
     axes: Tensor
 
     def edited(self, method: str, strength: float, h: Tensor, to: Tensor) -> Tensor:
@@ -66,16 +60,10 @@ class At:
                 f"{method} at {strength:g}: one of {', '.join(METHODS)}, at a strength "
                 "from 0 to the largest in METHODS"
             )
-        if method == "INLP":
-            return self.inlp.at(rank=int(strength))(h)
-        if method == "LEACE":
-            return self.leace(h) if strength else h
-        if method == "AlterRep":
-            return self.alterrep.at(alpha=strength)(h, to=to)
-        if method == "MeanShift":
-            return self.shift.at(strength)(h, to=to)
-        attack = FGSM(self.attacked) if method == "FGSM" else PGD(self.attacked)
-        return attack.at(eps=strength * self.sigma)(h, to=to)
+        row = INTERVENTIONS[method]
+        if row.scale is None and not strength:
+            return h
+        return row.apply(row.at(self.fitted[method], strength, self.data), self.data)(h, to)
 
 
 def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[int, At]:
@@ -93,18 +81,19 @@ def _at(s: Setting) -> At:
     attacked = target(s, **GRID)
     if not isinstance(attacked, FittedMLP):
         raise UserError("the attacked probe must be a perceptron")
-    return At(
-        s,
-        oracles(s, linear_probe),
-        oracles(s, **GRID),
-        attacked,
-        INLP(max_rank=int(METHODS["INLP"]), C=0.1).fit(h, z),
-        LEACE().fit(h, z),
-        AlterRep(max_rank=4, C=0.1).fit(h, z),
-        MeanShift().fit(h, z),
-        float(h.std(0).mean()),
-        number_axes(s),
+    data = FitData(
+        h,
+        z,
+        max_rank=INLP_RANK,
+        perceptron=attacked,
+        norm="linf",
+        radius=float(h.std(0).mean()),
     )
+    few = replace(data, max_rank=ALTERREP_RANK)
+    fitted = {
+        name: INTERVENTIONS[name].fit(few if name == "AlterRep" else data) for name in METHODS
+    }
+    return At(s, oracles(s, linear_probe), oracles(s, **GRID), data, fitted, number_axes(s))
 
 
 def over_strength(

@@ -20,24 +20,24 @@ from torch import Tensor
 from probebook.base import UserError, to_numpy
 from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
+from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import carry, embed_layers
 from probebook.models.batches import At, positions
 from probebook.models.patching import Tail
 from probebook.probes import LinearProbe
 from probebook_chapters.across import (
-    elsewhere,
     fit_edits,
+    random_edit_of_same_length,
     share_explained,
     some_rows,
     verb_choices,
     verb_probs,
-    weakest_good,
+    weakest_within,
 )
 from probebook_chapters.causal_probing import Edit, Setting, accuracy
 
 BLANK, SUBJECT = WORDS = "blank", "subject"
-METHODS = ("INLP", "LEACE", "AlterRep", "MeanShift", "AffineSteering", "DAS", "FGSM", "PGD")
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def fitted(
     das_steps: int = 0,
     seed: int = 0,
 ) -> list[Edit]:
-    """`METHODS` at every strength (`across.fit_edits`), fitted on the intervention part at a place.
+    """Every fast method at every strength (`across.fit_edits`), fitted on the intervention part at
+    a place.
 
     `rank`: of INLP and AlterRep. `das_steps`: of DAS, which takes 16 of 400 sentences forth and
     back through the rest of the network in each; 0 leaves it out."""
@@ -190,10 +191,13 @@ def fitted(
             judged=False,
         )
 
-    methods = [name for name in METHODS if name != "DAS" or das_steps]
-    return fit_edits(
-        place.h[rows], place.s.zc[rows], das, methods, seed, [rank], alphas, strengths, radii
-    )
+    data = FitData(place.h[rows], place.s.zc[rows], seed, rank, fit_das=das)
+    methods = [
+        row
+        for row in INTERVENTIONS.values()
+        if row.speed == "fast" and (row.needs != "pairs" or das_steps)
+    ]
+    return fit_edits(data, methods, [rank], alphas, strengths, radii)
 
 
 def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300) -> pd.DataFrame:
@@ -211,10 +215,10 @@ def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 3
     x, to, effect = place.h[valid], 1 - place.s.zc[valid], place.true[valid] - place.before[valid]
     after = place.probs(torch.stack([edit.apply(x, to) for edit in tried]), valid)
     scores = [share_explained(effect, p - place.before[valid]) for p in after]
-    best = weakest_good(tried, scores)
+    best = weakest_within(tried, scores)
     x, to, there = place.h[rows], 1 - place.s.zc[rows], place.partner[rows]
     states = {name: edit.apply(x, to) for name, edit in best.items()} | {"true state": there}
-    random = [elsewhere(x, edited, place.s.seed) for edited in states.values()]
+    random = [random_edit_of_same_length(x, edited, place.s.seed) for edited in states.values()]
     after = place.probs(torch.stack([*states.values(), *random]), rows)
     effect = place.true[rows] - place.before[rows]
     choice, found = place.true[rows].argmax(1), {}

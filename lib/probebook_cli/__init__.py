@@ -358,7 +358,7 @@ def audit(
     layers: _option(str | None, "0: embeddings, -1: last", metavar="K,L…") = None,
     methods: _option(
         str | None,
-        "LEACE, INLP, RLACE, MeanShift, AffineSteering, AlterRep, FGSM, PGD",
+        "interventions, by the names in the book's list of methods",
         metavar="A,B…",
     ) = None,
     seeds: _option(int | None, "of everything trained", min=2) = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +12,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from probebook.base import UserError, written_whole
-from probebook.interventions.affine_steering import FittedAffineSteering
-from probebook.interventions.alterrep import FittedAlterRep
-from probebook.interventions.autoattack import AutoAttack
 from probebook.interventions.controls import MatchedDirection, MatchedSubspace
-from probebook.interventions.das import FittedDAS
-from probebook.interventions.fgsm import FGSM
-from probebook.interventions.inlp import FittedINLP
-from probebook.interventions.leace import FittedLEACE
-from probebook.interventions.mean_shift import FittedMeanShift
-from probebook.interventions.pgd import PGD
-from probebook.interventions.qleace import FittedQLEACE
-from probebook.interventions.rlace import FittedRLACE
 from probebook.interventions.sparse_autoencoder import FittedSparseAutoencoder
-from probebook.interventions.sparse_features import FittedSparseFeatures
+from probebook.interventions.table import INTERVENTIONS
 from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import FittedMLP, MLPProbe
 
-KINDS = {
+CLASSES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        FittedINLP,
-        FittedAlterRep,
-        FittedLEACE,
-        FittedRLACE,
-        FittedQLEACE,
-        FittedMeanShift,
-        FittedAffineSteering,
+        *(row.fitted for row in INTERVENTIONS.values()),
         FittedSparseAutoencoder,
-        FittedSparseFeatures,
-        FittedDAS,
         MatchedDirection,
         MatchedSubspace,
-        FGSM,
-        PGD,
-        AutoAttack,
         LinearProbe,
         MLPProbe,
         FittedMLP,
@@ -91,15 +70,17 @@ def _pack(value: Any, place: str, tensors: dict[str, torch.Tensor]) -> Any:
         return {"tensor": place}
     if isinstance(value, tuple):
         return {"tuple": [_pack(v, f"{place}.{i}", tensors) for i, v in enumerate(value)]}
-    if type(value).__name__ in KINDS:
-        fields = {
-            name: _pack(v, f"{place}.{name}".lstrip("."), tensors)
-            for name, v in vars(value).items()
+    if type(value) in CLASSES.values():
+        packed = {
+            field.name: _pack(
+                getattr(value, field.name), f"{place}.{field.name}".lstrip("."), tensors
+            )
+            for field in fields(value)
         }
-        return {"kind": type(value).__name__, "fields": fields}
+        return {"kind": type(value).__name__, "fields": packed}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise UserError(f"a {type(value).__name__} cannot be saved: only {', '.join(KINDS)} can")
+    raise UserError(f"a {type(value).__name__} cannot be saved: only {', '.join(CLASSES)} can")
 
 
 def _unpack(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
@@ -109,7 +90,7 @@ def _unpack(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
         return tensors[value["tensor"]]
     if "tuple" in value:
         return tuple(_unpack(v, tensors) for v in value["tuple"])
-    thing = object.__new__(KINDS[value["kind"]])
+    thing: Any = object.__new__(CLASSES[value["kind"]])
     for name, v in value["fields"].items():
         object.__setattr__(thing, name, _unpack(v, tensors))  # fitted things are frozen
     return thing

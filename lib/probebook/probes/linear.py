@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -23,6 +25,7 @@ class Linear:
         return h @ self.weight.to(h).T + self.bias.to(h)
 
 
+@dataclass(eq=False)
 class LinearProbe(Linear):
     """Linear softmax classifier: logits = h Wᵀ + b, minimising mean cross-entropy + ‖W‖²/(2·C·n).
 
@@ -36,10 +39,15 @@ class LinearProbe(Linear):
 
     After `fit`, `weight` [k, d] and `bias` [k] are float64."""
 
-    def __init__(self, C: float = 1.0, tol: float = 1e-8, max_steps: int = 1000):
-        if not C > 0:
-            raise UserError(f"C={C}: the inverse penalty must be positive")
-        self.C, self.tol, self.max_steps = C, tol, max_steps
+    C: float = 1.0
+    tol: float = 1e-8
+    max_steps: int = 1000
+    weight: Tensor = field(init=False, repr=False)
+    bias: Tensor = field(init=False, repr=False)
+
+    def __post_init__(self):
+        if not self.C > 0:
+            raise UserError(f"C={self.C}: the inverse penalty must be positive")
 
     def fit(
         self,

@@ -14,8 +14,8 @@ from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class AffineSteering:
-    """h ↦ μ_to + A (h − μ_rest), the least move after which the other states have the wanted
-    class's mean and covariance.
+    """Moves states so that they have the mean and covariance of a wanted class, changing them as
+    little as possible: h ↦ μ_to + A (h − μ_rest).
 
     A = Σ^−½ (Σ^½ Σ_to Σ^½)^½ Σ^−½ with the covariance Σ of the other states is the optimal
     transport between two Gaussians (Singh et al.; Knott & Smith 1984): of all affine maps
@@ -42,7 +42,7 @@ class AffineSteering:
 
 @dataclass(frozen=True)
 class FittedAffineSteering:
-    """`edit(h, to=wanted)` → [n, d] in the dtype and on the device of h; `to`: labels [n].
+    """Moves states to a class: `edit(h, to=labels)` → [n, d] in the dtype and on the device of h.
 
     `means`, `rests` [k, d]: of each class and of all others; `maps` [k, d, d]: A; all float64."""
 

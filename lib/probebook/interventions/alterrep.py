@@ -14,7 +14,8 @@ from probebook.probes.checks import check_labels, check_states
 
 
 class AlterRep:
-    """h ↦ P h + α Σⱼ s_to,ⱼ abs(bⱼ·h) bⱼ over INLP's unit directions bⱼ.
+    """Moves states to the side of a wanted class, along the directions that INLP erases:
+    h ↦ P h + α Σⱼ s_to,ⱼ abs(bⱼ·h) bⱼ over INLP's unit directions bⱼ.
 
     s = ±1 is the side of bⱼ on which the wanted class lies; with more than two classes s is in
     [−1, 1], in proportion to the class's weight along bⱼ. P is INLP's nullspace projection, so
@@ -37,7 +38,7 @@ class AlterRep:
 
 @dataclass(frozen=True)
 class FittedAlterRep:
-    """`edit(h, to=wanted)` → [n, d] in the dtype and on the device of h; `to`: labels [n]."""
+    """Moves states to a class: `edit(h, to=labels)` → [n, d], in the dtype of h and where h is."""
 
     inlp: FittedINLP
     alpha: float

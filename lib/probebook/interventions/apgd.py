@@ -44,7 +44,8 @@ def checkpoints(steps: int) -> list[int]:
 
 @dataclass(frozen=True)
 class APGD(ChunkedAttack):
-    """PGD with momentum and a step size that halves itself, from 2ε.
+    """Attacks a probe without a step size to choose: PGD with momentum and steps that halve
+    themselves, from 2ε.
 
     Each row returns to the best point that it has visited. At a checkpoint a row's step is halved,
     and the row goes back to its best point, if the loss fell in fewer than ρ = .75 of the steps

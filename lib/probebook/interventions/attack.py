@@ -92,7 +92,8 @@ def chunks(h: Tensor, to: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 @dataclass(frozen=True)
 class Attack(ABC):
-    """`attack(h, to=wanted)` → [n, d] with ‖ĥ − h‖ ≤ ε, in the dtype and on the device of h.
+    """Moves states within ε so that a probe reads a wanted class: `attack(h, to=wanted)` → [n, d]
+    with ‖ĥ − h‖ ≤ ε, in the dtype and on the device of h.
 
     - `probe`: any differentiable map from states [n, d] to logits [n, k ≥ 2] that treats rows
       separately.
@@ -157,7 +158,8 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 class NormBall:
-    """{x : ‖x − h‖ ≤ ε} around each row of h [n, d], within ε(1 + 10⁻⁵) also after rounding.
+    """Keeps points near hidden states: {x : ‖x − h‖ ≤ ε} around each row of h [n, d], within
+    ε(1 + 10⁻⁵) also after rounding.
 
     Where h is so large that h + δ rounds to h, the ball shrinks to what can be represented inside
     it. L∞: each coordinate's bound is the nearest number towards h. L2: the radius is smaller by

@@ -18,7 +18,8 @@ from probebook.interventions.square import Square
 
 @dataclass(frozen=True)
 class AutoAttack(Attack):
-    """APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows not yet flipped.
+    """Moves states within ε of h so that a probe reads a wanted class, if any of several attacks
+    can: APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows not yet flipped.
 
     A row takes the point of the first attack that flips it. Rows in class `to` from the start are
     moved too, to APGD's point of lowest loss.

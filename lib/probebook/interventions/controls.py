@@ -21,8 +21,9 @@ from probebook.probes.training import generator
 
 @dataclass(frozen=True)
 class Matched(ABC):
-    """`control(h, to=wanted)`, or `control(h)` of an edit that erases → [n, d], with
-    ‖control(h) − h‖ = ‖edit(h) − h‖ in every row, in the dtype and on the device of h.
+    """Says what the length of an edit's moves does alone: `control(h, to=wanted)`, or `control(h)`
+    of an edit that erases → [n, d], with ‖control(h) − h‖ = ‖edit(h) − h‖ in every row, in the
+    dtype and on the device of h.
 
     - `edit`: a fitted edit, or any function of (h, to).
     - `seed`: of where the states move instead. No label takes part in the draw."""
@@ -48,7 +49,8 @@ class Matched(ABC):
 
 @dataclass(frozen=True)
 class MatchedDirection(Matched):
-    """h ↦ h ± ‖E(h) − h‖ u with one random unit vector u for all states, and the sign of `to`.
+    """Moves all states along one random direction, as far as the edit does: h ↦ h ± ‖E(h) − h‖ u
+    with one random unit vector u for all states, and the sign of `to`.
 
     Class 1 goes along u and class 0 against it; two further classes share the next vector, and so
     on. Of an edit that erases all states go along u."""
@@ -70,7 +72,7 @@ class MatchedDirection(Matched):
 
 @dataclass(frozen=True)
 class MatchedSubspace(Matched):
-    """h ↦ h + Q (E(h) − h) with one random rotation Q: the edit's moves, turned elsewhere.
+    """Turns an edit's moves by one random rotation Q: h ↦ h + Q (E(h) − h).
 
     They keep their lengths and the angles between them, so they fill a random subspace of the same
     rank. Q has Haar's distribution: every subspace is as likely as any other, and of any given
@@ -86,7 +88,8 @@ def _rotation(d: int, seed: int) -> Tensor:
 
 
 def shuffled(z: ArrayLike, groups: ArrayLike | None = None, seed: int = 0) -> Tensor:
-    """The labels z [n] randomly permuted, within `groups` [n] (numbers or names) if given: int64.
+    """Shuffle labels, to see what a method does that has nothing to learn: z [n] randomly permuted,
+    within `groups` [n] (numbers or names) if given, int64.
 
     Every class keeps its share, also in each group. Refit the same method on them, and compare:
     `INLP(8).fit(h, shuffled(z, nouns, seed=1))`. UserError: not one label and one group per row."""

@@ -19,7 +19,8 @@ from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class DAS:
-    """h ↦ h + R Rᵀ (source − h): the part of h in a subspace is taken from another state.
+    """Finds the subspace in which a model itself keeps a concept, and exchanges what states have
+    there: h ↦ h + R Rᵀ (source − h).
 
     The orthonormal R [d, rank] is learned from such interchanges: after them the model's own head
     should choose the word that fits the source's class (Geiger et al., § 3). No probe takes part.
@@ -130,7 +131,8 @@ def _columns(choices: ArrayLike | None, to: Tensor, width: int) -> Tensor:
 
 @dataclass(frozen=True)
 class FittedDAS:
-    """`edit(h, to=wanted)`, `edit(h, source=states)` → [n, d] in the dtype and on the device of h.
+    """Exchanges a part of states: `edit(h, to=wanted)`, `edit(h, source=states)` → [n, d] in the
+    dtype and on the device of h.
 
     - `basis` [d, rank]: R, orthonormal, float64.
     - `means` [k, d]: of the sources of each class, float64; they stand in where no source is given.

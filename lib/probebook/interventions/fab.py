@@ -26,7 +26,7 @@ OVERSHOOT = 5e-5  # share of the way by which the search goes past the boundary
 
 @dataclass(frozen=True)
 class FAB(ChunkedAttack):
-    """The nearest point that the probe puts into class `to` (algorithm 1).
+    """Finds the nearest point that the probe puts into class `to` (algorithm 1).
 
     Project on the linearised boundary, come back, repeat. Without a box, the projection on
     {m(x) + ∇m·δ = 0}, m the margin of the best other class over `to`, has the closed form

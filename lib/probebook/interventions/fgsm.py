@@ -11,7 +11,8 @@ from probebook.interventions.attack import ChunkedAttack, NormBall, steepest, va
 
 @dataclass(frozen=True)
 class FGSM(ChunkedAttack):
-    """One step of length ε towards the wanted class: h ↦ h − ε · sign ∇_h loss(probe(h), to).
+    """Moves states so that a probe reads a wanted class, by one step of length ε:
+    h ↦ h − ε · sign ∇_h loss(probe(h), to).
 
     In L2 the step is along ∇/‖∇‖₂. The loss is the log-odds against `to`.
     `FGSM(probe).at(eps=.1)(h, to=wanted)` → [n, d]."""

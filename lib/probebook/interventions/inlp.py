@@ -16,7 +16,9 @@ from probebook.probes.logistic_regression import Regression
 
 
 class INLP:
-    """Train a linear classifier, project its directions out, repeat: h ↦ (I − B Bᵀ) h.
+    """Erases a concept from hidden states, one direction that a linear probe reads after the other.
+
+    Train a linear classifier, project its directions out, repeat: h ↦ (I − B Bᵀ) h.
 
     - `max_rank`: directions to find; each round of a k-class classifier gives k−1 of them.
     - `C`: inverse penalty of the classifiers.
@@ -74,7 +76,7 @@ def _directions(weight: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FittedINLP:
-    """The projection onto the nullspace of the first `rank` directions; `edit(h)` → [n, d].
+    """Projects states onto the nullspace of the first `rank` directions; `edit(h)` → [n, d].
 
     - `basis` [d, r]: orthonormal directions in float64, in the order in which they were found.
     - `sides` [k, r] in [−1, 1]: on which side of each direction, and how far, its classifier puts
@@ -109,9 +111,9 @@ class FittedINLP:
 
 
 def project_out(h: ArrayLike, basis: Tensor) -> Tensor:
-    """h ↦ (I − B Bᵀ) h for an orthonormal B [d, r]; [n, d] in the dtype and on the device of h.
+    """Remove a subspace from states: h ↦ (I − B Bᵀ) h for an orthonormal B [d, r].
 
-    Computed in float64."""
+    [n, d] in the dtype and on the device of h, computed in float64."""
     h = check_states(h, len(basis))
     b, x = basis.to(h.device), h.double()
     return (x - (x @ b) @ b.T).to(h.dtype)

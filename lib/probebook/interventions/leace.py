@@ -19,7 +19,8 @@ from probebook.probes.moments import Moments, scales
 
 
 class LEACE:
-    """h ↦ h − L Rᵀ(h − μ): of all affine edits that erase z linearly, the one that changes h least.
+    """Erases a concept from hidden states so that no linear probe can read it, changing them as
+    little as possible: h ↦ h − L Rᵀ(h − μ).
 
     Theorem 4.3: in coordinates whitened by any W with W Σ_hh Wᵀ = I, project orthogonally onto the
     complement of W Σ_hz; in the coordinates of h this is an oblique projection of rank k−1.
@@ -85,7 +86,8 @@ def _solve(lower: Tensor, b: Tensor, transposed: bool = False) -> Tensor:
 
 @dataclass(frozen=True)
 class FittedLEACE:
-    """`edit(h)` = h − ((h − mean) @ right) @ leftᵀ, [n, d] in the dtype and on the device of h.
+    """Erases what the fit found: `edit(h)` = h − ((h − mean) @ right) @ leftᵀ, [n, d] in the dtype
+    and on the device of h.
 
     `left`, `right` [d, ≤ k−1] with rightᵀ left = I, and `mean` [d], all float64."""
 

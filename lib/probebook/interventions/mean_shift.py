@@ -13,12 +13,14 @@ from probebook.probes.moments import Moments
 
 
 class MeanShift:
-    """h ↦ h + s (μ_to − μ_rest), with the means of the wanted class and of all other states.
+    """Moves states towards a class by one steering vector, a difference of means; others call it
+    DiffMean or difference in means: h ↦ h + s (μ_to − μ_rest).
 
-    Activation addition adds the difference of two contrasting states; over many labelled states it
-    is the difference of their means (Marks & Tegmark). Every state moves by the same vector,
-    also one that is of the wanted class already. At strength s = 1 the mean of the other states
-    becomes that of the wanted class; spreads and all other moments stay as they are."""
+    μ_to is the mean of the wanted class, μ_rest that of all other states. Activation addition
+    adds the difference of two contrasting states; over many labelled states it is the difference
+    of their means (Marks & Tegmark). Every state moves by the same vector, also one that is of
+    the wanted class already. At strength s = 1 the mean of the other states becomes that of the
+    wanted class; spreads and all other moments stay as they are."""
 
     def fit(self, h: ArrayLike, z: ArrayLike) -> FittedMeanShift:
         """Means of h [n, d] by z [n] (any k ≥ 2), float64. UserError for bad states or labels."""
@@ -42,7 +44,7 @@ class MeanShift:
 
 @dataclass(frozen=True)
 class FittedMeanShift:
-    """`edit(h, to=wanted)` → [n, d] in the dtype and on the device of h; `to`: labels [n].
+    """Moves states to a class: `edit(h, to=labels)` → [n, d] in the dtype and on the device of h.
 
     `means`, `shifts` [k, d] float64: of each class, and from the rest to it."""
 

@@ -12,7 +12,8 @@ from probebook.interventions.attack import ChunkedAttack, NormBall, steepest, va
 
 @dataclass(frozen=True)
 class PGD(ChunkedAttack):
-    """From x = h repeat x ← Π(x − η · steepest ∇ₓ loss(probe(x), to)).
+    """Moves states so that a probe reads a wanted class, by many short steps within ε of h: from
+    x = h repeat x ← Π(x − η · steepest ∇ₓ loss(probe(x), to)).
 
     Π is the projection on the ball. The T = `steps` steps have length η = `step_share` · ε / T, so
     a straight walk crosses the ball. There is no random start, and the last iterate is returned.

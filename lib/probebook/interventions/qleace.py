@@ -14,8 +14,11 @@ from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class QLEACE:
-    """h ↦ μ + A_z (h − μ_z): of all affine edits, one for each class, that give all classes the
-    same mean and covariance, the one that changes h least.
+    """Erases a concept so that no quadratic probe can read it either, changing states as little as
+    possible: h ↦ μ + A_z (h − μ_z).
+
+    Of all affine edits, one for each class, that give all classes the same mean and covariance, it
+    is the one that changes h least.
 
     A_z is the optimal transport from the covariance Σ_z of class z to the barycenter of all
     classes' covariances, μ the mean of all states. Afterwards every feature hᵢ and hᵢhⱼ has the
@@ -65,7 +68,8 @@ class QLEACE:
 
 @dataclass(frozen=True)
 class FittedQLEACE:
-    """`edit(h, z)` → [n, d] in the dtype and on the device of h; `z`: the states' labels [n].
+    """Gives all classes one shape: `edit(h, z)` → [n, d] in the dtype and on the device of h, with
+    the states' labels `z` [n].
 
     `means` [k, d] of the classes, `mean` [d] of all states, `maps` [k, d, d]: A; all float64."""
 

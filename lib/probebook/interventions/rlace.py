@@ -34,7 +34,9 @@ def mean_difference(h: ArrayLike, z: ArrayLike) -> Tensor:
 
 
 class RLACE:
-    """min over predictors θ, max over A of the cross-entropy of θ((I − A) h); A in the Fantope.
+    """Erases a concept by the subspace of a given rank without which a linear probe does worst.
+
+    min over predictors θ, max over A of the cross-entropy of θ((I − A) h); A in the Fantope.
 
     The Fantope is {0 ≼ A ≼ I, tr A = rank}. Both sides take stochastic gradient steps (`Game`).
     The start is the projection onto `rank` random combinations of the states. Every rank is a game
@@ -143,7 +145,7 @@ class _Discriminant:
 
 @dataclass(frozen=True)
 class FittedRLACE:
-    """The projection onto the nullspace of `basis`; `edit(h)` → [n, d]. There is no `.at(rank)`.
+    """Projects states onto the nullspace of `basis`; `edit(h)` → [n, d]. There is no `.at(rank)`.
 
     - `basis` [d, rank]: orthonormal, float64.
     - `loss` (nats), `accuracy`: of a converged probe on the edited data of the fit; at best the

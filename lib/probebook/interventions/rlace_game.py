@@ -11,7 +11,8 @@ from scipy.linalg import helmert
 
 
 class Game:
-    """The predictor w [d, k−1], b [k−1] and A = c·I + U diag(s − c) Uᵀ; NumPy, float64.
+    """Plays the game step by step: the predictor w [d, k−1], b [k−1] against A = c·I +
+    U diag(s − c) Uᵀ; NumPy, float64.
 
     Softmax sees differences only: the k classes' weights are `contrasts` [k, k−1] (orthonormal,
     summing to 0) @ wᵀ.

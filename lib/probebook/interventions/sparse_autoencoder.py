@@ -17,7 +17,8 @@ from probebook.probes.logistic_regression import ROWS
 
 
 class SparseAutoencoder:
-    """ĥ = W_decᵀ a + b with a = ReLU(TopK(W_enc (h − b) + c)): a state is a sum of few directions.
+    """Writes each state as a sum of few learned directions, its features:
+    ĥ = W_decᵀ a + b with a = ReLU(TopK(W_enc (h − b) + c)).
 
     Only the `active` largest activations of a state remain. So their number is set, and not the
     weight of an L1 penalty (Bricken et al. 2023), which would also make every activation smaller
@@ -98,7 +99,8 @@ class Quality(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedSparseAutoencoder:
-    """`encode(h)` → activations a [n, m] ≥ 0; `decode(a)` = a @ decoder + centre → [n, d].
+    """Reads and writes features: `encode(h)` → activations a [n, m] ≥ 0; `decode(a)` = a @ decoder
+    + centre → [n, d].
 
     `encoder`, `decoder` [m, d] (unit rows), `bias` [m], `centre` [d], float64; `active`: the
     largest number of features per state."""
@@ -124,7 +126,7 @@ class FittedSparseAutoencoder:
         return a @ self.decoder.to(a) + self.centre.to(a)
 
     def quality(self, h: ArrayLike) -> Quality:
-        """What is lost of states h [n, d], and how many features are at work."""
+        """Reconstruction error and number of active features of states h [n, d]."""
         a, x = self.encode(h), check_states(h).double()
         lost = (x - self.decode(a)).square().sum() / (x - x.mean(0)).square().sum()
         return Quality(

@@ -17,7 +17,8 @@ from probebook.probes.checks import check_labels, check_states, check_strength
 
 
 class SparseFeatures:
-    """h ↦ h + s Σ_j (ā_to,j − a_j(h)) d_j over the features j that separate the classes best.
+    """Moves states towards a class by few features of a sparse autoencoder:
+    h ↦ h + s Σ_j (ā_to,j − a_j(h)) d_j over the features j that separate the classes best.
 
     a_j(h) is the activation of feature j, d_j its direction, a row of W_dec, and ā_to,j the mean
     activation in the wanted class. What the autoencoder does not rebuild, h − ĥ, thus stays in the
@@ -65,7 +66,7 @@ class SparseFeatures:
 
 @dataclass(frozen=True)
 class FittedSparseFeatures:
-    """`edit(h, to=wanted)` → [n, d] in the dtype and on the device of h; `to`: labels [n].
+    """Moves states to a class: `edit(h, to=labels)` → [n, d] in the dtype and on the device of h.
 
     `chosen` [≤ m]: the features that are set, best first; `scores`: of each; `means`
     [k, chosen]: mean activations in each class."""

@@ -17,9 +17,10 @@ HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
 @dataclass(frozen=True)
 class Square(ChunkedAttack):
-    """Random changes of some coordinates on the border of the ball, kept where the loss falls.
+    """Attacks a probe without gradients: random changes of some coordinates on the border of the
+    ball, kept where the loss falls.
 
-    No gradients are needed. A vector has no windows, so each query draws a subset of the
+    A vector has no windows, so each query draws a subset of the
     coordinates, of the paper's scheduled share p (.8, halved nine times). L∞: these coordinates
     are set to h ± ε, with random signs. L2: δ moves by ε√p along random signs on the subset and is
     brought back to length ε. All rows share the draws, so a row's path does not depend on the

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from types import MappingProxyType
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -61,12 +60,14 @@ def prepare(
     task: str = "5-way",
     seed: int = 0,
     train: str = "train_exclusive",
+    causes: reviews.Causes = reviews.USUAL,
 ) -> Setting:
     """CEBaB or the generated world of reviews, with one training text per group.
 
-    `data`: "reviews" (generated, `n` originals), "cebab", or another source of `cebab.load`."""
+    `data`: "reviews" (generated, `n` originals, by `causes`), "cebab", or another source of
+    `cebab.load`."""
     if data == "reviews":
-        table = reviews.generate(n, seed)
+        table = reviews.generate(n, seed, causes)
     else:
         table = cebab.load("1.1" if data == "cebab" else data)
     if train not in cebab.SPLITS:
@@ -343,8 +344,7 @@ def conexp_biases(confounding: float, n: int, seed: int = 0) -> pd.DataFrame:
     "population, exact", and "originals, generated" from `n` of them; se, the standard error of the
     latter."""
     world, rows = all_originals(confounding), []
-    with patch.multiple(reviews, CONFOUNDING=confounding):
-        texts = reviews.generate(n, seed)
+    texts = reviews.generate(n, seed, reviews.Causes(confounding))
     texts = texts[texts.is_original & ~texts.split.isin(cebab.PARTS_OF_TRAIN)]
     equal, share = np.ones(len(texts)), world.share.to_numpy()
     for aspect, (c, to) in product(cebab.ASPECTS, combinations(cebab.VALUES, 2)):

@@ -3,15 +3,16 @@
 A visit has a quality q ~ N(0, 1). It is the common cause of what is said of the four aspects and of
 a remark on the whole visit (its mood). Labels and mood alone decide the rating: a score is the sum
 of their effects and of interactions, and the stars follow an ordered logit, P(stars ≤ j) = σ((j + ½
-− score)/SCALE). Everything that decides
-stands in the text. The phrases are in `data/corpora/reviews.yaml`.
+− score)/SCALE). Everything that decides stands in the text. The phrases are in
+`data/corpora/reviews.yaml`.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,24 @@ TRAIN, EXCLUSIVE, OBSERVATIONAL, DEV, TEST = SPLITS
 
 
 @dataclass(frozen=True)
+class Causes:
+    """What stands between an explainer and the exact effects in a world; each can be switched off.
+
+    - `confounding`: log-odds of Positive, and of a good mood, per unit of the visit's quality
+    - `mood`: stars of a remark, of which no label tells
+    - `interactions`: stars of two labels together"""
+
+    confounding: float = CONFOUNDING
+    mood: float = MOOD
+    interactions: Mapping[tuple[str, str, str, str], float] = field(
+        default_factory=lambda: INTERACTIONS
+    )
+
+
+USUAL = Causes()
+
+
+@dataclass(frozen=True)
 class _Clause:
     """One statement about an aspect; without a subject it is a whole clause.
 
@@ -73,7 +92,7 @@ class _Review:
     after: tuple[str, ...]
 
 
-def generate(n: int, seed: int = 0) -> pd.DataFrame:
+def generate(n: int, seed: int = 0, causes: Causes = USUAL) -> pd.DataFrame:
     """`n` reviews and their edits (about 6.7 n texts), in the columns and splits of `cebab.load`.
 
     An edit gives one aspect another value and keeps the rest of the text, where it can also the
@@ -84,8 +103,10 @@ def generate(n: int, seed: int = 0) -> pd.DataFrame:
     if n < 50:
         raise UserError(f"n = {n}: at least 50 reviews, so that there are some for each split")
     rng, draws = random.Random(seed), np.random.default_rng(seed)
-    table = pd.DataFrame([row for number in range(n) for row in _group(rng, number)])
-    votes = draws.multinomial(5, probabilities(table))  # [rows, 5]
+    table = pd.DataFrame(
+        [row for number in range(n) for row in _group(rng, number, causes.confounding)]
+    )
+    votes = draws.multinomial(5, probabilities(table, causes))  # [rows, 5]
     majority = np.where(votes.max(1) >= 3, (votes.argmax(1) + 1).astype(str), "no majority")
     table["review_majority"] = majority
     stars: list[list[str]] = [np.repeat([*"12345"], row).tolist() for row in votes]
@@ -124,7 +145,7 @@ def _parts(table: pd.DataFrame, n: int, draws: np.random.Generator) -> np.ndarra
     return part
 
 
-def probabilities(table: pd.DataFrame) -> np.ndarray:
+def probabilities(table: pd.DataFrame, causes: Causes = USUAL) -> np.ndarray:
     """Exact probabilities of 1 … 5 stars given each generated review, float64 [n, 5].
 
     This is the oracle classifier. The difference of two rows, p[pairs.target_row] −
@@ -144,19 +165,19 @@ def probabilities(table: pd.DataFrame) -> np.ndarray:
             f"reviews.generate, with every aspect {', '.join(VALUES)}"
         ) from None
     effects = sum(np.array(EFFECTS[aspect])[values[aspect]] for aspect in ASPECTS)
-    score = BASE + MOOD * mood + effects
-    for (aspect, value, other, its_value), effect in INTERACTIONS.items():
+    score = BASE + causes.mood * mood + effects
+    for (aspect, value, other, its_value), effect in causes.interactions.items():
         both = (values[aspect] == VALUES.index(value)) & (values[other] == VALUES.index(its_value))
         score += effect * both
     at_most = expit((np.arange(1.5, 5) - score[:, None]) / SCALE)  # 1 … 4 stars
     return np.diff(at_most, axis=1, prepend=0, append=1)
 
 
-def _group(rng: random.Random, number: int) -> list[dict]:
+def _group(rng: random.Random, number: int, confounding: float) -> list[dict]:
     """An original and its edits as rows without id, split and stars."""
     quality = rng.gauss(0, 1)
-    mood = _sign(rng, CONFOUNDING * quality) if rng.random() < 0.5 else 0
-    original = _original(rng, quality, mood)
+    mood = _sign(rng, confounding * quality) if rng.random() < 0.5 else 0
+    original = _original(rng, confounding * quality, mood)
     texts: list[tuple[_Review, str | None, str | None]] = [(original, None, None)]
     for aspect in ASPECTS:
         for value in VALUES:
@@ -193,10 +214,10 @@ def _sign(rng: random.Random, log_odds: float) -> int:
     return 1 if rng.random() < expit(log_odds) else -1
 
 
-def _original(rng: random.Random, quality: float, mood: int) -> _Review:
+def _original(rng: random.Random, log_odds: float, mood: int) -> _Review:
     values = {}
     for aspect in rng.sample(ASPECTS, len(ASPECTS)):
-        value = "Positive" if _sign(rng, LEAN[aspect] + CONFOUNDING * quality) > 0 else "Negative"
+        value = "Positive" if _sign(rng, LEAN[aspect] + log_odds) > 0 else "Negative"
         values[aspect] = value if rng.random() < MENTIONED[aspect] else "unknown"
     clauses = {aspect: _statement(rng, aspect, value) for aspect, value in values.items()}
     few = sum(map(bool, clauses.values())) < 2  # an edit may drop a clause, not the whole text

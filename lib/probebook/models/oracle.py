@@ -20,13 +20,13 @@ from probebook.models.training.finetune import Head
 class Oracle:
     """`oracle(texts)` → the exact probabilities [n, 5] float64 of the stars.
 
-    It knows the texts of one table of `corpora.reviews.generate`. Raises UserError for another
-    text, and for a text that has two answers."""
+    It knows the texts of one table of `corpora.reviews.generate`, and its `causes`. Raises
+    UserError for another text, and for a text that has two answers."""
 
     task, k = "5-way", 5
 
-    def __init__(self, table: pd.DataFrame):
-        p = pd.DataFrame(reviews.probabilities(table), index=table.description)
+    def __init__(self, table: pd.DataFrame, causes: reviews.Causes = reviews.USUAL):
+        p = pd.DataFrame(reviews.probabilities(table, causes), index=table.description)
         if (p.groupby(level=0).nunique() > 1).any(axis=None):
             raise UserError(
                 "one text belongs to reviews with different probabilities: generate another world"
@@ -54,9 +54,16 @@ class GlassOracle(Oracle):
     the rating model's score around its own value; the last layer is fitted to the exact
     probabilities, up to a small error."""
 
-    def __init__(self, table: pd.DataFrame, d: int = 64, noise: float = 0.3, seed: int = 0):
-        super().__init__(table)
-        self.h, score = _states(self.table, d, noise, np.random.default_rng(seed))
+    def __init__(
+        self,
+        table: pd.DataFrame,
+        d: int = 64,
+        noise: float = 0.3,
+        seed: int = 0,
+        causes: reviews.Causes = reviews.USUAL,
+    ):
+        super().__init__(table, causes)
+        self.h, score = _states(self.table, causes, d, noise, np.random.default_rng(seed))
         place = torch.linspace(-0.5, 6.5, d, dtype=score.dtype) - reviews.BASE
         dense, bias = 2 * score.expand(d, -1), -2 * place
         distinct = np.unique(to_numpy(self.probabilities).round(9), axis=0, return_index=True)[1]
@@ -72,7 +79,7 @@ class GlassOracle(Oracle):
 
 
 def _states(
-    table: pd.DataFrame, d: int, noise: float, rng: np.random.Generator
+    table: pd.DataFrame, causes: reviews.Causes, d: int, noise: float, rng: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
     """φ [n, d] of the table's texts, and the direction [d] of the score in it."""
     z, mood = labels(table), np.array([data["mood"] for data in table.opentable_metadata])
@@ -81,12 +88,12 @@ def _states(
         for i, aspect in enumerate(ASPECTS)
         for j, value in enumerate(VALUES)
     }
-    both = [is_label[a, v] & is_label[b, u] for a, v, b, u in reviews.INTERACTIONS]
+    both = [is_label[a, v] & is_label[b, u] for a, v, b, u in causes.interactions]
     x = np.column_stack([np.eye(3)[z].reshape(-1, 12), np.eye(3)[mood + 1], *both])
     score = np.r_[
         np.ravel([reviews.EFFECTS[aspect] for aspect in ASPECTS]),
-        reviews.MOOD * np.array([-1, 0, 1]),
-        list(reviews.INTERACTIONS.values()),
+        causes.mood * np.array([-1, 0, 1]),
+        list(causes.interactions.values()),
     ]
     rest = noise * rng.normal(size=(len(x), d - x.shape[1]))
     rest[:, 0] = table.description.str.len() / 100

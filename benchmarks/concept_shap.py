@@ -28,8 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from probebook.explainers.coalitions import Coalitions, members
-from probebook.explainers.concept_shap import shapley
+from probebook.explainers.concept_shap import Coalitions, members, shapley
 from probebook.models.training.finetune import Head
 
 HIDDEN, BATCH, LR, K, M = 500, 128, 1e-2, 5, 4

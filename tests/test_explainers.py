@@ -15,8 +15,7 @@ from probebook import explainers as ex
 from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.causalm import control_concept, reverse
-from probebook.explainers.coalitions import Coalitions, members
-from probebook.explainers.concept_shap import shapley
+from probebook.explainers.concept_shap import Coalitions, members, shapley
 from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
@@ -510,7 +509,7 @@ def test_inlp_of_rank_zero_has_no_effect_and_of_full_rank_the_same_one_for_all_l
 def test_the_released_inlp_takes_one_step_an_epoch(table, monkeypatch):
     batches = []
     monkeypatch.setattr(
-        "probebook.explainers.inlp.train_head",
+        "probebook.explainers.interventions.train_head",
         lambda h, z, start, epochs, batch, lr, seed: batches.append((len(h), batch)) or start,
     )
     ex.INLPExplainer("released").fit(table.assign(review_majority="4"), World())

@@ -12,7 +12,8 @@ import seaborn as sns
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from probebook.figures import GREYS, METHODS, PALETTE, beside, lines, method_colours, slider
+from probebook.figures import GREYS, PALETTE, beside, lines, method_colours, slider
+from probebook.figures.look import colour_positions
 
 # What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
 # severity 1).
@@ -74,7 +75,7 @@ def test_every_colour_stands_out_from_white():
 
 def test_a_method_keeps_its_colour():
     """Whatever is drawn beside it; its variants darken; no other kind takes a method's colour."""
-    inlp, orange = (to_rgb(PALETTE[METHODS[name]]) for name in ("INLP", "AlterRep"))
+    inlp, orange = (to_rgb(PALETTE[colour_positions()[name]]) for name in ("INLP", "AlterRep"))
     assert method_colours(["AlterRep", "no edit", "INLP"]) == [orange, to_rgb(GREYS[0]), inlp]
     unit, raw, other = method_colours(["AlterRep, unit", "AlterRep, raw", "random signs"])
     assert unit == orange
@@ -114,7 +115,7 @@ def test_a_slider_draws_anew_with_the_present_variables():
     assert third not in drawn and third.startswith(b"\x89PNG")
 
 
-def test_figures_are_drawn_without_torch():
+def test_figures_are_imported_without_torch():
     """Half of a small page's start is torch; what computes nothing with it does not wait for it."""
     code = "import sys, probebook.figures; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -22,6 +22,7 @@ from probebook import explainers as ex
 from probebook.base import UserError, to_numpy
 from probebook.corpora import cebab, reviews
 from probebook.explainers.base import Variant
+from probebook.explainers.table import EXPLAINERS
 from probebook.measures.concept_effects import CHANGE, DISTANCES, icace_error
 from probebook.measures.intervals import bootstrap_mean, contrast
 from probebook.models.classifier import Classifier, FittedClassifier, labels
@@ -113,17 +114,8 @@ def explainers(
     `variant` changes the explainers that have one. `causalm_seed` is CausaLM's own, so that one
     encoder per aspect can serve several black boxes; `unlearning`: how these encoders are trained
     (lr, epochs, batch)."""
-    return {
-        "Zero": ex.Zero(),
-        "Random": ex.Random(seed),
-        "Approx": ex.Approx(seed),
-        "CONEXP": ex.CONEXP(),
-        "S-Learner": ex.SLearner(variant),
-        "TCAV": ex.TCAV(variant, seed=seed),
-        "ConceptSHAP": ex.ConceptSHAP(variant, seed=seed),
-        "CausaLM": ex.CausaLM(variant, seed=causalm_seed, **unlearning),
-        "INLP": ex.INLPExplainer(variant, seed=seed),
-    }
+    made = {name: row.make(variant, seed) for name, row in EXPLAINERS.items() if row.in_paper}
+    return made | {"CausaLM": ex.CausaLM(variant, seed=causalm_seed, **unlearning)}
 
 
 def direction_explainers(

@@ -6,19 +6,17 @@
     effects = SLearner().fit(train, model).effect(questions(table, pairs))
 """
 
-from probebook.explainers.alterrep import AlterRepExplainer
-from probebook.explainers.approx import Approx
 from probebook.explainers.base import Explainer, questions
+from probebook.explainers.black_box import CONEXP, Approx, Random, SLearner, Zero
 from probebook.explainers.causalm import CausaLM
 from probebook.explainers.concept_shap import ConceptSHAP
-from probebook.explainers.conexp import CONEXP
-from probebook.explainers.inlp import INLPExplainer
-from probebook.explainers.leace import LEACEExplainer
-from probebook.explainers.pgd import PGDExplainer
-from probebook.explainers.random import Random
-from probebook.explainers.slearner import SLearner
+from probebook.explainers.interventions import (
+    AlterRepExplainer,
+    INLPExplainer,
+    LEACEExplainer,
+    PGDExplainer,
+)
 from probebook.explainers.tcav import TCAV
-from probebook.explainers.zero import Zero
 
 __all__ = [
     "Random",

@@ -5,14 +5,13 @@ figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=ma
 
 from probebook.figures.comparisons import against, bars, beside, heat, histograms, ranges
 from probebook.figures.curves import lines
-from probebook.figures.look import GREYS, METHODS, PALETTE, method_colours, style
+from probebook.figures.look import GREYS, PALETTE, method_colours, style
 from probebook.figures.widgets import live, slider
 from probebook.measures import MEASURES
 
 __all__ = [
     "GREYS",
     "MEASURES",
-    "METHODS",
     "PALETTE",
     "against",
     "bars",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import cycle
 from numbers import Number
 
@@ -35,26 +36,7 @@ PALETTE = [
     "#8866ff",
 ]
 GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]  # controls and baselines beside methods
-METHODS = {
-    "INLP": 0,
-    "AlterRep": 1,
-    "LEACE": 2,
-    "FGSM": 3,
-    "S-Learner": 3,
-    "PGD": 4,
-    "ConceptSHAP": 5,
-    "CONEXP": 5,
-    "AutoAttack": 6,
-    "TCAV": 6,
-    "Approx": 8,
-    "R-LACE": 9,
-    "RLACE": 9,
-    "CausaLM": 9,
-    "MeanShift": 5,
-    "AffineSteering": 8,
-    "DAS": 10,
-    "QLEACE": 11,
-    "SparseFeatures": 12,
+READERS_AND_FORMS = {
     "ot": 0,
     "ot-matched": 1,
     "ot-answered": 2,
@@ -68,7 +50,7 @@ METHODS = {
     "learned": 8,
     "as in the paper": 0,
     "as released": 1,
-}  # positions in the palette of methods, readers, directions, forms
+}  # positions in the palette of readers, directions, forms
 MARKERS = "osD^vXP"
 
 
@@ -86,23 +68,39 @@ def style() -> None:
     sns.set_theme(context="notebook", style="whitegrid", palette=PALETTE, rc=look)
 
 
+@cache
+def colour_positions() -> dict[str, int]:
+    """Positions in the palette of all methods, readers, directions and forms.
+
+    The tables are imported once a figure asks, because they bring torch and scikit-learn."""
+    from probebook.explainers.table import EXPLAINERS
+    from probebook.interventions.table import INTERVENTIONS
+
+    interventions = {
+        name: row.colour for row in INTERVENTIONS.values() for name in (row.name, row.title) if name
+    }
+    explainers = {name: row.colour for name, row in EXPLAINERS.items() if row.colour is not None}
+    return explainers | interventions | READERS_AND_FORMS
+
+
 def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, float, float]]:
-    """A colour for each kind; a method of `METHODS` has the same colour on every page.
+    """A colour for each kind; one of `colour_positions` has the same on every page.
 
     - Two methods that share a colour are never drawn together.
     - Each variant of a method ("AlterRep, raw") is darker than the one before.
     - If any kind, or any of the figure's `rows`, is a method, other kinds are grey.
     - Otherwise kinds take the palette in its order, and numbers go from light to dark."""
     methods = [str(kind).partition(",")[0] for kind in kinds]
-    beside = METHODS.keys() & {*methods, *rows}
+    positions = colour_positions()
+    beside = positions.keys() & {*methods, *rows}
     if not beside and all(isinstance(kind, Number) for kind in kinds):
         return sns.color_palette("crest", len(kinds) + 2)[2:]
     others = cycle(GREYS if beside else PALETTE)
     colours: list[tuple[float, float, float]] = []
     for i, method in enumerate(methods):
-        if method in METHODS:
+        if method in positions:
             darker = 0.55 ** methods[:i].count(method)
-            red, green, blue = to_rgb(PALETTE[METHODS[method]])
+            red, green, blue = to_rgb(PALETTE[positions[method]])
             colours.append((red * darker, green * darker, blue * darker))
         else:
             colours.append(to_rgb(next(others)))

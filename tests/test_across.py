@@ -101,7 +101,7 @@ def test_every_method_is_measured_and_shuffled_labels_do_nothing(worlds):
     tried = across.edits(
         world, ranks=(1, 2), alphas=(1, 4), strengths=(1, 2), radii=(0.5, 1), queries=2
     )
-    best = across.chosen(world, tried)
+    best = across.choose_edits(world, tried)
     assert {*best} == {e.method for e in tried}
     rows = world.parts["valid"]
     for one in tried:
@@ -111,7 +111,7 @@ def test_every_method_is_measured_and_shuffled_labels_do_nothing(worlds):
         )
         limit = top if one.strength < best[one.method].strength else top + 0.01
         assert score <= limit
-    found = across.measured(world, best)
+    found = across.score_edits(world, best)
     assert abs(found.explained[across.SHUFFLED]) < 0.1 < found.explained["MeanShift"]
     assert found.explained["MeanShift"] > found.random["MeanShift"] + 0.3
     assert np.isfinite(

@@ -743,11 +743,11 @@ def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below
         ),
         (
             lambda t, q: ex.Zero().fit(t, Additive()).effect(q.assign(concept="price")),
-            "concept 'price': one of food, serv",
+            "'price' is not a valid concept: expected one of food, serv",
         ),
         (
             lambda t, q: ex.Zero().fit(t, Additive()).effect(q.assign(target="positive")),
-            "target 'positive': one of Neg",
+            "'positive' is not a valid target: expected one of Neg",
         ),
         (
             lambda t, q: (
@@ -783,7 +783,7 @@ def test_twins_of_a_cut_encoder_read_the_same_masked_reviews_and_each_once_below
         ),
         (lambda t, q: ex.CausaLM().fit(t, World()), "needs a fitted Classifier"),
         *[
-            (lambda t, q, e=e: e("publish"), "variant='publish': 'paper' or 'released'")
+            (lambda t, q, e=e: e("publish"), "'publish' is not a valid variant")
             for e in (ex.SLearner, ex.TCAV, ex.ConceptSHAP, ex.INLPExplainer, ex.CausaLM)
         ],
     ],

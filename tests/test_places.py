@@ -13,7 +13,7 @@ MODELS = ["pocket-english", "pocket-english-gpt"]
 
 @pytest.fixture(scope="module", params=MODELS)
 def everywhere(request):
-    s = places.separable(prepare(request.param, n=2000))
+    s = places.keep_separable(prepare(request.param, n=2000))
     return places.at_places(s, range(s.lm.depth + 1))
 
 
@@ -48,10 +48,10 @@ def test_das_learns_through_the_rest_of_the_network(everywhere):
     place = everywhere["subject", 1]
     das = [
         edit
-        for edit in places.fitted(place, strengths=[1, 2], alphas=[1], radii=[1], das_steps=30)
+        for edit in places.fit_at(place, strengths=[1, 2], alphas=[1], radii=[1], das_steps=30)
         if edit.method == "DAS"
     ]
-    scores = places.measured(place, das, n_valid=40, n=100)
+    scores = places.score_edits(place, das, n_valid=40, n=100)
     assert scores.explained["DAS"] > scores.random["DAS"] + 0.3
     assert isinstance(scores, pd.DataFrame) and [*scores.index] == ["DAS", "true state"]
 
@@ -60,7 +60,7 @@ def test_separable_sentences_keep_their_split():
     """The two versions have as many tokens and differ in one, which does not stand before the
     blank; no sentence changes its part."""
     s = prepare("pocket-english", n=1000)
-    one = places.separable(s)
+    one = places.keep_separable(s)
     assert 0 < len(one.table) < len(s.table)
     for name, rows in one.parts.items():
         assert {*one.table.text.iloc[rows.numpy()]} <= {*s.table.text.iloc[s.parts[name].numpy()]}

@@ -188,7 +188,7 @@ def test_200_sentences_are_answered_as_by_the_library(browser, folder, layers): 
         rows = range(layer - 1, len(texts), len(layers))
         some, pairs = [texts[row] for row in rows], [forms[row] for row in rows]
         for place, (method, strength) in enumerate(STRENGTHS.items()):
-            x = at.edited(method, strength, h[rows], torch.ones(len(rows), dtype=torch.long))
+            x = at.edit(method, strength, h[rows], torch.ones(len(rows), dtype=torch.long))
             end = carry(some, lm, layer, "[MASK]", x)
             edited = [found[row]["edits"][place] for row in rows]
             compare(
@@ -378,7 +378,7 @@ def test_its_text_holds_what_the_library_answers(paper, said, layers):
     right = {"flipped": (embed([turned], lm), word_logits([turned], lm, [forms]))}
     h = embed([box.text], lm, layer=4)
     for method in box.methods.split():
-        x = at.edited(method, METHODS[method], h, torch.tensor([0]))
+        x = at.edit(method, METHODS[method], h, torch.tensor([0]))
         right[method] = x, word_logits([box.text], lm, [forms], h=x)
     for name, (x, logits) in right.items():
         read = [part.softmax(1)[0, 1] for part in (logits, at.oracle.zc(x), at.oracle.ze(x))]

@@ -215,14 +215,14 @@ def _reliability(world: across.World, edits: Sequence[Edit]) -> dict[str, float]
 
 def score(method: Any, path: Path, world: across.World, seed: int) -> pd.DataFrame:
     """Score a reader's method, the same on shuffled labels (a control), and the book's methods
-    in one world: `across.measured`, and paper 1's reliability."""
+    in one world: `across.score_edits`, and paper 1's reliability."""
     rows, name = world.parts[across.FIT], path.name
     x, z = world.h[rows], world.z[rows]
     edits: list[Edit] = []
     for label, labels in ((name, z), (f"{name}, shuffled labels", shuffled(z, seed=seed))):
         edits += causal_probing.flips(label, "s", _fit(method, path, x, labels))
     edits += across.edits(world, seed, **GRID)
-    scores = across.measured(world, across.chosen(world, edits), seed, draws=2)
+    scores = across.score_edits(world, across.choose_edits(world, edits), seed, draws=2)
     return scores.reindex(columns=[*scores, *({*SCORES} - {*scores})]).assign(
         reliable=pd.Series(_reliability(world, edits), dtype=float)
     )

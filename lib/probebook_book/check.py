@@ -327,17 +327,17 @@ def opener_faults(paper: Verdict, opener: str) -> Iterator[str]:
 
 def claim_faults(claim: Claim) -> Iterator[str]:
     """What breaks the rules in a claim's evidence, which is nearest first."""
-    kinds = [get_args(Kind).index(line.kind) for line in claim.lines]
+    kinds = [get_args(Kind).index(line.kind) for line in claim.evidence]
     if kinds != sorted(kinds):
         yield f"its evidence should come in the order {', '.join(get_args(Kind))}"
-    for line in claim.lines:
+    for line in claim.evidence:
         for what in evidence_faults(line):
             yield f"{line.kind}: {what}"
 
 
 def evidence_faults(line: Evidence) -> Iterator[str]:
     """What breaks the rules in the sentences on one kind of evidence."""
-    text = line.evidence.strip()
+    text = line.text.strip()
     words = re.sub(r"\{[^}]*\}", "", text)
     if re.search(r"(?<![A-Za-z])\d", words):
         yield f"a number is typed, and none of a run: {_start(text)}"

@@ -15,7 +15,7 @@ from probebook import figures
 from probebook.base import written_whole
 from probebook.models import embed, head_logits, word_logits
 from probebook_book.boxes import Box
-from probebook_chapters.every_layer import At, over_strength
+from probebook_chapters.every_layer import FittedLayer, over_strength
 
 PANELS = {"verb": "verb", "subject": "oracle: subject", "attractor": "oracle: attractor"}
 
@@ -23,7 +23,7 @@ PANELS = {"verb": "verb", "subject": "oracle: subject", "attractor": "oracle: at
 def write(
     folder: Path,
     box: Box,
-    layers: dict[int, At],
+    layers: dict[int, FittedLayer],
     nouns: Sequence[Sequence[str]],
     verbs: Sequence[tuple[str, str]],
 ) -> None:
@@ -48,7 +48,7 @@ def flipped(text: str, nouns: Sequence[Sequence[str]]) -> str:
 
 
 def likeliest(
-    text: str, layers: dict[int, At], verbs: Sequence[tuple[str, str]]
+    text: str, layers: dict[int, FittedLayer], verbs: Sequence[tuple[str, str]]
 ) -> tuple[str, str]:
     """The pair of a verb's forms to which the model gives the most probability."""
     scores = word_logits([text], layers[1].s.lm, [[form for pair in verbs for form in pair]])
@@ -56,7 +56,7 @@ def likeliest(
 
 
 def _edited(
-    box: Box, layers: dict[int, At], nouns: Sequence[Sequence[str]], forms: tuple[str, str]
+    box: Box, layers: dict[int, FittedLayer], nouns: Sequence[Sequence[str]], forms: tuple[str, str]
 ) -> tuple[Figure, str, str]:
     """Curves over strength at the layer at which the box opens."""
     layer, lm = int((box.layers or str(max(layers))).split()[-1]), layers[1].s.lm
@@ -104,7 +104,9 @@ def _edited(
     )
 
 
-def _read(box: Box, layers: dict[int, At], forms: tuple[str, str]) -> tuple[Figure, str, str]:
+def _read(
+    box: Box, layers: dict[int, FittedLayer], forms: tuple[str, str]
+) -> tuple[Figure, str, str]:
     """What linear probes read at each layer; the verb, which the last layer decides, is a line."""
     lm, rows, no_judges = layers[1].s.lm, [], []
     for layer, at in layers.items():

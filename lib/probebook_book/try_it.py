@@ -25,7 +25,7 @@ from probebook.probes.mlp import FittedMLP
 from probebook_book import stills
 from probebook_book.boxes import SENTENCES, boxes
 from probebook_chapters.causal_probing import Judges
-from probebook_chapters.every_layer import METHODS, At, fit
+from probebook_chapters.every_layer import METHODS, FittedLayer, fit
 
 PART = 7 * 150_000  # bytes of one script, before seven bits become a character
 DOTS = 120  # states in a layer's picture
@@ -54,7 +54,7 @@ def export(build: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def write(folder: Path, layers: dict[int, At]) -> None:
+def write(folder: Path, layers: dict[int, FittedLayer]) -> None:
     """Write `model.js`, which describes the numbers, `part_NN.js`, which hold them, and what the
     book's boxes show without scripts (`stills`)."""
     lm = layers[1].s.lm
@@ -116,7 +116,7 @@ def _about(lm: Model) -> dict:
     }
 
 
-def _fitted(at: At) -> dict[str, Tensor]:
+def _fitted(at: FittedLayer) -> dict[str, Tensor]:
     """All numbers that probes and edits of one layer need, by name."""
     probes = {f"linear.{noun}": probe for noun, probe in _both(at.linear).items()}
     found = {
@@ -153,13 +153,13 @@ def _perceptron(name: str, probe: FittedMLP) -> dict[str, Tensor]:
     }
 
 
-def _cloud(at: At) -> Tensor:
+def _cloud(at: FittedLayer) -> Tensor:
     """Test states on the layer's axes with their subject's number: [n, 3]."""
     rows = at.s.parts["test"][:DOTS]
     return torch.cat([at.s.h[rows] @ at.axes, at.s.zc[rows, None].float()], 1)
 
 
-def _judged(at: At) -> dict:
+def _judged(at: FittedLayer) -> dict:
     """How well each probe of a layer does on uncorrelated sentences, and whether it can judge."""
     return {
         kind: {

@@ -164,7 +164,7 @@ def verb_choices(s: Setting) -> Tensor:
     return choices(s.zc, own, other)
 
 
-def reviews(s: concept_effects.Setting, box: FittedClassifier, concept: str) -> World:
+def reviews(s: concept_effects.ReviewSetting, box: FittedClassifier, concept: str) -> World:
     """Chapter 2's pairs of reviews that differ in one aspect, Negative against Positive, and the
     stars that a black box gives them. Its training reviews are those to fit on."""
     splits = {FIT: cebab.SPLITS[0], VALID: "dev", TEST: "test"}
@@ -319,8 +319,8 @@ def _read(reader: FittedReader, table: pd.DataFrame) -> tuple[Tensor, Tensor]:
         }
 
     asked = table[["story", "question", "history"]].to_numpy().tolist()
-    found = cached("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
-    return found["h"], found["scores"]
+    read = cached("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
+    return read["h"], read["scores"]
 
 
 def edits(
@@ -395,7 +395,7 @@ def fit_edits(
     return edits
 
 
-def chosen(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str, Edit]:
+def choose_edits(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str, Edit]:
     """Of each method the weakest edit that explains, on the part "valid", as much as its best one
     but for `slack`."""
     rows = world.parts[VALID]
@@ -426,7 +426,7 @@ def random_edit_of_same_length(h: Tensor, edited: Tensor, seed: int) -> Tensor:
     return MatchedSubspace(lambda x: edited, seed)(h)
 
 
-def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8) -> pd.DataFrame:
+def score_edits(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8) -> pd.DataFrame:
     """Scores of chosen edits on the part "test", one row for each method.
 
     - explained, kept: as the methods of `World`; removed: `share_of_slope_removed`
@@ -449,11 +449,11 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
             for i in range(draws)
         ]
     ).mean()
-    found = {}
+    scores = {}
     for name, edit in best.items():
         edited = after[name]
         far = relative_distance(edited, x, there)
-        found[name] = {
+        scores[name] = {
             "flips": edit.flips,
             "strength": float(edit.strength),
             "explained": world.explained(edited, rows, before),
@@ -463,5 +463,5 @@ def measured(world: World, best: dict[str, Edit], seed: int = 0, draws: int = 8)
             "kept": world.kept(edit),
         }
         if world.t is not None:
-            found[name]["removed"] = share_of_slope_removed(world, edit, rows)
-    return pd.DataFrame(found).T.infer_objects().rename_axis("method")
+            scores[name]["removed"] = share_of_slope_removed(world, edit, rows)
+    return pd.DataFrame(scores).T.infer_objects().rename_axis("method")

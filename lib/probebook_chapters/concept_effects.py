@@ -29,7 +29,7 @@ from probebook.models.classifier import Classifier, FittedClassifier, labels
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPairs:
     """Ordered pairs of one split.
 
     - `pairs`: as `cebab.icace_pairs` gives them; rows point into the setting's table
@@ -40,13 +40,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ReviewSetting:
     """A table of reviews, its training rows, and the pairs of "dev" and "test" with a class."""
 
     table: pd.DataFrame
     task: str
     train: pd.DataFrame
-    parts: dict[str, Part]
+    parts: dict[str, SplitPairs]
 
     def examples(self, split: str) -> tuple[list[str], np.ndarray]:
         """Texts of a split that have a class in the task, and the classes int64 [n]."""
@@ -62,7 +62,7 @@ def prepare(
     seed: int = 0,
     train: str = "train_exclusive",
     causes: reviews.Causes = reviews.USUAL,
-) -> Setting:
+) -> ReviewSetting:
     """CEBaB or the generated world of reviews, with one training text per group.
 
     `data`: "reviews" (generated, `n` originals, by `causes`), "cebab", or another source of
@@ -72,29 +72,31 @@ def prepare(
     else:
         table = cebab.load("1.1" if data == "cebab" else data)
     if train not in cebab.SPLITS:
-        raise UserError(f"train = {train!r}: one of {', '.join(cebab.SPLITS)}")
+        raise UserError(
+            f"{train!r} is not a valid split: expected one of {', '.join(cebab.SPLITS)}"
+        )
     parts = {}
     for split in ("dev", "test"):
         pairs = cebab.icace_pairs(table, split, task)
-        parts[split] = Part(pairs, ex.questions(table, pairs))
-    return Setting(table, task, table[table.split == train].reset_index(drop=True), parts)
+        parts[split] = SplitPairs(pairs, ex.questions(table, pairs))
+    return ReviewSetting(table, task, table[table.split == train].reset_index(drop=True), parts)
 
 
 def black_boxes(
-    s: Setting, encoder: str, seeds: Sequence[int], **settings
+    s: ReviewSetting, encoder: str, seeds: Sequence[int], **settings
 ) -> list[FittedClassifier]:
     """A classifier of the stars for each seed, kept in the cache folder; settings of
     `Classifier`."""
     return [Classifier(s.task, encoder, seed=seed, **settings).fit(s.train) for seed in seeds]
 
 
-def macro_f1(model: Callable, s: Setting, split: str = "test") -> float:
+def macro_f1(model: Callable, s: ReviewSetting, split: str = "test") -> float:
     """Macro-averaged F1 of the stars (Table 8)."""
     texts, z = s.examples(split)
     return float(f1_score(z, to_numpy(model(texts).argmax(1)), average="macro"))
 
 
-def true_effects(model: Callable, s: Setting, split: str = "test") -> Tensor:
+def true_effects(model: Callable, s: ReviewSetting, split: str = "test") -> Tensor:
     """ICaCE of every pair, N(φ(x′)) − N(φ(x)) (definition 2); [n, k] float64.
 
     Every text goes through the model once."""
@@ -119,7 +121,7 @@ def explainers(
 
 
 def direction_explainers(
-    s: Setting,
+    s: ReviewSetting,
     model: FittedClassifier,
     alphas: Sequence[float] = (1, 4, 16, 64, 256, 1024),
     radii: Sequence[float] = (0.25, 0.5, 1, 2, 4),
@@ -144,7 +146,7 @@ def direction_explainers(
 
 
 def inlp_by_penalty(
-    s: Setting,
+    s: ReviewSetting,
     model: FittedClassifier,
     penalties: Sequence[float],
     aspects: Iterable[str] | None = None,
@@ -192,11 +194,11 @@ def shuffle_labels(table: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 def errors(true: Tensor, estimates: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     """name → ICaCE-errors [pairs, 3] of its estimates, by DISTANCES."""
-    found = {}
+    by_name = {}
     for name, estimate in estimates.items():
         columns = [icace_error(true, estimate, distance) for distance in DISTANCES]
-        found[name] = to_numpy(torch.stack(columns, 1))
-    return found
+        by_name[name] = to_numpy(torch.stack(columns, 1))
+    return by_name
 
 
 def mean_errors(
@@ -204,8 +206,8 @@ def mean_errors(
 ) -> pd.DataFrame:
     """Mean ICaCE-errors: a row for each estimate (index `names`), a column for each of
     DISTANCES."""
-    found = {key: error.mean(0) for key, error in errors(true, estimates).items()}
-    return pd.DataFrame(found, DISTANCES).T.rename_axis(names)
+    means = {key: error.mean(0) for key, error in errors(true, estimates).items()}
+    return pd.DataFrame(means, DISTANCES).T.rename_axis(names)
 
 
 def per_pair(
@@ -249,7 +251,7 @@ def effect_intervals(
     return pd.DataFrame(rows, ["effect", "low", "high"]).T.astype(float).rename_axis(CHANGE)
 
 
-def mean_effects(s: Setting, true: Tensor, split: str = "test") -> Tensor:
+def mean_effects(s: ReviewSetting, true: Tensor, split: str = "test") -> Tensor:
     """CaCE of each pair's change [n, k]: the best in L2² of those that know C, c, c′ but no
     text."""
     pairs = s.parts[split].pairs
@@ -258,7 +260,7 @@ def mean_effects(s: Setting, true: Tensor, split: str = "test") -> Tensor:
     return torch.from_numpy(effects.to_numpy(copy=True))
 
 
-def mean_effects_given_labels(s: Setting, split: str = "test") -> Tensor:
+def mean_effects_given_labels(s: ReviewSetting, split: str = "test") -> Tensor:
     """Mean effect of each pair's change given all its labels [n, k], in a generated world.
 
     Over the moods of the training texts with the first text's labels; if there is no such text,
@@ -303,23 +305,23 @@ def all_originals(confounding: float, nodes: int = 80) -> pd.DataFrame:
     of products over q ~ N(0, 1), taken here by Gauss–Hermite quadrature."""
     values = {"Negative": -1, "Positive": 1, "unknown": 0}
     names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
-    found = pd.DataFrame(product(values, repeat=5), columns=[*names, "mood"])
-    said = {
+    originals = pd.DataFrame(product(values, repeat=5), columns=[*names, "mood"])
+    leanings = {
         name: (reviews.LEAN[aspect], reviews.MENTIONED[aspect])
         for name, aspect in zip(names, cebab.ASPECTS)
     } | {"mood": (0, 0.5)}
     q, weight = np.polynomial.hermite_e.hermegauss(nodes)
-    share = np.repeat(weight[None] / weight.sum(), len(found), 0)
-    for name, (lean, often) in said.items():
+    share = np.repeat(weight[None] / weight.sum(), len(originals), 0)
+    for name, (lean, often) in leanings.items():
         liked = expit(lean + confounding * q)
         chances = {
             "Negative": often * (1 - liked),
             "Positive": often * liked,
             "unknown": 1 - often + 0 * q,
         }
-        share = share * np.stack([chances[value] for value in found[name]])
-    metadata = [{"mood": values[value]} for value in found.mood]
-    return found.assign(opentable_metadata=metadata, share=share.sum(1))
+        share = share * np.stack([chances[value] for value in originals[name]])
+    metadata = [{"mood": values[value]} for value in originals.mood]
+    return originals.assign(opentable_metadata=metadata, share=share.sum(1))
 
 
 def _observed(table: pd.DataFrame, share: np.ndarray, aspect: str, value: str) -> np.ndarray:
@@ -357,7 +359,7 @@ def conexp_biases(confounding: float, n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def board(
-    s: Setting,
+    s: ReviewSetting,
     by_seed: Sequence[Mapping[str, np.ndarray]],
     split: str = "test",
     draws: int = 1000,
@@ -370,15 +372,15 @@ def board(
     - low, high: 95 % bootstrap over groups of texts, of the mean over seeds"""
     groups, rows = s.parts[split].pairs.group, []
     for name in by_seed[0]:
-        found = np.stack([one[name] for one in by_seed])  # [seeds, pairs, distances]
-        low, high = bootstrap_mean(found.mean(0), groups, draws, seed=seed)
-        several = len(found) > 1
-        sd = found.mean(1).std(0, ddof=1) if several else np.full(len(DISTANCES), np.nan)
+        errors = np.stack([one[name] for one in by_seed])  # [seeds, pairs, distances]
+        low, high = bootstrap_mean(errors.mean(0), groups, draws, seed=seed)
+        several = len(errors) > 1
+        sd = errors.mean(1).std(0, ddof=1) if several else np.full(len(DISTANCES), np.nan)
         rows += [
             {
                 "explainer": name,
                 "distance": distance,
-                "error": found[..., i].mean(),
+                "error": errors[..., i].mean(),
                 "sd": sd[i],
                 "low": low[i],
                 "high": high[i],

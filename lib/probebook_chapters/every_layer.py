@@ -1,7 +1,7 @@
 """Probes, oracles and edits of the blank's state at every layer, as pages 1/03 and 1/07 fit them.
 
-layers = fit()                                   # 1 … depth → At
-layers[4].edited("AlterRep", 1.0, h, to)         # states [n, d]
+layers = fit()                                   # 1 … depth → FittedLayer
+layers[4].edit("AlterRep", 1.0, h, to)         # states [n, d]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INLP_RANK, ALTERREP_RANK = 16, 4
 
 
 @dataclass(frozen=True)
-class At:
+class FittedLayer:
     """What is fitted at one layer.
 
     - `linear`, `oracle`: probes of the subject's number and of the attractor's (`Judges`)
@@ -50,7 +50,7 @@ class At:
     fitted: dict[str, Any]
     axes: Tensor
 
-    def edited(self, method: str, strength: float, h: Tensor, to: Tensor) -> Tensor:
+    def edit(self, method: str, strength: float, h: Tensor, to: Tensor) -> Tensor:
         """States [n, d] after one of `METHODS` at a strength from 0 to the one given there.
 
         INLP's strength is a rank, LEACE's 0 or 1, an attack's a radius in σ. `to` [n]: wanted
@@ -66,16 +66,18 @@ class At:
         return row.apply(row.at(self.fitted[method], strength, self.data), self.data)(h, to)
 
 
-def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[int, At]:
+def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[int, FittedLayer]:
     """Fit probes, oracles and edits on `n` generated sentences at each layer above the embeddings.
 
     The embedding of the blank is the same in every sentence, so there is nothing to fit there."""
     lm = load(model, dtype="float32")  # whatever is asked for: a browser computes in it
     first = prepare(lm, "generated", n, layer=0, seed=seed)
-    return {layer: _at(s) for layer, s in first.at_layers(range(1, first.lm.depth + 1)).items()}
+    return {
+        layer: _fit_layer(s) for layer, s in first.at_layers(range(1, first.lm.depth + 1)).items()
+    }
 
 
-def _at(s: Setting) -> At:
+def _fit_layer(s: Setting) -> FittedLayer:
     rows = s.parts["intervention"]
     h, z = s.h[rows], s.zc[rows]
     attacked = target(s, **GRID)
@@ -93,11 +95,13 @@ def _at(s: Setting) -> At:
     fitted = {
         name: INTERVENTIONS[name].fit(few if name == "AlterRep" else data) for name in METHODS
     }
-    return At(s, oracles(s, linear_probe), oracles(s, **GRID), data, fitted, number_axes(s))
+    return FittedLayer(
+        s, oracles(s, linear_probe), oracles(s, **GRID), data, fitted, number_axes(s)
+    )
 
 
 def over_strength(
-    layers: dict[int, At],
+    layers: dict[int, FittedLayer],
     text: str,
     forms: tuple[str, str],
     layer: int,
@@ -121,10 +125,7 @@ def over_strength(
         if method != "LEACE" or step == steps - 1
     ]
     states = torch.cat(
-        [
-            at.edited(method, share * METHODS[method], h, torch.tensor([to]))
-            for method, share in rows
-        ]
+        [at.edit(method, share * METHODS[method], h, torch.tensor([to])) for method, share in rows]
     )
     arrived = carry([text], lm, layer, "[MASK]", states[:, None])[:, 0]
     logits = {
@@ -133,11 +134,13 @@ def over_strength(
         "attractor": at.oracle.ze(states),
     }
     return pd.DataFrame(rows, columns=["method", "strength"]).assign(
-        **{name: found.softmax(1)[:, 1].tolist() for name, found in logits.items()}
+        **{name: ends.softmax(1)[:, 1].tolist() for name, ends in logits.items()}
     )
 
 
-def verb_over_strength(layers: dict[int, At], text: str, forms: tuple[str, str]) -> pd.DataFrame:
+def verb_over_strength(
+    layers: dict[int, FittedLayer], text: str, forms: tuple[str, str]
+) -> pd.DataFrame:
     """The preference for the plural form of a verb after edits at the first and last layer, without
     LEACE's, which has no strength.
 

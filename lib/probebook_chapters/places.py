@@ -2,7 +2,7 @@
 
     s = prepare("pocket-english-gpt", n=8_000)
     places = at_places(s, range(1, 5))               # (word, layer) → Place
-    measured(places["subject", 2], fitted(places["subject", 2]))
+    score_edits(places["subject", 2], fit_at(places["subject", 2]))
 
 The sentences are those of chapter 1. An edit made below the last layer goes on through the rest of
 the network, and what the model then makes of the blank is compared with what it makes of it after
@@ -97,7 +97,7 @@ def subjects(table: pd.DataFrame) -> tuple[list[str], list[str]]:
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def separable(s: Setting) -> Setting:
+def keep_separable(s: Setting) -> Setting:
     """The sentences whose subject is one token of the model, before and after it is rewritten, and
     not the last one before the blank.
 
@@ -133,7 +133,7 @@ def at_places(
     """The places at some layers: (word, layer) → place. The subject is left out at the last layer,
     from which no block reads it any more. UserError: an unknown word."""
     if unknown := [word for word in words if word not in WORDS]:
-        raise UserError(f"{unknown[0]!r}: one of {', '.join(WORDS)}")
+        raise UserError(f"{unknown[0]!r} is not a valid word: expected one of {', '.join(WORDS)}")
     texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
     here, there = subjects(s.table)
     rules: dict[str, tuple[At, At]] = {
@@ -147,23 +147,24 @@ def at_places(
         verb_probs(s, embed_layers(which, s.lm, [*depths, end])[end].to(s.h), every)
         for which in (texts, other)
     )
-    found: dict[tuple[str, int], Place] = {}
+    places: dict[tuple[str, int], Place] = {}
     for word in words:
         deepest = end if word == BLANK else s.lm.encoder.depth - (s.lm.kind != "seq2seq")
-        own = [layer for layer in depths if layer <= deepest]
+        read = [layer for layer in depths if layer <= deepest]
         h, partner = (
-            embed_layers(which, s.lm, own, rule) for which, rule in zip((texts, other), rules[word])
+            embed_layers(which, s.lm, read, rule)
+            for which, rule in zip((texts, other), rules[word])
         )
-        found |= {
+        places |= {
             (word, k): Place(
                 s, word, k, rules[word][0], h[k].to(s.h), partner[k].to(s.h), before, true
             )
-            for k in own
+            for k in read
         }
-    return found
+    return places
 
 
-def fitted(
+def fit_at(
     place: Place,
     rank: int = 4,
     alphas: Sequence[float] = (1, 4, 16, 64),
@@ -200,7 +201,9 @@ def fitted(
     return fit_edits(data, methods, [rank], alphas, strengths, radii)
 
 
-def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300) -> pd.DataFrame:
+def score_edits(
+    place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 300
+) -> pd.DataFrame:
     """Scores of every method at a place on `n` test sentences, at the weakest strength that is
     nearly its best on `n_valid` others. One row for each method, and "true state".
 
@@ -221,19 +224,19 @@ def measured(place: Place, tried: Sequence[Edit], n_valid: int = 100, n: int = 3
     random = [random_edit_of_same_length(x, edited, place.s.seed) for edited in states.values()]
     after = place.probs(torch.stack([*states.values(), *random]), rows)
     effect = place.true[rows] - place.before[rows]
-    choice, found = place.true[rows].argmax(1), {}
+    choice, by_method = place.true[rows].argmax(1), {}
     for name, edited, p, by_chance in zip(states, states.values(), after, after[len(states) :]):
-        found[name] = {
+        by_method[name] = {
             "strength": float(best[name].strength) if name in best else 1.0,
             "explained": share_explained(effect, p - place.before[rows]),
             "random": share_explained(effect, by_chance - place.before[rows]),
             "follows": float((p.argmax(1) == choice).double().mean()),
             "distance": float(relative_distance(edited, x, there).nanmean()),
         }
-    return pd.DataFrame(found).T.rename_axis("method")
+    return pd.DataFrame(by_method).T.rename_axis("method")
 
 
-def readable(place: Place) -> float:
+def probe_accuracy(place: Place) -> float:
     """How often a linear probe at a place is right about the subject's number, on test
     sentences."""
     rows, test = place.s.parts["intervention"], place.s.parts["test"]

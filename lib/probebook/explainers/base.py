@@ -65,7 +65,9 @@ class Explainer(ABC):
         for name, allowed in (("concept", ASPECTS), ("source", VALUES), ("target", VALUES)):
             values = column(pairs, name)
             if unknown := [value for value in values.unique() if value not in allowed]:
-                raise UserError(f"{name} {unknown[0]!r}: one of {', '.join(allowed)}")
+                raise UserError(
+                    f"{unknown[0]!r} is not a valid {name}: expected one of {', '.join(allowed)}"
+                )
             shown[name] = (values.map(VALUES.index) if allowed is VALUES else values).to_numpy()
         shown["text"] = column(pairs, "description").to_numpy()
         shown = shown[[name for name in shown if name in self.sees]].copy()
@@ -113,22 +115,22 @@ class Explainer(ABC):
 
 
 def check_variant(variant: Variant) -> Variant:
-    """The variant unchanged. UserError unless it is "paper" or "released"."""
+    """Return the variant; raise UserError unless it is "paper" or "released"."""
     if variant not in ("paper", "released"):
-        raise UserError(f"variant={variant!r}: 'paper' or 'released'")
+        raise UserError(f"{variant!r} is not a valid variant: expected 'paper' or 'released'")
     return variant
 
 
 def fill_labels(
-    texts: Sequence[str], found: np.ndarray, aspects: Any = None, predict: bool = False
+    texts: Sequence[str], given: np.ndarray, aspects: Any = None, predict: bool = False
 ) -> np.ndarray:
     """Labels [n, 4] without −1: a classifier of aspects labels the texts in its place.
 
     With `predict` it labels all texts anew. Without a classifier −1 becomes "unknown"."""
     if aspects is None:
-        return np.where(found < 0, UNKNOWN, found)
+        return np.where(given < 0, UNKNOWN, given)
     predicted = aspects.aspects(list(texts))
-    return predicted if predict else np.where(found < 0, predicted, found)
+    return predicted if predict else np.where(given < 0, predicted, given)
 
 
 def concept_indices(pairs: pd.DataFrame) -> np.ndarray:
@@ -140,14 +142,14 @@ def labelled_rows(train: pd.DataFrame, concept: str, needed: Sequence[int]) -> n
     """Rows [m] whose label of the concept is one of `needed`.
 
     Raises UserError where one of these occurs fewer than twice."""
-    found = train[concept].to_numpy()
+    values = train[concept].to_numpy()
     for value in needed:
-        if np.sum(found == value) < 2:
+        if np.sum(values == value) < 2:
             raise UserError(
-                f"{np.sum(found == value)} training reviews have {concept} "
+                f"{np.sum(values == value)} training reviews have {concept} "
                 f"{VALUES[value]!r}: at least 2 are needed"
             )
-    return np.flatnonzero(np.isin(found, needed))
+    return np.flatnonzero(np.isin(values, needed))
 
 
 def fit_concepts(

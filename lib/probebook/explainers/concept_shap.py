@@ -107,14 +107,14 @@ def shapley(values: Tensor) -> Tensor:
     Bit i of the first index says whether player i takes part."""
     m = len(values).bit_length() - 1
     sets = torch.arange(len(values))
-    found = []
+    shares = []
     for i in range(m):
         without = sets[sets & 1 << i == 0]
         sizes = [s.bit_count() for s in without.tolist()]
         weights = [factorial(m - size - 1) * factorial(size) / factorial(m) for size in sizes]
         gains = values[without | 1 << i] - values[without]
-        found.append(torch.tensordot(torch.tensor(weights).to(values), gains, 1))
-    return torch.stack(found)
+        shares.append(torch.tensordot(torch.tensor(weights).to(values), gains, 1))
+    return torch.stack(shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +168,8 @@ class Coalitions:
         classes, over batches in the order of the rows. In the dtype of x [n, m], on a GPU where
         there is one; the result lies on the device of x."""
         device = choose_device()
-        own, draws = self._to(x.to(device)), np.random.default_rng(seed)
-        parameters = [p.requires_grad_() for p in (*own.weights, *own.biases)]
+        net, draws = self._to(x.to(device)), np.random.default_rng(seed)
+        parameters = [p.requires_grad_() for p in (*net.weights, *net.biases)]
         optimizer = torch.optim.Adam(parameters, lr, fused=True)
         head = Head(*(t.to(parameters[0]) for t in head.tensors().values()))
         data, classes = x.to(device), z.to(device)
@@ -177,18 +177,18 @@ class Coalitions:
             for _ in range(epochs):
                 order = np.arange(len(x)) if self.released else draws.permutation(len(x))
                 for rows in torch.from_numpy(order).to(device).split(batch):
-                    logits = head(own(data[rows])).flatten(0, 1)
-                    wanted = classes[rows].repeat(len(own.weights[0]))
+                    logits = head(net(data[rows])).flatten(0, 1)
+                    wanted = classes[rows].repeat(len(net.weights[0]))
                     optimizer.zero_grad()
                     if self.released:
                         onehot = F.one_hot(wanted, logits.shape[1]).to(logits)
                         loss = F.binary_cross_entropy_with_logits(logits, onehot)
-                        loss = loss * len(own.weights[0])
+                        loss = loss * len(net.weights[0])
                     else:
                         loss = F.cross_entropy(logits, wanted, reduction="sum") / len(rows)
                     loss.backward()
                     optimizer.step()
-        return own._to(x)
+        return net._to(x)
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights and biases by name; `from_tensors` is the inverse."""

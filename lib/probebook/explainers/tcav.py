@@ -55,12 +55,12 @@ class TCAV(Explainer):
 
 def separators(h: Tensor, train: pd.DataFrame, variant: str, seed: int) -> Tensor:
     """v_C of the four concepts [4, d] float64: a linear SVM by SGD (§ G.2)."""
-    released, found = variant == "released", []
+    released, normals = variant == "released", []
     present = [POSITIVE] if released else [v for v in range(len(VALUES)) if v != UNKNOWN]
     for aspect in ASPECTS:
         rows = labelled_rows(train, aspect, [*present, UNKNOWN])
         svm = SGDClassifier(alpha=0.01, tol=1e-3, max_iter=1000, random_state=seed)
         svm.fit(to_numpy(h[rows].double()), train[aspect].to_numpy()[rows] != UNKNOWN)
-        found.append(svm.coef_[0])
-    v = torch.from_numpy(np.stack(found))
+        normals.append(svm.coef_[0])
+    v = torch.from_numpy(np.stack(normals))
     return -v / v.norm(dim=1, keepdim=True) if released else v

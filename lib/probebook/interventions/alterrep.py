@@ -28,7 +28,7 @@ class AlterRep:
 
     def __init__(self, max_rank: int = 8, C: float = 1.0, weights: Literal["unit", "raw"] = "unit"):
         if weights not in ("unit", "raw"):
-            raise UserError(f"weights={weights!r}: choose 'unit' or 'raw'")
+            raise UserError(f"{weights!r} are not valid weights: expected 'unit' or 'raw'")
         self.inlp, self.weights = INLP(max_rank, C), weights
 
     def fit(self, h: ArrayLike, z: ArrayLike) -> FittedAlterRep:

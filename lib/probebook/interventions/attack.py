@@ -109,7 +109,7 @@ class Attack(ABC):
             raise UserError(f"eps={self.eps}: the radius must be ≥ 0 and finite")
         if self.norm not in get_args(Norm):
             names = ", ".join(map(repr, get_args(Norm)))
-            raise UserError(f"norm={self.norm!r}: choose one of {names}")
+            raise UserError(f"{self.norm!r} is not a valid norm: expected one of {names}")
 
     def at(self, eps: float) -> Self:
         """The same attack with another radius ε ≥ 0."""

@@ -38,8 +38,8 @@ class AutoAttack(Attack):
         super().__post_init__()
         if self.unflipped not in ("move", "clean"):
             raise UserError(
-                f"unflipped={self.unflipped!r}: "
-                "choose 'move' (intervention) or 'clean' (evaluation)"
+                f"{self.unflipped!r} is not a valid value of unflipped: "
+                "expected 'move' (intervention) or 'clean' (evaluation)"
             )
         self.attacks(2)  # they check steps and queries
 

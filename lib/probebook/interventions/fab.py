@@ -58,7 +58,7 @@ class FAB(ChunkedAttack):
         return NormBall(h, self.eps, self.norm).project(self._minimal(h, to)[0])
 
     def _minimal(self, h: Tensor, to: Tensor) -> tuple[Tensor, Tensor]:
-        x, found, start = h.clone(), h.clone(), self._margin(h, to)
+        x, nearest, start = h.clone(), h.clone(), self._margin(h, to)
         distance = torch.where(start < 0, 0, torch.inf).to(h.dtype)
         tries = torch.ones_like(distance)
         for _ in range(self.steps):
@@ -77,16 +77,16 @@ class FAB(ChunkedAttack):
             inside, r = self._margin(x, to) < 0, length(x - h, self.norm)
             better, tries = inside & (r < distance), torch.where(inside, 1, tries + 1)
             distance = torch.where(better, r, distance)
-            found = torch.where(better[:, None], x, found)
+            nearest = torch.where(better[:, None], x, nearest)
             x = torch.where(inside[:, None], torch.lerp(h, x, BETA), x)
-        return self._search(h, to, found, start, distance)
+        return self._search(h, to, nearest, start, distance)
 
     def _search(
-        self, h: Tensor, to: Tensor, found: Tensor, m_low: Tensor, distance: Tensor
+        self, h: Tensor, to: Tensor, nearest: Tensor, m_low: Tensor, distance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Secant steps towards the boundary, from h (m_low ≥ 0) to `found` (m_high < 0)."""
+        """Secant steps towards the boundary, from h (m_low ≥ 0) to `nearest` (m_high < 0)."""
         low, high = torch.zeros_like(distance), torch.ones_like(distance)
-        m_high, segment = self._margin(found, to), found - h
+        m_high, segment = self._margin(nearest, to), nearest - h
         searching = distance.isfinite() & (distance > 0)
         for _ in range(SEARCH):
             share = m_low / (m_low - m_high).clamp_min(1e-30)
@@ -95,10 +95,10 @@ class FAB(ChunkedAttack):
             x = torch.addcmul(h, segment, s[:, None])
             m = self._margin(x, to)
             inside = searching & (m < 0)
-            found = torch.where(inside[:, None], x, found)
+            nearest = torch.where(inside[:, None], x, nearest)
             high, m_high = torch.where(inside, s, high), torch.where(inside, m, m_high)
             low, m_low = torch.where(inside, low, s), torch.where(inside, m_low, m)
-        return found, torch.where(searching, length(found - h, self.norm), distance)
+        return nearest, torch.where(searching, length(nearest - h, self.norm), distance)
 
     @torch.no_grad()
     def _margin(self, x: Tensor, to: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def _solve(lower: Tensor, b: Tensor, transposed: bool = False) -> Tensor:
 
 @dataclass(frozen=True)
 class FittedLEACE:
-    """Erases what the fit found: `edit(h)` = h − ((h − mean) @ right) @ leftᵀ, [n, d] in the dtype
+    """Erases the fitted concept: `edit(h)` = h − ((h − mean) @ right) @ leftᵀ, [n, d] in the dtype
     and on the device of h.
 
     `left`, `right` [d, ≤ k−1] with rightᵀ left = I, and `mean` [d], all float64."""

@@ -15,6 +15,7 @@ from probebook.base import UserError
 from probebook.corpora import cebab
 from probebook.corpora.published import published
 from probebook.measures.concept_effects import ate
+from probebook_chapters.concept_effects import double_edits, edit_distance
 
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
@@ -412,19 +413,19 @@ def test_double_edits_share_review_aspect_and_goal():
     ]
     table = pd.DataFrame(rows).assign(split="dev")
     copied = table.assign(split="train_exclusive")  # a part of train: counts only once
-    found = cebab.double_edits(pd.concat([table, copied], ignore_index=True))
+    found = double_edits(pd.concat([table, copied], ignore_index=True))
     assert found[["concept", "goal", "first_row", "second_row"]].to_numpy().tolist() == [
         ["food", "Positive", 1, 2],
         ["service", "Positive", 4, 5],
     ]
     np.testing.assert_equal(found.second_stars.to_numpy(), [4, 2])
     np.testing.assert_equal(found.first_stars.to_numpy(), [5, np.nan])
-    assert cebab.double_edits(table.iloc[:2]).empty
+    assert double_edits(table.iloc[:2]).empty
 
 
 @real
 def test_published_double_edits():
-    found = cebab.double_edits(cebab.load("1.1"))
+    found = double_edits(cebab.load("1.1"))
     said = published("concept_effects_text").set_index("quantity").value
     both = found.first_stars.notna() & found.second_stars.notna()
     assert (len(found), both.sum()) == (said["double edits"], said["double edits, 5-way"])
@@ -456,5 +457,5 @@ def test_an_edit_distance_is_the_recursions():
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice([*"abé"], n)) for n in rng.integers(0, 80, 60)]
     for a, b in itertools.pairwise(words):
-        assert cebab.edit_distance(a, b) == _distance(a, b) == cebab.edit_distance(b, a)
-    assert cebab.edit_distance("", "abc") == cebab.edit_distance("abc", "") == 3
+        assert edit_distance(a, b) == _distance(a, b) == edit_distance(b, a)
+    assert edit_distance("", "abc") == edit_distance("abc", "") == 3

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -208,46 +207,3 @@ def icace_pairs(table: pd.DataFrame, split: str = "test", task: str = "5-way") -
     if not known.any():
         raise UserError(f"no pair in {split} whose reviews both have a class in the {task} task")
     return pairs[known].reset_index(drop=True)
-
-
-def double_edits(table: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of edits that two people made of one review with the same aspect and goal (§ B.8).
-
-    Columns concept, goal; first_row, second_row (positions in `table`); first_stars, second_stars
-    (NaN: no majority). The parts of the inclusive train split are left out. Without any such pair,
-    as in the generated world, the table is empty."""
-    _check(table)
-    kept = ~table.is_original.to_numpy(bool) & ~table.split.isin(PARTS_OF_TRAIN).to_numpy()
-    edits = table.assign(row=np.arange(len(table)))[kept]
-    found = []
-    for (_, _, concept, goal), rows in edits.groupby(
-        ["split", "original_id", "edit_type", "edit_goal"]
-    ).row:
-        found += [(concept, goal, *pair) for pair in combinations(rows, 2)]
-    pairs = pd.DataFrame(found, columns=["concept", "goal", "first_row", "second_row"])
-    stars = pd.to_numeric(table.review_majority, errors="coerce").to_numpy()
-    for side in ("first", "second"):
-        pairs[f"{side}_stars"] = stars[pairs[f"{side}_row"].astype(int)]
-    return pairs
-
-
-def edit_distance(a: str, b: str) -> int:
-    """Levenshtein's distance: the fewest inserted, deleted or replaced characters (§ B.3).
-
-    A bit of an integer stands for a character of `a` (Myers 1999, in the form of Hyyrö 2003), which
-    makes 13,000 pairs of reviews a matter of seconds."""
-    if not a:
-        return len(b)
-    whole, last, distance = (1 << len(a)) - 1, 1 << (len(a) - 1), len(a)
-    places: dict[str, int] = {}
-    for i, letter in enumerate(a):
-        places[letter] = places.get(letter, 0) | 1 << i
-    up, down = whole, 0  # where a column of the table of distances goes up, or down
-    for letter in b:
-        same = places.get(letter, 0)
-        diagonal = (((same & up) + up) ^ up) | same | down
-        right_up, right_down = down | ~(diagonal | up), up & diagonal  # and where a row does
-        distance += bool(right_up & last) - bool(right_down & last)
-        right_up, right_down = right_up << 1 | 1, right_down << 1
-        up, down = (right_down | ~(diagonal | right_up)) & whole, right_up & diagonal & whole
-    return distance

@@ -89,11 +89,6 @@ def _best(
     return np.array(found, float)
 
 
-def unknown_share(predicted: Sequence[str], story: ArrayLike | None = None) -> Rate:
-    """Share of the answers that say "unknown" (unk%, as a share of 1)."""
-    return rate([normalise(answer) == "unknown" for answer in predicted], story)
-
-
 def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = None) -> pd.DataFrame:
     """Right answers before and after an edit that reverses the right answer (§ 6); bool [n] both.
 

@@ -14,7 +14,7 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.models import Prompt, Server, fill, load
-from probebook.models.prompting import fits, option_scores, question_prompts, says
+from probebook_chapters.prompting import fits, option_scores, question_prompts, says
 from probebook_chapters.specification import filled, masses
 from probebook_runs.execute import run_all
 from probebook_runs.pages import find

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import get_args
 
 from probebook.base import UserError, written_whole
-from probebook_book.findings import Claim, Evidence, Kind, Verdict, verdicts
+from probebook_book.findings import Claim, Evidence, Kind, Paper, verdicts
 from probebook_book.reading import FOLD
 from probebook_runs.labs.exercises import exercises, rubrics
 from probebook_runs.pages import Page, home
@@ -306,7 +306,7 @@ RULES = (
 )
 
 
-def opener_faults(paper: Verdict, opener: str) -> Iterator[str]:
+def opener_faults(paper: Paper, opener: str) -> Iterator[str]:
     """What breaks the rules in the page that opens a paper's chapter."""
     for box in CLAIM.findall(opener):
         if (words := len(box.split())) > CLAIM_WORDS:

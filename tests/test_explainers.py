@@ -20,8 +20,7 @@ from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
 from probebook.models.cut import Below
-from probebook.models.training.cloze import Cloze
-from probebook.models.training.finetune import Head
+from probebook.models.training.finetune import Cloze, Head
 from probebook_training.text import SPECIAL
 
 LABELS = [f"{a}_aspect_majority" for a in ASPECTS]

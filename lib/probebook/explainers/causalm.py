@@ -17,8 +17,8 @@ from probebook.models.cache import cached
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model
-from probebook.models.training.cloze import Cloze
 from probebook.models.training.finetune import (
+    Cloze,
     Head,
     Trainer,
     torch_seed,

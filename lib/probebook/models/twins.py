@@ -16,8 +16,7 @@ from probebook.corpora import probing_tasks
 from probebook.devices import choose_device
 from probebook.models.cache import cached
 from probebook.models.loading import Model, load
-from probebook.models.training.cloze import Cloze
-from probebook.models.training.finetune import Trainer
+from probebook.models.training.finetune import Cloze, Trainer
 
 SENTENCES = 4_000  # number of sentences to shuffle
 

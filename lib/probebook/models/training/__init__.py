@@ -1,2 +1,2 @@
-"""Training: heads and classifiers (`finetune`), a model's own task continued (`cloze`), and what
-every loop needs (`loop`). `probebook_training` trains the shipped language models with it."""
+"""Training: heads, classifiers and a model's own task continued (`finetune`), and what every loop
+needs (`loop`). `probebook_training` trains the shipped language models with it."""

@@ -12,9 +12,9 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.corpora import stories
-from probebook.measures.free_answers import RULES, contains_gold, interpret
 from probebook.models import load
 from probebook_chapters import prompting
+from probebook_chapters.free_answers import RULES, contains_gold, interpret
 from probebook_chapters.prompting import fits, option_scores, question_prompts, says
 from probebook_chapters.semantic_faithfulness import choices, read_hand_edits
 from probebook_training.text import train_vocabulary

@@ -20,8 +20,8 @@ from probebook.base import to_numpy
 from probebook.corpora.predicate_argument import sample
 from probebook.corpora.stories.facts import entails
 from probebook.measures.answers import exact_match
-from probebook.measures.free_answers import interpret
 from probebook.models.readers import FittedReader
+from probebook_chapters.free_answers import interpret
 from probebook_runs.labs.expect import (
     Answer,
     Function,

@@ -31,7 +31,7 @@ os.environ["PROBEBOOK_DEVICE"] = "cpu"
 if os.environ["PROBEBOOK_TESTED"] == "cpu":  # beside a real GPU gradients would stop here
     from card import simulated_card  # noqa: F401, before any gradient: then torch counts devices
 
-from probebook.base import ROOT, sha256, written_whole
+from probebook.base import ROOT, atomic_write, sha256
 from probebook_runs.execute import server_of
 from probebook_runs.page import processor
 from probebook_runs.pages import pages
@@ -203,7 +203,7 @@ def _passed(read: list) -> Path:
 
 
 def _touch(path: Path) -> None:
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         part.touch()
 
 

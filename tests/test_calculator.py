@@ -189,7 +189,7 @@ def draw(folder, n, shares, seeds=1, seed=0):
 )
 def test_two_files_give_the_verdict_of_python(form, tmp_path, n, shares, seeds):
     paths = draw(tmp_path, n, shares, seeds)
-    found, right = files(form, *paths), size.verdict(*pilots.read(*paths), dim=768)
+    found, right = files(form, *paths), size.judge_pilot(*pilots.read(*paths), dim=768)
     assert found["verdict"][0].startswith(right.word)
     assert found["items"][1] == n
     assert found["only"][1][0] == pytest.approx([right.only_a, right.only_b], abs=1e-12)
@@ -210,7 +210,7 @@ def test_predictions_are_matched_by_id_and_may_be_quoted(form, tmp_path):
     lines = ["\ufeffid,text,prediction,label", '1,"so, it ""was""",x,x', "2,b,y,x", "3,c,x,y", ""]
     a.write_text("\r\n".join(lines), encoding="utf-8")
     b.write_text("id,prediction,label\n3,y,y\n1,y,x\n2,,x\n\n")
-    right = size.verdict(*pilots.read(a, b), dim=768)
+    right = size.judge_pilot(*pilots.read(a, b), dim=768)
     found = files(form, a, b)
     assert found["only"][1] == [[right.only_a, right.only_b]] == [[1 / 3, 1 / 3]]
     assert found["paper"][0] == "no number"

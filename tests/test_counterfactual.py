@@ -159,7 +159,7 @@ def test_what_follows_an_edit_of_the_last_layer_and_of_none(setting):
     assert found["other verb"]["truth"].min() > 0.8 > 0.2 > wrong
     assert found.selectivity["nothing"].tolist() == pytest.approx([1, 1])
     assert found.completeness["truth"].nunique() == 1  # made where it arrives
-    c, kept = cp.judge(at[s.lm.depth], judges[s.lm.depth], s.h[rows], rows, 1 - s.zc[rows])
+    c, kept = cp.score_edit(at[s.lm.depth], judges[s.lm.depth], s.h[rows], rows, 1 - s.zc[rows])
     assert still.completeness.iloc[1] == pytest.approx(float(c.mean()), abs=1e-3)
     zero = cp.follow(at, judges, s.lm.depth, [truth], rows, lambda x, edited: torch.zeros_like(x))
     assert set(zero.directions) == {"random"} and zero["other verb"].max() < 0.8

@@ -155,7 +155,7 @@ def test_a_seed_draws_the_same_training_items_whatever_the_states(world):
 
 def test_in_folds_each_item_is_judged_once_by_a_probe_that_has_not_seen_it(world):
     h, z = world
-    found = experiment.in_folds(h, z, seed=4)
+    found = experiment.fold_accuracies(h, z, seed=4)
     split = np.full(len(z), "train")
     _, dev, test = list(rotations(assign_folds(z, seed=4)))[2]
     split[dev], split[test] = "dev", "test"
@@ -163,7 +163,7 @@ def test_in_folds_each_item_is_judged_once_by_a_probe_that_has_not_seen_it(world
     assert found[2] == correct_answers(h, z, split, seeds=[2]).mean()
     assert found.mean() == pytest.approx(0.933, abs=0.03)  # Φ(1.5)
     shuffled = np.random.default_rng(0).permutation(z)
-    assert experiment.in_folds(h, shuffled).mean() == pytest.approx(0.5, abs=0.07)
+    assert experiment.fold_accuracies(h, shuffled).mean() == pytest.approx(0.5, abs=0.07)
 
 
 def test_noise_has_the_given_deviation():
@@ -257,4 +257,4 @@ def test_errors_are_one_line_that_says_what_would_be_right(wrong, match):
     ],
 )
 def test_encoders_in_words(name, shown):
-    assert experiment.in_words(name) == shown
+    assert experiment.display_name(name) == shown

@@ -30,7 +30,7 @@ from probebook.interventions.attack import CHUNK
 from probebook.interventions.controls import Matched
 from probebook.interventions.fab import FAB
 from probebook.models import embed, fill, head_logits, load, patch, word_logits
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook.models.classifier import Classifier
 from probebook.models.embedding import embed_poolings
 from probebook.models.patching import Tail
@@ -133,7 +133,7 @@ def test_what_was_computed_in_another_precision_is_kept_apart(monkeypatch, tmp_p
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path))
     for name, value in (("", 1.0), ("bfloat16", 2.0), ("", 3.0), ("bfloat16", 4.0)):
         monkeypatch.setenv("PROBEBOOK_DTYPE", name)
-        found = cached("things", ["key"], lambda value=value: {"h": torch.tensor([value])})
+        found = load_or_compute("things", ["key"], lambda value=value: {"h": torch.tensor([value])})
         assert found["h"] == (2.0 if name else 1.0)
 
 

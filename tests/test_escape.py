@@ -43,7 +43,7 @@ SHOWN = [
     "frame.set_index('text')",
     "frame.set_index('text').T",
     "frame.style",
-    "tables.texts(frame)",
+    "tables.wrap_text_columns(frame)",
     "frame.style.format(precision=3).hide()",
     "frame.set_index('text').style.format('{:.1f}')",
     "frame.set_index('text').T.style",

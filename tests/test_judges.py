@@ -18,7 +18,7 @@ SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
 
 def planted(
     n: int = 4000, opposite: float = 0.5, reads: tuple[float, float] = (3, 3), seed: int = 0
-) -> cp.Setting:
+) -> cp.AgreementSetting:
     """Sentences whose states hold Z_c and Z_e, each on a line of its own, `reads` times as clearly
     as the noise; the attractor has the opposite number in a share `opposite` of them."""
     rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def planted(
         }
     )
     parts = {name: torch.tensor(rows) for name, rows in agreement.split(table, seed).items()}
-    return cp.Setting(
+    return cp.AgreementSetting(
         None,
         -1,
         table,
@@ -49,18 +49,18 @@ def planted(
     )
 
 
-def unchanged(s: cp.Setting, judges: cp.Judges) -> dict[str, float]:
+def unchanged(s: cp.AgreementSetting, judges: cp.Judges) -> dict[str, float]:
     """The scores of an edit that does nothing."""
     rows = s.parts["test"]
-    return cp.means(*cp.judge(s, judges, s.h[rows], rows))
+    return cp.means(*cp.score_edit(s, judges, s.h[rows], rows))
 
 
 def test_oracles_that_read_both_numbers_can_judge():
     s = planted()
     judges = cp.oracles(s, **SMALL)
-    assert judges.examined.usable.all()
+    assert judges.report.usable.all()
     assert str(judges) == "both oracles can judge"
-    assert judges.examined.accuracy.min() > 0.98
+    assert judges.report.accuracy.min() > 0.98
     assert unchanged(s, judges)["selectivity"] == pytest.approx(1)
 
 
@@ -68,7 +68,7 @@ def test_an_oracle_of_too_few_sentences_scores_nothing():
     """As in collections whose attractors nearly always have the other number."""
     s = planted(opposite=0.97)
     judges = cp.oracles(s, **SMALL)
-    trained = judges.examined.trained["ze"]
+    trained = judges.report.trained["ze"]
     assert trained < 200
     assert f"number of the attractor: {trained} training sentences, fewer than 500" in str(judges)
     assert not judges.usable("ze")
@@ -86,7 +86,7 @@ def test_an_oracle_that_reads_nothing_scores_nothing():
     s = planted(reads=(3, 0))
     judges = cp.oracles(s, **SMALL)
     assert judges.usable("zc")
-    assert "a rule without it in" in judges.examined.reason["ze"]
+    assert "a rule without it in" in judges.report.reason["ze"]
     assert not np.isnan(unchanged(s, judges)["completeness"])
     assert np.isnan(unchanged(s, judges)["selectivity"])
 
@@ -98,13 +98,13 @@ def test_an_oracle_that_reads_the_wrong_number_is_found_out():
     wrong = cp.perceptron(s, s.zc, s.parts["oracle"], s.parts["oracle_valid"], **SMALL)
     rows = s.parts["test"]
     assert cp.accuracy(wrong, s.h[rows], s.ze[rows]) > 0.9
-    examined = cp.examine(s, {"zc": wrong, "ze": wrong}, fewest=20)
+    examined = cp.evaluate_oracles(s, {"zc": wrong, "ze": wrong}, fewest=20)
     assert examined.usable.to_dict() == {"zc": True, "ze": False}
     assert examined.accuracy["ze"] < 0.7
 
 
 def test_the_wrong_rules_are_at_chance_where_the_numbers_do_not_correlate():
-    examined = cp.oracles(planted(opposite=0.8), **SMALL).examined
+    examined = cp.oracles(planted(opposite=0.8), **SMALL).report
     np.testing.assert_allclose(examined.wrong_rule, 0.5, atol=0.03)
 
 
@@ -112,7 +112,7 @@ def test_oracles_are_chosen_on_uncorrelated_sentences():
     s = planted(opposite=0.8)
     for name in ("zc", "ze"):
         for part in ("oracle", "oracle_valid", "test"):
-            rows = cp.uncorrelated(s, name, part)
+            rows = cp.uncorrelated_rows(s, name, part)
             assert set(rows.tolist()) <= set(s.parts[part].tolist())
             cells = pd.crosstab(s.zc[rows].numpy(), s.ze[rows].numpy()).to_numpy()
             independent = np.outer(cells.sum(1), cells.sum(0)) / cells.sum()
@@ -133,11 +133,11 @@ def test_a_strength_that_no_judge_scored_is_not_chosen():
 
 def test_one_number_alone_is_refused():
     with pytest.raises(UserError, match="cannot be told apart in the sentences of oracle"):
-        cp.uncorrelated(planted(opposite=1), "ze", "oracle")
+        cp.uncorrelated_rows(planted(opposite=1), "ze", "oracle")
 
 
 def test_why_oracles_cannot_judge_is_one_line():
     s = planted(reads=(3, 0))
-    assert cp.unusable({"with both": cp.oracles(planted(), **SMALL)}) == ""
-    why = cp.unusable({"with one": cp.oracles(s, **SMALL)})
+    assert cp.why_unusable({"with both": cp.oracles(planted(), **SMALL)}) == ""
+    why = cp.why_unusable({"with one": cp.oracles(s, **SMALL)})
     assert re.fullmatch("no usable judge: number of the attractor: [^\\n]*", why)

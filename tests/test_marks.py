@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from probebook.base import UserError
-from probebook.measures.sample_size import items_needed_exactly, mcnemar_power, verdict
+from probebook.measures.sample_size import items_needed_exactly, judge_pilot, mcnemar_power
 from probebook_chapters.data_requirements import (
     least_training_items,
-    marks,
+    score_rules,
     share_enough,
     true_power,
 )
 
 
 def test_marks_by_hand():
-    found = marks(
+    found = score_rules(
         {"rule": np.array([50.0, 100, 200, np.inf]), "silent": np.full(4, np.inf)}, 100
     ).set_index("rule")
     assert found.loc["rule", ["covered", "short", "none", "N", "times"]].tolist() == [
@@ -33,7 +33,7 @@ def test_enough_is_what_the_verdicts_say():
     rng = np.random.default_rng(0)
     one, other, _ = rng.multinomial(80, [0.25, 0.08, 0.67], 30).T
     said = [
-        verdict(np.arange(80) < a, np.arange(80) >= 80 - b).word == "enough"
+        judge_pilot(np.arange(80) < a, np.arange(80) >= 80 - b).word == "enough"
         for a, b in zip(one, other)
     ]
     assert share_enough(one, other, 80) == pytest.approx(np.mean(said))

@@ -9,18 +9,18 @@ import torch
 from probebook.base import ROOT
 from probebook_book.findings import verdict_table
 from probebook_chapters.figures.front import HEIGHT, MARGIN, WIDTH, moving_state
-from probebook_chapters.one_sentence import tell
+from probebook_chapters.one_sentence import trace_sentence
 
 PLURAL, SINGULAR = (f"The {word} to the cabinet [MASK] on the table." for word in ("keys", "key"))
 
 
 @pytest.fixture(scope="module")
-def told():
-    return tell(PLURAL, SINGULAR, ("is", "are"))
+def trace():
+    return trace_sentence(PLURAL, SINGULAR, ("is", "are"))
 
 
-def test_the_verb_follows_the_flip_and_no_random_push(told):
-    share = told.verbs().pivot(index="state", columns="verb", values="probability")
+def test_the_verb_follows_the_flip_and_no_random_push(trace):
+    share = trace.verbs().pivot(index="state", columns="verb", values="probability")
     assert share.sum(axis=1).to_numpy() == pytest.approx(1)
     assert share["is"]["as it is"] < 0.1
     assert share["is"]["pushed at random"] < 0.1
@@ -29,31 +29,31 @@ def test_the_verb_follows_the_flip_and_no_random_push(told):
     assert share["is"]["the other sentence"] > 0.9
 
 
-def test_the_random_push_is_as_long_as_the_flip(told):
-    h = told.states["as it is"]
-    lengths = [(told.states[name] - h).norm() for name in ("flipped", "pushed at random")]
+def test_the_random_push_is_as_long_as_the_flip(trace):
+    h = trace.states["as it is"]
+    lengths = [(trace.states[name] - h).norm() for name in ("flipped", "pushed at random")]
     torch.testing.assert_close(*lengths)
 
 
-def test_the_judges_read_the_flip_and_still_the_cabinet(told):
-    plural = told.readings().pivot(index="noun", columns="state", values="plural")
+def test_the_judges_read_the_flip_and_still_the_cabinet(trace):
+    plural = trace.readings().pivot(index="noun", columns="state", values="plural")
     assert plural.loc["subject", "as it is"] > 0.9
     assert plural.loc["subject", "flipped"] < 0.1
     assert (plural.loc["attractor"] < 0.5).all()
 
 
-def test_the_flip_goes_towards_singular_subjects(told):
-    places = told.places()
+def test_the_flip_goes_towards_singular_subjects(trace):
+    places = trace.places()
     assert places.x["flipped"] < places.x["as it is"]
-    path = told.path([0, 0.5, 1])
+    path = trace.path([0, 0.5, 1])
     assert path.singular.is_monotonic_increasing
-    cloud = told.cloud(100)
+    cloud = trace.cloud(100)
     middle = cloud.groupby("label").x.mean()
     assert middle["singular subject"] < middle["plural subject"]
 
 
-def test_the_likeliest_words_come_first(told):
-    words = told.words(["as it is"], most=4)
+def test_the_likeliest_words_come_first(trace):
+    words = trace.words(["as it is"], most=4)
     assert words.word[0] == "are"
     assert words.probability.is_monotonic_decreasing
 

@@ -15,7 +15,12 @@ from probebook.corpora import stories
 from probebook.models import load
 from probebook_chapters import prompting
 from probebook_chapters.free_answers import RULES, contains_gold, interpret
-from probebook_chapters.prompting import fits, option_scores, question_prompts, says
+from probebook_chapters.prompting import (
+    answer_prompts,
+    fits_context,
+    option_scores,
+    question_prompts,
+)
 from probebook_chapters.semantic_faithfulness import choices, read_hand_edits
 from probebook_training.text import train_vocabulary
 
@@ -117,7 +122,7 @@ def test_a_common_beginning_is_read_once_and_only_where_the_model_reads_trees(
 
 def test_what_a_model_says_is_its_greedy_continuation_up_to_the_next_question(model, table):
     prompts = question_prompts(table)[:5]
-    for prompt, said in zip(prompts, says(prompts, model, steps=6)):
+    for prompt, said in zip(prompts, answer_prompts(prompts, model, steps=6)):
         ids = torch.tensor([model.tokenizer(prompt)["input_ids"][:-1]])
         with torch.no_grad():
             out = model.net.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0)[
@@ -126,12 +131,12 @@ def test_what_a_model_says_is_its_greedy_continuation_up_to_the_next_question(mo
         whole = model.tokenizer.decode(out[: out.index(3)] if 3 in out else out).strip()
         assert whole.startswith(said)
         assert said == whole or whole[len(said) :].lstrip().lower().startswith("q")
-    assert says(prompts, model, steps=6) == says(prompts, model, steps=6)
+    assert answer_prompts(prompts, model, steps=6) == answer_prompts(prompts, model, steps=6)
 
 
 def test_what_does_not_fit_is_told_and_refused(model, table):
     prompts = [*question_prompts(table)[:2], "Ann sat. " * 80]
-    assert fits(prompts, model).tolist() == [True, True, False]
+    assert fits_context(prompts, model).tolist() == [True, True, False]
     with pytest.raises(UserError, match="reads at most"):
         option_scores(prompts, [["yes"]] * 3, model)
     with pytest.raises(UserError, match="3 prompts, 2 lists"):

@@ -113,12 +113,12 @@ def pilot(n, only_a, only_b, right=0.6):
 
 def test_the_verdict_on_a_pilot():
     clear, tiny, open_ = pilot(2000, 0.15, 0.05), pilot(20_000, 0.05, 0.049), pilot(200, 0.12, 0.08)
-    assert [size.verdict(*p, dim=768).word for p in (clear, tiny, open_)] == [
+    assert [size.judge_pilot(*p, dim=768).word for p in (clear, tiny, open_)] == [
         "enough",
         "collapsed",
         "need N",
     ]
-    found = size.verdict(*open_, dim=768)
+    found = size.judge_pilot(*open_, dim=768)
     assert found.delta == pytest.approx(0.04)
     assert found.low < 0 < found.high
     assert found.paper == size.recommend(0.04, 768)
@@ -126,8 +126,8 @@ def test_the_verdict_on_a_pilot():
     assert found.by_power == np.ceil(4 * size.items_needed(0.12, 0.08))
     assert found.power_low < found.by_power
     assert found.power_high == np.inf  # the interval of the difference holds 0
-    assert size.verdict(*(np.stack([x] * 5) for x in open_), dim=768) == found
-    assert size.verdict(clear[0], clear[0]).paper is None
+    assert size.judge_pilot(*(np.stack([x] * 5) for x in open_), dim=768) == found
+    assert size.judge_pilot(clear[0], clear[0]).paper is None
 
 
 def test_the_items_for_a_difference_that_matters_depend_on_the_disagreement_alone():
@@ -139,7 +139,7 @@ def test_the_items_for_a_difference_that_matters_depend_on_the_disagreement_alon
     assert powers[:2] == [pytest.approx(0.9, abs=0.02)] * 2
     assert powers[2] > 0.9  # never below the difference
     pilots = [pilot(400, a, 0.2 - a) for a in (0.1, 0.15, 0.2)]
-    assert {size.verdict(*p).cared for p in pilots} == {np.ceil(items[0])}
+    assert {size.judge_pilot(*p).cared for p in pilots} == {np.ceil(items[0])}
 
 
 def test_the_interval_of_the_size_holds_the_right_one_as_often_as_it_says():
@@ -147,7 +147,7 @@ def test_the_interval_of_the_size_holds_the_right_one_as_often_as_it_says():
     right, hits = 4 * size.items_needed(a, b), 0
     for _ in range(300):
         table = rng.choice(3, size=n, p=[a, b, 1 - a - b])
-        found = size.verdict(table == 0, table == 1, draws=1000)
+        found = size.judge_pilot(table == 0, table == 1, draws=1000)
         hits += found.power_low <= right <= found.power_high
     assert 0.92 <= hits / 300 <= 0.98
 
@@ -209,8 +209,8 @@ def test_the_command_line(tmp_path):
         (lambda: size.mcnemar_power(0.2, 0.1, 10, method="guess"), "'exact' or 'simulate'"),
         (lambda: size.mcnemar_power(0.2, 0.1, 10, test="t"), "one of exact, chi2"),
         (lambda: size.items_needed_exactly(0.1, 0.1), "no number of items"),
-        (lambda: size.verdict([1, 0], [1, 0, 1]), "two alike"),
-        (lambda: size.verdict([0.5, 1], [1, 0]), "of 0 and 1"),
+        (lambda: size.judge_pilot([1, 0], [1, 0, 1]), "two alike"),
+        (lambda: size.judge_pilot([0.5, 1], [1, 0]), "of 0 and 1"),
     ],
 )
 def test_bad_input_gets_one_clear_line(call, says):

@@ -15,7 +15,7 @@ import torch
 import transformers as hf
 
 from conftest import probebook
-from probebook.base import ROOT, UserError, plain_name
+from probebook.base import ROOT, UserError, check_name
 from probebook.models import depth, load
 from probebook_book.build import _book_notebooks
 from probebook_runs import archive, write_table
@@ -242,12 +242,12 @@ def test_a_whole_model_is_read(folder):
     ],
 )
 def test_a_name_that_is_no_plain_name_is_refused(name):
-    assert "letters, digits" in _refused(lambda: plain_name(name))
+    assert "letters, digits" in _refused(lambda: check_name(name))
 
 
 def test_plain_names_are_kept():
     for name in ("pocket", "H200-2026.1", "a", "x_y", "7", "x" * 100):
-        assert plain_name(name) == name
+        assert check_name(name) == name
 
 
 def test_a_stored_run_stays_in_its_folder(tiny):

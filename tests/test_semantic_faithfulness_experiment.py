@@ -55,7 +55,7 @@ def test_readers_of_an_encoder_are_trained_by_their_regimes_on_the_training_part
         return regime
 
     monkeypatch.setattr(experiment, "questions", questions)
-    monkeypatch.setattr(experiment, "reader", reader)
+    monkeypatch.setattr(experiment, "train_reader", reader)
     names = ["ibt", "ot"]
     assert list(experiment.readers(names, "pocket-english", "hotpotqa:dev_100", 4)) == names
     assert asked["source"] == "hotpotqa:train_100"
@@ -78,7 +78,7 @@ def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeyp
     shares = {}
     monkeypatch.setattr(
         experiment,
-        "reader",
+        "train_reader",
         lambda regime, recipe, table, deleted: shares.update(
             {regime: (len(table), (table.answer == "unknown").mean())}
         ),

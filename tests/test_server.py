@@ -14,8 +14,13 @@ import transformers as hf
 
 from probebook.base import UserError
 from probebook.models import Prompt, Server, fill, load
-from probebook_chapters.prompting import fits, option_scores, question_prompts, says
-from probebook_chapters.specification import filled, masses
+from probebook_chapters.prompting import (
+    answer_prompts,
+    fits_context,
+    option_scores,
+    question_prompts,
+)
+from probebook_chapters.specification import fill_blanks, masses
 from probebook_runs.execute import run_all
 from probebook_runs.pages import find
 from probebook_runs.store import plan, tables
@@ -324,7 +329,7 @@ def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(s
     assert len(state.hits) == 4
     state.turns = ['{"choices": [{"text": "he", "logprobs": null}]}']
     with pytest.raises(UserError, match="^[^\n]*has no log-probabilities[^\n]*$"):
-        filled(["In 1950, [MASK] left."], asked)
+        fill_blanks(["In 1950, [MASK] left."], asked)
 
 
 @pytest.mark.verify
@@ -374,7 +379,7 @@ STORIES = pd.DataFrame(
 @pytest.mark.parametrize("as_chat", [True, False])
 def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
     prompts = question_prompts(STORIES)
-    assert says(prompts, server(state), 4, as_chat) == [
+    assert answer_prompts(prompts, server(state), 4, as_chat) == [
         completion(model, {"prompt": p, "max_tokens": 4, "logprobs": 1, "model": ""})["choices"][0][
             "text"
         ].strip()
@@ -388,11 +393,11 @@ def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
     assert body["max_tokens"] == 4
     assert body["temperature"] == 0
     assert "logprobs" not in body
-    says(prompts, server(state), 4, as_chat)
+    answer_prompts(prompts, server(state), 4, as_chat)
     assert len(state.hits) == 2  # kept
-    says(prompts, server(state), 4, not as_chat)
+    answer_prompts(prompts, server(state), 4, not as_chat)
     assert len(state.hits) == 4  # and not mixed up
-    assert fits(prompts, server(state)).all()
+    assert fits_context(prompts, server(state)).all()
     with pytest.raises(UserError, match="a server model cannot be read here"):
         option_scores(prompts, [["yes", "no"]] * 2, server(state))
 
@@ -415,13 +420,13 @@ def test_a_server_is_asked_a_question_about_a_story(state, model, as_chat):
 def test_a_chat_that_goes_wrong_is_one_line_and_not_kept(state, tmp_path, turns, says_, hits):
     state.turns = list(turns)
     with pytest.raises(UserError, match=says_) as error:
-        server(state).say(["Who?"], chat=True)
+        server(state).answer(["Who?"], chat=True)
     assert "\n" not in str(error.value)
     assert KEY not in str(error.value)
     assert len(state.hits) == hits
     assert not list((tmp_path / "cache").rglob("*.json"))
     with pytest.raises(UserError, match="steps=0"):
-        server(state).say(["Who?"], steps=0)
+        server(state).answer(["Who?"], steps=0)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_what_lies_outside_bounds_what_a_list_can_lack():
             for k in (2, 5, len(words))
         ]
         few, more, all_ = spec.gender_mass(filled)
-        out = spec.outside(filled)
+        out = spec.remaining_mass(filled)
         assert (all_ - few).max() <= out[0] + 1e-9
         assert (all_ - more).max() <= out[1] + 1e-9
         assert out[2] == pytest.approx(0, abs=1e-9)
@@ -49,10 +49,10 @@ def test_what_lies_outside_bounds_what_a_list_can_lack():
 
 def test_what_lies_outside_is_that_of_the_positions_that_count():
     she, dot = ("She", {"she": 0.5, "it": 0.25}), (".", {".": 0.75, "he": 0.125})
-    assert spec.outside([one(she), one(dot, she), one(dot, dot)]).tolist() == [25, 25, 12.5]
-    assert spec.outside([one(she, she, dot)]) == pytest.approx(62.5 / 3)  # two are: the mean
-    assert spec.outside([one()]).tolist() == [0]
-    assert spec.outside([]).shape == (0,)
+    assert spec.remaining_mass([one(she), one(dot, she), one(dot, dot)]).tolist() == [25, 25, 12.5]
+    assert spec.remaining_mass([one(she, she, dot)]) == pytest.approx(62.5 / 3)  # two are: the mean
+    assert spec.remaining_mass([one()]).tolist() == [0]
+    assert spec.remaining_mass([]).shape == (0,)
 
 
 def test_shares_add_up_to_a_hundred_and_are_missing_without_mass():

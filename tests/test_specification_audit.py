@@ -91,7 +91,7 @@ def test_areas_and_their_control(wide):
     )
     assert scan == [spec.scores(one, free, 0.5).balanced, 0.5]
     curve = (
-        audit.curves({"winogender": wide}, np.linspace(0, 1, 2001))
+        audit.roc_curves({"winogender": wide}, np.linspace(0, 1, 2001))
         .query("model == 'GPT-3'")
         .found.to_numpy()
     )

@@ -32,10 +32,10 @@ def test_masses_are_those_of_fill_and_of_all_tokens_if_all_are_asked_for():
 
 def test_only_a_model_that_is_not_masked_gets_the_prompt():
     texts = mgc.texts("time").text.iloc[::900]
-    assert experiment.filled(texts, "pocket-english", "A") == experiment.filled(
+    assert experiment.fill_blanks(texts, "pocket-english", "A") == experiment.fill_blanks(
         texts, "pocket-english"
     )
-    assert experiment.filled(texts, "pocket-english-gpt", "B") == fill(
+    assert experiment.fill_blanks(texts, "pocket-english-gpt", "B") == fill(
         texts, "pocket-english-gpt", "B"
     )
     np.testing.assert_array_equal(

@@ -598,7 +598,7 @@ def test_a_worker_that_has_another_model_of_the_name_is_refused(cluster, tmp_pat
     ) as error:
         embed(texts, folder, -1, "mean", client=cluster)
     assert "\n" not in str(error.value)
-    loading._loaded.cache_clear()  # now this process has the same as they
+    loading._load_once.cache_clear()  # now this process has the same as they
     again = embed(texts, folder, -1, "mean", client=cluster)
     assert torch.equal(again, embed(texts, folder, -1, "mean", cache=False))
     assert not torch.equal(again, mine)

@@ -3,7 +3,7 @@
 import pandas as pd
 from pandas.testing import assert_frame_equal
 
-from probebook.tables import judges_over_seeds, listed, side_by_side
+from probebook.tables import format_list, judges_over_seeds, side_by_side
 
 HERE = pd.DataFrame({"C": [0.1, 0.2], "S": [0.3, 0.4]}, pd.Index(["PGD", "FGSM"], name="method"))
 
@@ -32,8 +32,8 @@ def test_of_tables_each_row_stands_beside_itself():
 
 
 def test_numbers_are_listed_with_their_names():
-    assert listed({"ot": 0.434, "ibt": 0.16}) == "0.43 (ot), 0.16 (ibt)"
-    assert listed(pd.Series({"ot": 43.4}), ".0f", "% on {}") == "43 % on ot"
+    assert format_list({"ot": 0.434, "ibt": 0.16}) == "0.43 (ot), 0.16 (ibt)"
+    assert format_list(pd.Series({"ot": 43.4}), ".0f", "% on {}") == "43 % on ot"
 
 
 def test_what_oracles_know_is_the_mean_over_the_runs_of_a_model():

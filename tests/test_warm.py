@@ -15,7 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook_runs import warm
 from probebook_runs.execute import kernel_environment, run_all, server_of
 from probebook_runs.pages import find
@@ -163,7 +163,7 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
         return {"h": torch.arange(3.0)}
 
     askers = [
-        threading.Thread(target=lambda: found.append(cached("demo", ["same"], make)["h"]))
+        threading.Thread(target=lambda: found.append(load_or_compute("demo", ["same"], make)["h"]))
         for _ in range(4)
     ]
     for asker in askers:

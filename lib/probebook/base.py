@@ -86,7 +86,7 @@ def cache_dir() -> Path:
     return path
 
 
-def plain_name(text: str) -> str:
+def check_name(text: str) -> str:
     """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain
     name."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
@@ -97,7 +97,7 @@ def plain_name(text: str) -> str:
     return text
 
 
-def bounded(path: str | Path, most: int = LARGEST_READ) -> Path:
+def check_readable(path: str | Path, most: int = LARGEST_READ) -> Path:
     """The path, if a file there has an end: an ordinary one of at most `most` bytes, or none at
     all, which whoever reads it will say. UserError: a device, a pipe, a folder, a larger file."""
     path = Path(path)
@@ -111,7 +111,7 @@ def bounded(path: str | Path, most: int = LARGEST_READ) -> Path:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes that name only if the block ends without an
     error. UserError: a folder or a device has that name."""
     if path.is_dir():
@@ -130,7 +130,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def read_yaml(path: Path) -> Any:
     """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
     try:
-        return yaml.load(bounded(path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        return yaml.load(check_readable(path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise UserError(f"{path}, line {line}: {e.problem}") from None

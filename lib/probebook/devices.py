@@ -49,7 +49,7 @@ def choose_dtype(name: str | torch.dtype | None = None) -> torch.dtype:
     return name if isinstance(name, torch.dtype) else DTYPES[precision(name)]
 
 
-def workplace(h: Tensor) -> torch.device:
+def work_device(h: Tensor) -> torch.device:
     """Choose where states are worked on, whole or block by block: where they live or, if they live
     on the CPU and have at least `WORTH` values, on a GPU, if there is one.
 
@@ -63,7 +63,7 @@ def workplace(h: Tensor) -> torch.device:
 def place_states(h: Tensor) -> Tensor:
     """Put states where they are worked on, if they fit into the free memory there; else they
     stay, and go there block by block."""
-    there = workplace(h)
+    there = work_device(h)
     return h if there == h.device or COPIES * h.nbytes > free_memory(there) else h.to(there)
 
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from probebook.base import DATA, LARGEST_READ, UserError, bounded
+from probebook.base import DATA, LARGEST_READ, UserError, check_readable
 
 POCKET = DATA / "models"
 RECIPES = """
@@ -19,7 +19,7 @@ RECIPES = """
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
 """.split()  # the names in `probebook_training.recipes`
-KINDS = {
+MODEL_KINDS = {
     "masked": "a masked language model",
     "causal": "a left-to-right language model",
     "seq2seq": "an encoder–decoder",
@@ -61,7 +61,7 @@ def is_local(name: str) -> bool:
         except ValueError:
             cached = None
         if not isinstance(cached, str):
-            raise unknown(name) from e
+            raise unknown_model(name) from e
         return True
     return False
 
@@ -105,7 +105,7 @@ def architecture(name: str) -> tuple[str, str, bool]:
                 name, local_files_only=here, trust_remote_code=False
             ).to_dict()
         except (OSError, ValueError):
-            raise unknown(name) from None
+            raise unknown_model(name) from None
     return (
         (config.get("architectures") or [""])[0],
         config.get("model_type", ""),
@@ -157,7 +157,7 @@ def check_folder(name: str) -> None:
 def _json(path: Path, what: str) -> dict:
     """A JSON file's object. UserError: there is none."""
     try:
-        found = json.loads(bounded(path).read_text(encoding="utf-8"))
+        found = json.loads(check_readable(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
         problem = getattr(e, "strerror", None) or f"no JSON ({e})"
         raise UserError(f"{path}, {what}: {problem}") from None
@@ -254,7 +254,7 @@ def model_sizes() -> dict[str, Size]:
         }
 
 
-def unknown(name: str) -> UserError:
+def unknown_model(name: str) -> UserError:
     """The error of a model that cannot be loaded."""
     if name in RECIPES:
         return UserError(

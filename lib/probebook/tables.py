@@ -57,31 +57,31 @@ def in_percent(shares: pd.DataFrame, value: str = "value") -> list[str]:
     ]
 
 
-def without_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+def drop_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """The frame, without this column if all rows have the same value there."""
     return frame if frame[column].nunique() > 1 else frame.drop(columns=column)
 
 
-def judges(examined: pd.DataFrame) -> Styler:
-    """What every oracle knows (`causal_probing.examined`), in percent with the 95 % interval, and
-    whether it can judge."""
-    shown = pd.DataFrame(
+def judges(report: pd.DataFrame) -> Styler:
+    """Show what every oracle knows (`causal_probing.oracle_report`), in percent with the 95 %
+    interval, and whether it can judge."""
+    table = pd.DataFrame(
         {
-            "oracle": examined.oracle.replace("mlp", "perceptron"),
-            "reads": examined.property.str.removeprefix("number of the "),
-            "trained on": examined.trained,
-            "right, %": in_percent(examined, "accuracy"),
-            "majority, %": 100 * examined.majority,
-            "wrong rule, %": 100 * examined.wrong_rule,
+            "oracle": report.oracle.replace("mlp", "perceptron"),
+            "reads": report.property.str.removeprefix("number of the "),
+            "trained on": report.trained,
+            "right, %": in_percent(report, "accuracy"),
+            "majority, %": 100 * report.majority,
+            "wrong rule, %": 100 * report.wrong_rule,
             "can judge": [
                 {1: "yes", 0: "no"}.get(usable, f"{100 * usable:.0f} % of runs")
-                for usable in examined.usable
+                for usable in report.usable
             ],
         }
     )
     wrapped = [{"selector": "th", "props": "white-space: normal"}]  # heads of two lines fit
     return (
-        shown.style.hide()
+        table.style.hide()
         .set_table_styles(wrapped)
         .format("{:.0f}", subset=["trained on", "majority, %", "wrong rule, %"])
     )
@@ -115,14 +115,14 @@ def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Sty
     return shown.style.format("{:+.3f}", subset=list(shown)[:-1], na_rep="–")
 
 
-def texts(frame: pd.DataFrame) -> Styler:
+def wrap_text_columns(frame: pd.DataFrame) -> Styler:
     """A table without its index; columns with "text" in their names wrap."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}
     whole = frame.style.hide().set_properties(**{"vertical-align": "top"})
     return whole.set_properties(list(frame.filter(like="text")), **wrap)
 
 
-def narrow(frame: pd.DataFrame) -> Styler:
+def wrap_headers(frame: pd.DataFrame) -> Styler:
     """A table without its index whose long heads wrap, so that many columns fit the page."""
     wrapped = [{"selector": "th", "props": "white-space: normal; vertical-align: bottom"}]
     return frame.style.hide().set_table_styles(wrapped)
@@ -134,7 +134,7 @@ def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
     return pd.DataFrame(values, columns).T.style.format("{:+.2f}")
 
 
-def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
+def style_changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
     digits = int(number[number.index(".") + 1])
@@ -142,6 +142,6 @@ def changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
     return rounded.style.format(number, na_rep="–")
 
 
-def listed(values: Mapping[str, float], form: str = ".2f", name: str = "({})") -> str:
+def format_list(values: Mapping[str, float], form: str = ".2f", name: str = "({})") -> str:
     """Numbers (a Series or a dict) and their names for a sentence: "0.43 (ot), 0.16 (ibt)"."""
     return ", ".join(f"{value:{form}} {name.format(key)}" for key, value in values.items())

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 
-from probebook.base import LARGEST_READ, UserError, bounded
+from probebook.base import LARGEST_READ, UserError, check_readable
 
 LARGEST_LOG = 1 << 31  # bytes of a log that is read piece by piece
 ZSTD = 93  # of a zip's ways to compress; Python's own reads it from 3.14 on
@@ -208,7 +208,7 @@ def _read_harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    with open(bounded(path, LARGEST_LOG), "rb") as file:
+    with open(check_readable(path, LARGEST_LOG), "rb") as file:
         while line := file.readline(LARGEST_READ):
             if line.strip():
                 yield json.loads(line)
@@ -216,7 +216,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _read_inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
     if path.suffix.lower() == ".json":
-        log = json.loads(bounded(path).read_bytes())
+        log = json.loads(check_readable(path).read_bytes())
         if "samples" not in log:
             raise UserError(
                 f"{path}: no samples in it; give a log of {INSPECT} that was written "
@@ -225,7 +225,7 @@ def _read_inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
         status = log.get("status", "success")
         samples: Iterable[dict[str, Any]] = log["samples"] or []
     else:
-        with zipfile.ZipFile(bounded(path, LARGEST_LOG)) as archive:
+        with zipfile.ZipFile(check_readable(path, LARGEST_LOG)) as archive:
             header = "header.json" in archive.namelist()  # written when a run ends
             status = json.loads(_unpack(archive, "header.json"))["status"] if header else "killed"
             samples = list(_read_archive(archive))

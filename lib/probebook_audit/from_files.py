@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from probebook.base import UserError, to_numpy
-from probebook.devices import workplace
+from probebook.devices import work_device
 from probebook.interventions.serialization import load as load_fitted
 from probebook.probes.moments import Moments, moments
 from probebook_audit.case import Case, Probe, choice_probabilities, test_rows
@@ -69,7 +69,7 @@ def from_states(
 
 def _stream(data: Labelled, path: str, h: Tensor) -> dict[str, Any]:
     """The fields of a case for the items that were not drawn; `h`: states of those that were."""
-    k, rows, origin = len(data.classes), data.other_rows, h.mean(0).to(workplace(h))
+    k, rows, origin = len(data.classes), data.other_rows, h.mean(0).to(work_device(h))
 
     def others(labels: Tensor) -> list[Moments]:
         blocks = ((h, labels[torch.from_numpy(places)]) for places, h in _blocks(path, "h", rows))

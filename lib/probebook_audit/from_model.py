@@ -12,7 +12,7 @@ from probebook.base import UserError
 from probebook.corpora.words import single_tokens
 from probebook.models import Model, carry, embed_layers, load, word_logits
 from probebook.models.batches import positions
-from probebook.models.passes import part_read
+from probebook.models.passes import part_for
 from probebook.models.twins import encoder
 from probebook_audit.case import Case, test_rows
 from probebook_audit.from_files import check_others, from_states, load_probe
@@ -45,7 +45,7 @@ def cases(
     rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
     if at.endswith(" word") and data.spot is None:
         raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
-    depths = [part_read(lm, rule).layer(layer) for layer in layers]
+    depths = [part_for(lm, rule).layer(layer) for layer in layers]
     h = embed_in_shards(data.text, lm, depths, rule)
     base = embed_in_shards(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}
@@ -132,7 +132,7 @@ def check(
             raise UserError(
                 f"{model} has no [CLS] at the beginning of a text: give --at mean, last or a word's"
             )
-        positions(texts, part_read(lm, place), place)
+        positions(texts, part_for(lm, place), place)
         if data.words is not None and lm.kind != "encoder":
             _check_words(data.words, texts, lm)
         width = lm.width

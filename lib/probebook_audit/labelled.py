@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from probebook.base import UserError, bounded
+from probebook.base import UserError, check_readable
 from probebook.corpora import agreement, cebab, reviews
 
 BUILT_IN = ("agreement", "prose", "natural", "reviews", "cebab")
@@ -123,7 +123,7 @@ def _read_table(data: str) -> pd.DataFrame:
         )
     if not path.exists():
         raise UserError(f"{data}: no such file")
-    bounded(path)
+    check_readable(path)
     plain = {"dtype": str, "keep_default_na": False}  # "None" and "NA" are labels
     try:
         if path.suffix == ".parquet":

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from probebook.base import UserError, bounded
+from probebook.base import UserError, check_readable
 from probebook.measures.intervals import holm
 from probebook_audit.paired import compare
 
@@ -87,7 +87,7 @@ def read(path: str | Path) -> Scored:
     """A report from its file or folder. UserError: it is none, or does not hold together."""
     path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
     try:
-        report = Scored.model_validate_json(bounded(path).read_bytes())
+        report = Scored.model_validate_json(check_readable(path).read_bytes())
         sizes = {
             len(report.items.id),
             len(report.items.group),

@@ -24,7 +24,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError, bounded, read_yaml
+from probebook.base import UserError, check_readable, read_yaml
 from probebook.interventions import shuffled
 from probebook.measures.intervals import mean_over_seeds
 from probebook_chapters import across, causal_probing, concept_effects
@@ -52,7 +52,7 @@ def load(path: str | Path) -> Any:
     """The method in a Python file: what is named `method`, else its one class with `fit`.
 
     UserError: no such file, one that cannot be run, none or several such classes."""
-    path = bounded(path)
+    path = check_readable(path)
     if path.suffix != ".py" or not path.exists():
         raise UserError(f"{path}: give a Python file with a class that has fit(h, z)")
     spec = importlib.util.spec_from_file_location("probebook_own_method", path)
@@ -179,17 +179,17 @@ def make_world(
 
 
 def _oracle_judge(
-    s: causal_probing.Setting,
+    s: causal_probing.AgreementSetting,
 ) -> Callable[[Tensor, Tensor, Tensor | None], float] | None:
     """Paper 1's reliability by oracles of these sentences; None: one of them is not usable."""
     try:
         oracles = causal_probing.oracles(s, fewest=FEWEST, **ORACLES)
     except UserError:  # a cell of the numbers is empty
         return None
-    if causal_probing.unusable({"oracle": oracles}):
+    if causal_probing.why_unusable({"oracle": oracles}):
         return None
     return lambda edited, rows, to: causal_probing.means(
-        *causal_probing.judge(s, oracles, edited, rows, to)
+        *causal_probing.score_edit(s, oracles, edited, rows, to)
     )["reliability"]
 
 

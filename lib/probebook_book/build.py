@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from probebook.base import read_yaml, sha256, written_whole
+from probebook.base import atomic_write, read_yaml, sha256
 from probebook_book.reading import headed
 from probebook_runs.execute import run_all, server_of
 from probebook_runs.kernels import Limits
@@ -187,7 +187,7 @@ def _book_edition(run: Run) -> bytes:
 
 def _write_if_changed(path: Path, content: bytes) -> None:
     if not path.exists() or path.read_bytes() != content:
-        with written_whole(path) as part:
+        with atomic_write(path) as part:
             part.write_bytes(content)
 
 

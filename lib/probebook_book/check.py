@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import get_args
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, atomic_write
 from probebook_book.findings import Claim, Evidence, Kind, Paper, verdicts
 from probebook_book.reading import FOLD
 from probebook_runs.labs.exercises import exercises, rubrics
@@ -81,7 +81,7 @@ def check(pages: Sequence[Page], fix: bool = False) -> list[str]:
     if fix:
         for page in pages:
             if layouts[page.name] != page.source:
-                with written_whole(page.path) as part:
+                with atomic_write(page.path) as part:
                     part.write_text(layouts[page.name], encoding="utf-8")
         pages = [Page(page.name) for page in pages]
     lines = []

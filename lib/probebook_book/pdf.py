@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from probebook.base import UserError, read_yaml, written_whole
+from probebook.base import UserError, atomic_write, read_yaml
 from probebook_runs.pages import home
 
 SECONDS = 20  # by the page's own clock: until formulas are set
@@ -51,7 +51,7 @@ def write(out: Path) -> list[Path]:
         paths.append(out / f"{number}.pdf")
         with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
             pages = [printed(browser, book / f"{name}.html", Path(work)) for name in files]
-            with written_whole(paths[-1]) as part:
+            with atomic_write(paths[-1]) as part:
                 _join(pages, part)
     return paths
 

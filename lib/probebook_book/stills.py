@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from probebook import figures
-from probebook.base import written_whole
+from probebook.base import atomic_write
 from probebook.models import embed, head_logits, word_logits
 from probebook_book.boxes import Box
 from probebook_chapters.every_layer import FittedLayer, over_strength
@@ -34,9 +34,9 @@ def write(
     figure, caption, alt = (
         _edited(box, layers, nouns, forms) if box.methods else _read(box, layers, forms)
     )
-    with written_whole(folder / f"{box.key}.png") as path:
+    with atomic_write(folder / f"{box.key}.png") as path:
         figure.savefig(path, format="png")
-    with written_whole(folder / f"{box.key}.json") as path:
+    with atomic_write(folder / f"{box.key}.json") as path:
         path.write_text(json.dumps({"caption": caption, "alt": alt}), encoding="utf-8")
 
 
@@ -112,7 +112,7 @@ def _read(
     for layer, at in layers.items():
         h = embed([box.text], lm, layer=layer)
         for noun, probe, usable in zip(
-            ("subject", "attractor"), (at.linear.zc, at.linear.ze), at.linear.examined.usable
+            ("subject", "attractor"), (at.linear.zc, at.linear.ze), at.linear.report.usable
         ):
             rows.append((layer, noun, float(probe(h).softmax(1)[0, 1])))
             no_judges += [] if usable else [f"{noun} at layer {layer}"]

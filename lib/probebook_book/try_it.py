@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probebook.base import DATA, PACKAGE, UserError, sha256, to_numpy, written_whole
+from probebook.base import DATA, PACKAGE, UserError, atomic_write, sha256, to_numpy
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.corpora.words import single_tokens
 from probebook.models import Model
@@ -76,7 +76,7 @@ def write(folder: Path, layers: dict[int, FittedLayer]) -> None:
     packed = zlib.compress(planes, 9)
     parts = [packed[i : i + PART] for i in range(0, len(packed), PART)]
     for i, part in enumerate(parts):
-        with written_whole(folder / f"part_{i:02}.js") as path:
+        with atomic_write(folder / f"part_{i:02}.js") as path:
             path.write_bytes(b"pocketModel.part(%d, `%s`);\n" % (i, _characters(part)))
     about = {
         "parts": [len(part) for part in parts],
@@ -87,7 +87,7 @@ def write(folder: Path, layers: dict[int, FittedLayer]) -> None:
         "layers": {k: _judged(at) for k, at in layers.items()},
     }
     text = json.dumps(about, ensure_ascii=True, separators=(",", ":"))
-    with written_whole(folder / "model.js") as path:
+    with atomic_write(folder / "model.js") as path:
         path.write_text(f"pocketModel.about({text});\n", encoding="ascii")
     for box in boxes():
         stills.write(folder, box, layers, about["nouns"], about["verbs"])
@@ -164,7 +164,7 @@ def _judged(at: FittedLayer) -> dict:
     return {
         kind: {
             noun: {"accuracy": round(float(row.accuracy), 4), "usable": bool(row.usable)}
-            for noun, (_, row) in zip(_both(judges), judges.examined.iterrows())
+            for noun, (_, row) in zip(_both(judges), judges.report.iterrows())
         }
         for kind, judges in (("linear", at.linear), ("perceptron", at.oracle))
     }

@@ -27,12 +27,12 @@ from probebook.interventions.table import INTERVENTIONS, FitData, Intervention
 from probebook.measures.concept_effects import icace_error
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import embed, load, word_logits
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook.models.classifier import FittedClassifier
 from probebook.models.readers import load_reader
 from probebook.models.readers.fitted_reader import FittedReader
 from probebook_chapters import concept_effects
-from probebook_chapters.causal_probing import Edit, Setting
+from probebook_chapters.causal_probing import AgreementSetting, Edit
 from probebook_chapters.semantic_faithfulness import reader_states
 
 FIT, VALID, TEST = "fit", "valid", "test"
@@ -119,7 +119,7 @@ def choices(z: Tensor, own: Tensor, other: Tensor) -> Tensor:
     )
 
 
-def agreement(s: Setting, n: int = 1000) -> World:
+def agreement(s: AgreementSetting, n: int = 1000) -> World:
     """Chapter 1's sentences: the subject's number, and which of its two verb forms the model
     prefers.
 
@@ -143,20 +143,20 @@ def agreement(s: Setting, n: int = 1000) -> World:
     )
 
 
-def some_rows(s: Setting, part: str, n: int) -> Tensor:
+def some_rows(s: AgreementSetting, part: str, n: int) -> Tensor:
     """At most `n` rows of a part, drawn with the setting's seed."""
     g = torch.Generator().manual_seed(s.seed)
     return s.parts[part][torch.randperm(len(s.parts[part]), generator=g)[:n]]
 
 
-def verb_probs(s: Setting, h: Tensor, rows: Tensor) -> Tensor:
+def verb_probs(s: AgreementSetting, h: Tensor, rows: Tensor) -> Tensor:
     """Probabilities [r, 2] float64 of the verb's own and other form from the blank's last
     states."""
     forms = s.table[["verb", "other_verb"]].iloc[to_numpy(rows)].to_numpy().tolist()
     return word_logits([], s.lm, forms, h=h).double().softmax(1)
 
 
-def verb_choices(s: Setting) -> Tensor:
+def verb_choices(s: AgreementSetting) -> Tensor:
     """Tokens [n, 2] of the verb's form after a singular and after a plural subject."""
     forms = s.table[["verb", "other_verb"]]
     ids = single_tokens({*forms.to_numpy().flat}, s.lm.tokenizer)
@@ -319,7 +319,7 @@ def _read(reader: FittedReader, table: pd.DataFrame) -> tuple[Tensor, Tensor]:
         }
 
     asked = table[["story", "question", "history"]].to_numpy().tolist()
-    read = cached("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
+    read = load_or_compute("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
     return read["h"], read["scores"]
 
 

@@ -24,7 +24,7 @@ from probebook.measures import MEASURES
 from probebook.measures.intervals import bootstrap, rate
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, carry, embed, embed_layers, word_logits
-from probebook.models.cache import cached, digest, key_name, read_or_make
+from probebook.models.cache import digest, key_name, load_or_compute, read_or_make
 from probebook.models.loading import as_model
 from probebook.probes import LinearProbe, MLPProbe
 
@@ -32,7 +32,7 @@ Probe = Callable[[Tensor], Tensor]  # states [n, d] → logits [n, k]
 
 
 @dataclass(frozen=True)
-class Setting:
+class AgreementSetting:
     """Sentences with both numbers, their states at [MASK], and the split, all on one device.
 
     - `h` [n, d] float32: states of `lm` at `layer`
@@ -49,7 +49,7 @@ class Setting:
     parts: dict[str, Tensor]
     seed: int
 
-    def at_layers(self, layers: Sequence[int]) -> dict[int, Setting]:
+    def at_layers(self, layers: Sequence[int]) -> dict[int, AgreementSetting]:
         """The same sentences and split at other layers: layer (0 … depth) → setting."""
         states = embed_layers(self.table.text, self.lm, layers)
         return {
@@ -66,14 +66,14 @@ class Judges:
 
     zc: Probe
     ze: Probe
-    examined: pd.DataFrame
+    report: pd.DataFrame
 
     def usable(self, name: str) -> bool:
         """Whether the oracle of a property, "zc" or "ze", can be a judge."""
-        return bool(self.examined.usable[name])
+        return bool(self.report.usable[name])
 
     def __str__(self) -> str:
-        failed = self.examined[~self.examined.usable]
+        failed = self.report[~self.report.usable]
         reasons = "; ".join(f"{row.property}: {row.reason}" for row in failed.itertuples())
         return f"no usable judge: {reasons}" if reasons else "both oracles can judge"
 
@@ -98,7 +98,7 @@ def prepare(
     layer: int = -1,
     attractors: float | None = 0.5,
     seed: int = 0,
-) -> Setting:
+) -> AgreementSetting:
     """Load sentences, embed them at [MASK], split them 40/40/20 (§ 4.2)."""
     lm = as_model(model)
     table = agreement.load(data, n, seed, lm.tokenizer, attractors)
@@ -106,11 +106,11 @@ def prepare(
     zc, ze = (torch.tensor(table[name].to_numpy(), device=h.device) for name in ("zc", "ze"))
     split = agreement.split(table, seed=seed)
     parts = {name: torch.tensor(rows, device=h.device) for name, rows in split.items()}
-    return Setting(lm, layer, table, h, zc, ze, parts, seed)
+    return AgreementSetting(lm, layer, table, h, zc, ze, parts, seed)
 
 
 def perceptron(
-    s: Setting,
+    s: AgreementSetting,
     z: Tensor,
     rows: Tensor,
     valid: Tensor,
@@ -139,7 +139,7 @@ def _load_probe(path: Path) -> Probe | None:
 
 
 def linear_probe(
-    s: Setting,
+    s: AgreementSetting,
     z: Tensor,
     rows: Tensor,
     valid: Tensor,
@@ -195,7 +195,9 @@ class CachedAttack:
         }
         data = digest({"h": h, "to": to, "mean": probe.mean, "std": probe.std, **layers})
         key = [type(self.attack).__name__, settings, data]
-        return cached("attacks", key, lambda: {"edited": self.attack(h, to)})["edited"].to(h.device)
+        return load_or_compute("attacks", key, lambda: {"edited": self.attack(h, to)})["edited"].to(
+            h.device
+        )
 
     def failed(self, edited: Tensor, to: Tensor) -> Tensor:
         """Which edited states the probe does not put into class `to`: bool [n]."""
@@ -207,7 +209,7 @@ def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:
     return float((probe(h).argmax(1) == z).double().mean())
 
 
-def uncorrelated(s: Setting, name: str, part: str) -> Tensor:
+def uncorrelated_rows(s: AgreementSetting, name: str, part: str) -> Tensor:
     """The largest set of rows of a part on which Z_c and Z_e do not correlate, for one oracle.
 
     It keeps the label shares of the property `name`, "zc" or "ze". For Z_c, "no attractor" counts
@@ -224,7 +226,7 @@ def uncorrelated(s: Setting, name: str, part: str) -> Tensor:
 
 
 def oracles(
-    s: Setting, train: Callable[..., Probe] = perceptron, fewest: int = 500, **settings
+    s: AgreementSetting, train: Callable[..., Probe] = perceptron, fewest: int = 500, **settings
 ) -> Judges:
     """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
 
@@ -233,22 +235,24 @@ def oracles(
     try code on a few sentences or a model that knows nothing."""
     probes = {}
     for name in ("zc", "ze"):
-        rows, valid = uncorrelated(s, name, "oracle"), _choosing(s, name, fewest)
+        rows, valid = uncorrelated_rows(s, name, "oracle"), _choosing(s, name, fewest)
         probes[name] = train(s, getattr(s, name), rows, valid, **settings)
-    return Judges(**probes, examined=examine(s, probes, fewest))
+    return Judges(**probes, report=evaluate_oracles(s, probes, fewest))
 
 
-def _choosing(s: Setting, name: str, fewest: int) -> Tensor:
+def _choosing(s: AgreementSetting, name: str, fewest: int) -> Tensor:
     """Rows on which an oracle is chosen; without a cell of the two numbers, and `fewest` 0, all."""
     try:
-        return uncorrelated(s, name, "oracle_valid")
+        return uncorrelated_rows(s, name, "oracle_valid")
     except UserError:
         if fewest:
             raise
         return s.parts["oracle_valid"]
 
 
-def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.DataFrame:
+def evaluate_oracles(
+    s: AgreementSetting, probes: Mapping[str, Probe], fewest: int = 500
+) -> pd.DataFrame:
     """Can these oracles judge? One row for each of "zc" and "ze".
 
     - property; trained, tested: uncorrelated sentences of the oracle's part and of the test part
@@ -263,8 +267,8 @@ def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.Da
     other = {"zc": "ze", "ze": "zc"}
     rows = []
     for name, probe in probes.items():
-        trained = len(uncorrelated(s, name, "oracle"))
-        test = uncorrelated(s, name, "test")
+        trained = len(uncorrelated_rows(s, name, "oracle"))
+        test = uncorrelated_rows(s, name, "test")
         z, elsewhere = getattr(s, name)[test], getattr(s, other[name])[test]
         noun = s.table[nouns[name]].to_numpy()[to_numpy(test)]
         right: np.ndarray = to_numpy(probe(s.h[test]).argmax(1) == z).astype(float)
@@ -297,20 +301,20 @@ def examine(s: Setting, probes: Mapping[str, Probe], fewest: int = 500) -> pd.Da
     return pd.DataFrame(rows, index=[*probes])
 
 
-def examined(judges: Mapping[str, Judges]) -> pd.DataFrame:
+def oracle_report(judges: Mapping[str, Judges]) -> pd.DataFrame:
     """The examinations of several pairs of oracles, by name: one row for each oracle and
     property."""
     tables = [
-        pair.examined.assign(oracle=name, usable=pair.examined.usable.astype(int))
+        pair.report.assign(oracle=name, usable=pair.report.usable.astype(int))
         for name, pair in judges.items()
     ]
     return pd.concat(tables, ignore_index=True)
 
 
-def unusable(judges: Mapping[str, Judges]) -> str:
+def why_unusable(judges: Mapping[str, Judges]) -> str:
     """Why scores by these oracles would mean nothing; "" if every one of them can judge."""
     for name, pair in judges.items():
-        if not pair.examined.usable.all():
+        if not pair.report.usable.all():
             return (
                 f"{pair} ({name}); the page rests on scores by these oracles: give more "
                 "sentences, another model or another layer"
@@ -318,14 +322,14 @@ def unusable(judges: Mapping[str, Judges]) -> str:
     return ""
 
 
-def target(s: Setting, **settings) -> Probe:
+def target(s: AgreementSetting, **settings) -> Probe:
     """The probe that the attacks work on: a perceptron for Z_c trained on the intervention part."""
     return perceptron(s, s.zc, s.parts["intervention"], s.parts["intervention_valid"], **settings)
 
 
 @torch.no_grad()
-def judge(
-    s: Setting,
+def score_edit(
+    s: AgreementSetting,
     judges: Judges,
     edited: Tensor,
     rows: Tensor,
@@ -375,7 +379,7 @@ def intervals(
 
 
 def sweep(
-    s: Setting, judges: Mapping[str, Judges], edits: Iterable[Edit], part: str = "test"
+    s: AgreementSetting, judges: Mapping[str, Judges], edits: Iterable[Edit], part: str = "test"
 ) -> pd.DataFrame:
     """Apply every edit to a part once and judge it by every pair of oracles: one row each.
 
@@ -387,7 +391,7 @@ def sweep(
     for edit in edits:
         edited = edit.apply(x, to)
         for name, pair in judges.items():
-            scores = means(*judge(s, pair, edited, rows, to if edit.flips else None))
+            scores = means(*score_edit(s, pair, edited, rows, to if edit.flips else None))
             found.append(
                 {
                     "oracle": name,
@@ -411,7 +415,7 @@ def best_strengths(
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
 
 
-def number_axes(s: Setting) -> Tensor:
+def number_axes(s: AgreementSetting) -> Tensor:
     """Two axes [d, 2] of length 1, at a right angle: towards plural subjects, towards plural
     attractors.
 
@@ -423,7 +427,7 @@ def number_axes(s: Setting) -> Tensor:
     return axes * (axes * ways).sum(0).sign()
 
 
-def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
+def on_axes(s: AgreementSetting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFrame:
     """States of `rows` before and after an edit as points, for `before_and_after`."""
     label = np.array(["singular subject", "plural subject"])[to_numpy(s.zc[rows])]
     parts = [
@@ -436,7 +440,7 @@ def on_axes(s: Setting, axes: Tensor, rows: Tensor, edited: Tensor) -> pd.DataFr
 
 
 def follow(
-    at: Mapping[int, Setting],
+    at: Mapping[int, AgreementSetting],
     judges: Mapping[int, Judges],
     layer: int,
     edits: Sequence[Edit],
@@ -469,7 +473,7 @@ def follow(
             "other verb": float(other.double().mean()),
         }
         for name, k, states in (("at its layer", layer, here), ("at the last layer", end, there)):
-            scores = means(*judge(at[k], judges[k], states, rows, to if edit.flips else None))
+            scores = means(*score_edit(at[k], judges[k], states, rows, to if edit.flips else None))
             found.append(about | {"judged": name} | scores)
     return pd.DataFrame(found)
 

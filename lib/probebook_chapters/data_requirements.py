@@ -38,7 +38,7 @@ GRIDS: dict[str, dict[str, Any]] = {  # arguments of `MLPProbe.grid`
     "LogReg": {"layers": (0,), **SEARCH},
     "MLP-20": {"layers": (1,), **SEARCH},
 }
-SHOWN = {
+DISPLAY_NAMES = {
     r" (mean|cls|pooler|max|last)$": r", \1",
     ", cls": ", [CLS]",
     "^random:": "untrained ",
@@ -48,9 +48,9 @@ SHOWN = {
 }
 
 
-def in_words(name: str) -> str:
+def display_name(name: str) -> str:
     """An encoder as figures show it, e.g. "untrained pocket-english, [CLS]"."""
-    for code, words in SHOWN.items():
+    for code, words in DISPLAY_NAMES.items():
         name = re.sub(code, words, name)
     return name
 
@@ -163,7 +163,8 @@ def correct_answers(
         )
     x, classes = h[train], z[train]
     rows = {
-        seed: _drawn(to_numpy(classes), seed) if draw else np.arange(len(train)) for seed in seeds
+        seed: _draw_rows(to_numpy(classes), seed) if draw else np.arange(len(train))
+        for seed in seeds
     }
     if probe == "majority":
         guesses = [torch.bincount(classes).argmax()] * len(seeds)
@@ -183,7 +184,7 @@ def correct_answers(
     return np.stack([to_numpy(guess == z[test]) for guess in guesses])
 
 
-def in_folds(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> np.ndarray:
+def fold_accuracies(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> np.ndarray:
     """Accuracy [6] of a probe with each sixth of the items as test set once (§ 3.6).
 
     The next sixth is the dev set. `seed` draws the folds; the probe of fold i has seed i and is
@@ -196,7 +197,7 @@ def in_folds(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> n
     return np.array(found)
 
 
-def _drawn(z: np.ndarray, seed: int) -> np.ndarray:
+def _draw_rows(z: np.ndarray, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     of_class = [np.flatnonzero(z == c) for c in np.unique(z)]
     return np.concatenate([rng.choice(rows, len(rows)) for rows in of_class])
@@ -271,7 +272,7 @@ def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = 0.8) -> 
     return float(items[stays].min()) if stays.any() else float("nan")
 
 
-def marks(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
+def score_rules(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
     """How good the numbers of items are that rules gave to many labs; one row per rule.
 
     `said`: rule → numbers [labs], inf where it gave none. Columns:

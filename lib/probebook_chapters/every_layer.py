@@ -19,8 +19,8 @@ from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.models import carry, embed, load, word_logits
 from probebook.probes.mlp import FittedMLP
 from probebook_chapters.causal_probing import (
+    AgreementSetting,
     Judges,
-    Setting,
     linear_probe,
     number_axes,
     oracles,
@@ -43,7 +43,7 @@ class FittedLayer:
     - `fitted`: the edits by method
     - `axes` [d, 2]: `number_axes`"""
 
-    s: Setting
+    s: AgreementSetting
     linear: Judges
     oracle: Judges
     data: FitData
@@ -77,7 +77,7 @@ def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[
     }
 
 
-def _fit_layer(s: Setting) -> FittedLayer:
+def _fit_layer(s: AgreementSetting) -> FittedLayer:
     rows = s.parts["intervention"]
     h, z = s.h[rows], s.zc[rows]
     attacked = target(s, **GRID)

@@ -13,7 +13,7 @@ import numpy as np
 from probebook.base import UserError
 from probebook.measures.answers import normalise
 
-UNKNOWN_SAID = (  # patterns that mean "unknown" anywhere in an answer (rule "meaning")
+UNKNOWN_PATTERNS = (  # patterns that mean "unknown" anywhere in an answer (rule "meaning")
     r"\bunknown\b",
     r"\bunclear\b",
     r"\bnot (?:sure|known|clear|certain)\b",
@@ -26,7 +26,7 @@ UNKNOWN_SAID = (  # patterns that mean "unknown" anywhere in an answer (rule "me
     r"(?:determin|tell|told|answer|know|say|said|infer)\w*",
 )
 RULES = ("as written", "opening", "meaning")
-_UNKNOWN = re.compile("|".join(UNKNOWN_SAID), re.IGNORECASE)
+_UNKNOWN = re.compile("|".join(UNKNOWN_PATTERNS), re.IGNORECASE)
 
 
 def interpret(answers: Sequence[str], rule: str = "meaning") -> list[str]:
@@ -34,7 +34,7 @@ def interpret(answers: Sequence[str], rule: str = "meaning") -> list[str]:
 
     - "as written": its own words
     - "opening": a first word yes or no stands for the whole answer
-    - "meaning": like "opening", but "unknown" where a pattern of `UNKNOWN_SAID` matches
+    - "meaning": like "opening", but "unknown" where a pattern of `UNKNOWN_PATTERNS` matches
 
     UserError for another rule."""
     if rule not in RULES:

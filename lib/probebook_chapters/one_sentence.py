@@ -1,7 +1,7 @@
 """One sentence from its text to a verdict: the pictures of the story and of the front page.
 
-told = tell("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
-told.verbs()                        # P(is) and P(are) before and after each edit
+trace = trace_sentence("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
+trace.verbs()                        # P(is) and P(are) before and after each edit
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from probebook.interventions.alterrep import FittedAlterRep
 from probebook.models import embed, word_logits
 from probebook.models.embedding import head_logits
 from probebook_chapters.causal_probing import (
+    AgreementSetting,
     Judges,
-    Setting,
     number_axes,
     oracles,
     prepare,
@@ -31,14 +31,14 @@ NUMBERS = np.array(["singular subject", "plural subject"])
 
 
 @dataclass(frozen=True)
-class Told:
+class SentenceTrace:
     """A sentence with a plural subject, its states before and after edits, and what reads them.
 
     `states`: name → [1, d]: as the model made it, erased (LEACE), flipped (AlterRep), pushed at
     random as far as the flip, and that of the sentence whose subject is singular. `axes` [d, 2]:
     `number_axes`. `forms`: the verb for a singular and for a plural subject."""
 
-    s: Setting
+    s: AgreementSetting
     judges: Judges
     axes: Tensor
     text: str
@@ -109,7 +109,7 @@ class Told:
         return word_logits([self.text] * len(h), self.s.lm, [self.forms] * len(h), h=h).softmax(1)
 
 
-def tell(
+def trace_sentence(
     text: str,
     flipped: str,
     forms: tuple[str, str],
@@ -117,7 +117,7 @@ def tell(
     n: int = 6_000,
     alpha: float = 1.0,
     seed: int = 0,
-) -> Told:
+) -> SentenceTrace:
     """Fit probes and edits on `n` generated sentences and apply them to one more.
 
     `flipped`: the sentence with a singular subject; `alpha`: AlterRep's strength."""
@@ -135,4 +135,4 @@ def tell(
         "pushed at random": push,
         "the other sentence": truth,
     }
-    return Told(s, oracles(s), number_axes(s), text, forms, states, flip)
+    return SentenceTrace(s, oracles(s), number_axes(s), text, forms, states, flip)

@@ -23,7 +23,7 @@ from probebook.interventions.das import FittedDAS
 from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.measures.counterfactual import relative_distance
 from probebook.models import carry, embed_layers
-from probebook.models.batches import At, positions
+from probebook.models.batches import PositionRule, positions
 from probebook.models.patching import Tail
 from probebook.probes import LinearProbe
 from probebook_chapters.across import (
@@ -35,7 +35,7 @@ from probebook_chapters.across import (
     verb_probs,
     weakest_within,
 )
-from probebook_chapters.causal_probing import Edit, Setting, accuracy
+from probebook_chapters.causal_probing import AgreementSetting, Edit, accuracy
 
 BLANK, SUBJECT = WORDS = "blank", "subject"
 
@@ -50,16 +50,16 @@ class Place:
     - `h`, `partner` [n, d] float32: the word's states in a sentence and in the rewritten one
     - `before`, `true` [n, 2] float64: probabilities of the verb's own and other form in both"""
 
-    s: Setting
+    s: AgreementSetting
     word: str
     layer: int
-    at: At
+    at: PositionRule
     h: Tensor
     partner: Tensor
     before: Tensor
     true: Tensor
 
-    def rule(self, rows: Tensor) -> At:
+    def rule(self, rows: Tensor) -> PositionRule:
         """The position rule for some of the rows."""
         if isinstance(self.at, str):
             return self.at
@@ -97,7 +97,7 @@ def subjects(table: pd.DataFrame) -> tuple[list[str], list[str]]:
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def keep_separable(s: Setting) -> Setting:
+def keep_separable(s: AgreementSetting) -> AgreementSetting:
     """The sentences whose subject is one token of the model, before and after it is rewritten, and
     not the last one before the blank.
 
@@ -128,7 +128,7 @@ def keep_separable(s: Setting) -> Setting:
 
 
 def at_places(
-    s: Setting, layers: Iterable[int], words: Sequence[str] = WORDS
+    s: AgreementSetting, layers: Iterable[int], words: Sequence[str] = WORDS
 ) -> dict[tuple[str, int], Place]:
     """The places at some layers: (word, layer) → place. The subject is left out at the last layer,
     from which no block reads it any more. UserError: an unknown word."""
@@ -136,7 +136,7 @@ def at_places(
         raise UserError(f"{unknown[0]!r} is not a valid word: expected one of {', '.join(WORDS)}")
     texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
     here, there = subjects(s.table)
-    rules: dict[str, tuple[At, At]] = {
+    rules: dict[str, tuple[PositionRule, PositionRule]] = {
         BLANK: ("[MASK]", "[MASK]"),
         SUBJECT: (("last", here), ("last", there)),
     }

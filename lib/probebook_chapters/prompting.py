@@ -18,8 +18,8 @@ from torch import Tensor
 
 from probebook.base import UserError, to_numpy
 from probebook.models.batches import longest, tokenize
-from probebook.models.cache import cached
-from probebook.models.decoding import generate, without_end
+from probebook.models.cache import load_or_compute
+from probebook.models.decoding import generate, strip_end
 from probebook.models.loading import Model
 from probebook.models.server import Server
 
@@ -36,7 +36,7 @@ def question_prompts(table: pd.DataFrame) -> list[str]:
     return prompts
 
 
-def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
+def fits_context(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
     """Whether the model can read each prompt and `room` more tokens: bool [n]; for a server always
     true."""
     if isinstance(model, Server):
@@ -45,15 +45,15 @@ def fits(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.nd
     return lengths <= longest(model) - room
 
 
-def says(
+def answer_prompts(
     prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
 ) -> list[str]:
     """The model's greedy answer to each prompt: the first line, of at most `steps` tokens.
 
-    `chat`: see `Server.say`. The answers are cached. Raises UserError for a model that is not
+    `chat`: see `Server.answer`. The answers are cached. Raises UserError for a model that is not
     left-to-right, or a prompt that is too long."""
     if isinstance(model, Server):
-        return [_first_line(text) for text in model.say(prompts, steps, chat)]
+        return [_first_line(text) for text in model.answer(prompts, steps, chat)]
     _check(model)
     prompts = list(prompts)
 
@@ -64,7 +64,7 @@ def says(
             row[: len(best)] = torch.tensor(best, dtype=torch.long)
         return {"ids": rows}
 
-    found = cached("said", [model.fingerprint, prompts, steps], ids)["ids"]
+    found = load_or_compute("said", [model.fingerprint, prompts, steps], ids)["ids"]
     return [_first_line(model.tokenizer.decode(row[row >= 0].tolist())) for row in found]
 
 
@@ -92,7 +92,7 @@ def option_scores(
         encoded = model.tokenizer(distinct, add_special_tokens=False)["input_ids"]
         ids = dict(zip(distinct, encoded))
         rows = tokenize(prompts, model, max(map(len, encoded)))[1]["input_ids"]
-        rows = without_end(rows, model)
+        rows = strip_end(rows, model)
         starts = [row for row, some in zip(rows, options) for _ in some]
         steps = [_steps(start, ids[word]) for start, word in zip(starts, words)]
         # text → next token → log p
@@ -107,7 +107,9 @@ def option_scores(
             )
         }
 
-    found = to_numpy(cached("options", [model.fingerprint, prompts, options], scores)["scores"])
+    found = to_numpy(
+        load_or_compute("options", [model.fingerprint, prompts, options], scores)["scores"]
+    )
     return np.split(found, np.cumsum([len(some) for some in options])[:-1])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probebook.base import UserError, bounded, to_numpy
+from probebook.base import UserError, check_readable, to_numpy
 from probebook.corpora import stories
 from probebook.corpora.answer_spans import occurrence
 from probebook.corpora.conversations import coqa, hotpotqa
@@ -158,7 +158,9 @@ def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd
     return pd.DataFrame(rows)
 
 
-def reader(regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-R") -> FittedReader:
+def train_reader(
+    regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-R"
+) -> FittedReader:
     """A reader trained by a regime on a table of whole stories (`recipes.regime_training`)."""
     recipe, rows = regime_training(recipe, regime, table, deleted)
     return recipe.fit(rows)
@@ -237,25 +239,25 @@ def readers(
             found[name] = FittedReader(how, Network(how))
         elif encoder == SHIPPED:
             found[name] = (
-                _trained_again(name, seed)
+                _retrain(name, seed)
                 if seed and name != "base"
                 else load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
             )
         else:
             table = training_stories(name, train) if source == "stories" else read()
             table = table[(table.start >= 0) | table.answer.isin(WORD_ANSWERS)]
-            found[name] = reader(name, how, table, deletion(source))
+            found[name] = train_reader(name, how, table, deletion(source))
     return found
 
 
-def _trained_again(regime: str, seed: int) -> FittedReader:
+def _retrain(regime: str, seed: int) -> FittedReader:
     how = READERS[f"{SHIPPED}-{regime}"]
     if how.start is None:
         raise UserError(
             f"reader_seed={seed}: {regime!r} has one training, as it has a base of its "
             "own; leave it out of regimes"
         )
-    return reader(regime, replace(how, seed=seed), training_stories(regime))
+    return train_reader(regime, replace(how, seed=seed), training_stories(regime))
 
 
 def printed_models(encoder: str) -> list[str]:
@@ -276,7 +278,7 @@ def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Columns: story, modified (the edited story), question, answer (yes or no, of the first); others
     are ignored. UserError for a file without them, or another answer."""
-    bounded(path)
+    check_readable(path)
     try:
         read = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as e:

@@ -44,7 +44,7 @@ NAMES = list(GENDERS.values())
 YEAR = re.compile(r"\b(1[89]\d\d|20[01]\d|2020)\b")
 
 
-def filled(
+def fill_blanks(
     texts: Sequence[str],
     model: str | Model | Server,
     prompt: str | Prompt | None = None,
@@ -75,7 +75,7 @@ def masses(
 ) -> np.ndarray:
     """Gender mass [n, 3] of the k best tokens at each text's [MASK] (appendix G; the paper has k =
     5). `model` and `prompt`: see `filled`."""
-    return gender_mass(filled(texts, model, prompt, k))
+    return gender_mass(fill_blanks(texts, model, prompt, k))
 
 
 def add_year(texts: Sequence[str], year: int) -> list[str]:
@@ -326,7 +326,7 @@ def thresholds(outputs: Outputs, tried: Sequence[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def curves(outputs: Outputs, alarms: Sequence[float]) -> pd.DataFrame:
+def roc_curves(outputs: Outputs, alarms: Sequence[float]) -> pd.DataFrame:
     """ROC curve of the female metric: share of unspecified texts found at each share of `alarms`.
 
     Columns texts, model, false alarms, found; linear between the curve's points."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from probebook.base import DATA, UserError, bounded, written_whole
+from probebook.base import DATA, UserError, atomic_write, check_readable
 
 UsageError = typer.BadParameter.__bases__[0]  # typer has no public name for it
 
@@ -141,7 +141,7 @@ def run(
 
     planned, within = _plan(page, p, profile, f), parse_limits(time_limit, memory_limit)
     if out:
-        bounded(out)  # before the page's hours
+        check_readable(out)  # before the page's hours
     if force or not planned.folder.exists():
         check_models(planned.page.types, planned.values)
     from probebook_runs.execute import run_all
@@ -149,7 +149,7 @@ def run(
     if run_all([planned], force, within):
         raise typer.Exit(1)
     if out:
-        with written_whole(out) as part:
+        with atomic_write(out) as part:
             shutil.copyfile(planned.path, part)
     if archive:
         from probebook_runs.archive import add
@@ -445,7 +445,7 @@ def yardstick(
     The book's own worlds stand beside them: a method that remembers those falls in fresh ones.
     """
     if out:
-        bounded(out)
+        check_readable(out)
     from probebook_audit.yardstick import WORLDS, format_table, load, summarize, verdicts
     from probebook_audit.yardstick import run as run_worlds
 
@@ -462,7 +462,7 @@ def yardstick(
     for sentence in verdicts(table, file.name):
         typer.echo(sentence)
     if out:
-        with written_whole(out) as part:
+        with atomic_write(out) as part:
             scores.to_csv(part, index=False)
         typer.echo(out)
 
@@ -501,7 +501,7 @@ def sample_size(
         joined = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
         lines = paired.compare(joined.a, joined.b).lines() | joined.lines()
     elif both:
-        lines = size.verdict(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
+        lines = size.judge_pilot(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
     elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
         lines = size.from_accuracies(acc_a, acc_b, dim)
     else:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probebook.base import UserError, bounded, plain_name, written_whole
+from probebook.base import UserError, atomic_write, check_name, check_readable
 from probebook_runs.pages import home
 from probebook_runs.records import (
     METRICS,
@@ -51,7 +51,7 @@ def add(run: Run, name: str) -> Path:
     """Write the tables of a finished run and `manifest.json`. An older entry of that name is
     replaced as a whole."""
     notebook = run.read()
-    folder = _archive() / run.page.name / plain_name(name)
+    folder = _archive() / run.page.name / check_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
     about = dict(notebook.metadata["probebook"])
     manifest = (
@@ -190,7 +190,7 @@ def export_runs(file: Path, pages: Sequence[str] = (), where: Sequence[str] = ()
         frame = filter_rows(frame, condition, list(frame))
     written = 0
     with (
-        written_whole(file) as part,
+        atomic_write(file) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
     ):
         for page, run in (list(records)[i] for i in frame.index):
@@ -216,7 +216,7 @@ def import_runs(file: Path) -> dict[str, int]:
     counts = {"imported": 0, "already there": 0, "refused": 0}
     partial = home() / "_build" / "partial"
     try:
-        with zipfile.ZipFile(bounded(file, 1 << 40)) as archive:
+        with zipfile.ZipFile(check_readable(file, 1 << 40)) as archive:
             members = _members(archive, file)
             partial.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="import-", dir=partial) as new:

@@ -20,7 +20,7 @@ import psutil
 from filelock import Timeout
 from rich.console import Console
 
-from probebook.base import UserError, device_name, written_whole
+from probebook.base import UserError, atomic_write, device_name
 from probebook_runs.jobs import choose_jobs, cores
 from probebook_runs.kernels import Limits, kill, watch_kernel
 from probebook_runs.model_checks import check_models
@@ -266,7 +266,7 @@ def _execute_notebook(
             if not left:  # sys.exit() leaves one and raises nothing
                 return notebook
             problem = "the page ended itself before its last cell"
-    with written_whole(run.partial) as part:
+    with atomic_write(run.partial) as part:
         nbformat.write(hide_secrets(nbformat.read(run.partial, as_version=4)), part)
     raise PageFailed(hide_secrets(f"cell {current} of {total}: {ended() or problem}"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from probebook.base import UserError
-from probebook.hub import KINDS, check_folder, kind, model_sizes, pocket_depth
+from probebook.hub import MODEL_KINDS, check_folder, kind, model_sizes, pocket_depth
 from probebook_runs.pages import pages
 from probebook_runs.schema import Fits, Layer, Reads, annotation, flatten, members, path_itself
 
@@ -32,7 +32,7 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
         check_folder(model)
         if not fits(model):
             raise UserError(
-                f"{model} is {KINDS[kind(model)]}; this page needs {fits.words}. "
+                f"{model} is {MODEL_KINDS[kind(model)]}; this page needs {fits.words}. "
                 f"It fits {', '.join(_pages_for(model))}"
             )
         if not layers or reads.files is not path_itself:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probebook.base import UserError, plain_name
+from probebook.base import UserError, check_name
 from probebook_runs.assertions import Measured, explain_comparison, explain_test
 from probebook_runs.model_checks import check_models
 from probebook_runs.schema import coerce
@@ -153,7 +153,7 @@ def write_table(frame: pd.DataFrame, name: str, ids: Sequence[str] = ()) -> None
             f"table {name!r}: column {texts[0]!r} holds no numbers; name it in ids=[...] or drop it"
         )
     long = frame.melt(id_vars=list(ids), var_name="metric", value_name="value")
-    keep(f"probebook:record:{plain_name(name)}", "text/csv", long.to_csv(index=False))
+    keep(f"probebook:record:{check_name(name)}", "text/csv", long.to_csv(index=False))
 
 
 def write_file(name: str, save: Callable[[Path], object]) -> None:
@@ -161,7 +161,7 @@ def write_file(name: str, save: Callable[[Path], object]) -> None:
 
     `save(path)` writes the file. UserError: it has more than 32 MB, or a name that is none."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, plain_name(name))
+        path = Path(folder, check_name(name))
         save(path)
         if path.stat().st_size > LARGEST_FILE:
             raise UserError(

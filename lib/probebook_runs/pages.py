@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probebook import base
-from probebook.base import UserError, cache_path, read_yaml, written_whole
+from probebook.base import UserError, atomic_write, cache_path, read_yaml
 from probebook_runs.schema import Parameter, declared
 
 if TYPE_CHECKING:  # loading it takes longer than all else here
@@ -122,7 +122,7 @@ class Page:
                 for cell in self.notebook.cells
                 if cell.cell_type == "code"
             ]
-            with suppress(OSError), written_whole(path) as part:
+            with suppress(OSError), atomic_write(path) as part:
                 part.write_text(json.dumps(cells))
             return cells
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, atomic_write
 from probebook.corpora import english
 from probebook.corpora.agreement.files import ADDRESSES, SENTENCES, WORKS, read_mined, works
 from probebook.corpora.agreement.lexicon import plural
@@ -304,7 +304,7 @@ def make() -> int:
     table["year"] = table.year.where(table.year != "", known)
     table["seen"] = table.work.isin(seen)
     table["sentences"] = table.work.map(Counter(row["work"] for row in rows)).fillna(0).astype(int)
-    with written_whole(WORKS) as path:
+    with atomic_write(WORKS) as path:
         table.to_csv(path, sep="\t", index=False, quoting=csv.QUOTE_NONE)
     _write(rows, SENTENCES)
     return dropped
@@ -330,7 +330,7 @@ def _president(path: Path) -> str:
 
 
 def _write(rows: list[dict], path: Path) -> None:
-    with written_whole(path) as part, lzma.open(part, "wt", preset=9, encoding="utf-8") as f:
+    with atomic_write(path) as part, lzma.open(part, "wt", preset=9, encoding="utf-8") as f:
         out = csv.DictWriter(
             f, COLUMNS, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n", quotechar=None
         )

@@ -163,7 +163,7 @@ def train(
     step = 0
     records: list[dict] = []
     if checkpoint and Path(checkpoint).exists():
-        step, records = loop.restore_checkpoint(Path(checkpoint), model, opts, _same(recipe))
+        step, records = loop.restore_checkpoint(Path(checkpoint), model, opts, _resume_key(recipe))
     model.train()
     if next(model.parameters()).device.type == "cpu":
         # on rows this short, 1.3 times the steps per second of the fused kernel
@@ -215,7 +215,7 @@ def train(
                 bar.show_loss(record["loss"])
                 if checkpoint:
                     loop.save_checkpoint(
-                        Path(checkpoint), model, opts, step, records, _same(recipe)
+                        Path(checkpoint), model, opts, step, records, _resume_key(recipe)
                     )
     pool.shutdown()
     model.eval()
@@ -238,6 +238,6 @@ def _task(rows: Tensor, recipe: Recipe, rate: float, generator: Generator) -> Ta
     return inputs, rows, chosen
 
 
-def _same(recipe: Recipe) -> str:
+def _resume_key(recipe: Recipe) -> str:
     """What a checkpoint shares with the run that resumes from it: all but the run's length."""
     return json.dumps({k: v for k, v in asdict(recipe).items() if k not in ("steps", "decay")})

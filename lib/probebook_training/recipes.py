@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
 from probebook import hub
-from probebook.base import UserError, cache_dir, written_whole
+from probebook.base import UserError, atomic_write, cache_dir
 from probebook.corpora import agreement, biographies, english, stories
 from probebook.corpora.stories.versions import REGIMES, training
 from probebook.devices import choose_device, gpu_name
@@ -102,7 +102,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
         cloze = _agreement_rows(tokenizer) if name in STARTS else None
     torch.manual_seed(recipe.seed)
     if name in STARTS:  # begins with its own copy, in float32
-        model = load_anew(_trained(STARTS[name]), "cpu", "float32").net.requires_grad_(True)
+        model = load_anew(_ensure_trained(STARTS[name]), "cpu", "float32").net.requires_grad_(True)
     else:
         model = pretrain.build(recipe)
     model.to(choose_device())
@@ -114,7 +114,7 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
     return out
 
 
-def _trained(name: str) -> str:
+def _ensure_trained(name: str) -> str:
     """The shipped model of a name; of one that is not shipped, its folder in the cache, trained if
     need be."""
     if hub.source(name) != name:
@@ -230,7 +230,7 @@ def _prose(recipe: Recipe, new: bool) -> tuple[BertTokenizerFast, tuple, tuple]:
         held_out = len(paragraphs) // english.HELD_OUT
         for part, texts in (("train", paragraphs[:-held_out]), ("valid", paragraphs[-held_out:])):
             ids, starts = text.encode(text.sentences(texts), tokenizer)
-            with written_whole(folder / f"{part}.safetensors") as path:
+            with atomic_write(folder / f"{part}.safetensors") as path:
                 save_file({"ids": ids, "starts": starts}, path)
     train, valid = (load_file(folder / f"{part}.safetensors") for part in ("train", "valid"))
     return (

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from probebook.base import written_whole
+from probebook.base import atomic_write
 from probebook.models.static import Vectors, words
 
 
@@ -72,6 +72,6 @@ def ppmi(found: sparse.csr_array, smoothing: float = 0.75) -> sparse.csr_array:
 def export(vectors: Vectors, folder: Path) -> None:
     """Write float16 vectors and their words to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / "vectors.safetensors") as part:
+    with atomic_write(folder / "vectors.safetensors") as part:
         save_file({"vectors": vectors.matrix.half().contiguous()}, part)
     (folder / "words.txt").write_text("\n".join(vectors.place) + "\n", encoding="utf-8")

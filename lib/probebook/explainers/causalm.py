@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from probebook.base import UserError, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import Explainer, Variant, check_variant, labelled_rows
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model
@@ -105,7 +105,7 @@ class CausaLM(Explainer):
         targets = torch.from_numpy(train[[concept, control]].to_numpy(copy=True))
         settings = [self.variant, self.epochs, self.batch, self.lr, self.adversary, self.seed]
         key = [body.fingerprint, recipe.position(body), settings, texts, targets.tolist()]
-        weights = cached("causalm", key, lambda: self._unlearn(body, texts, targets))
+        weights = load_or_compute("causalm", key, lambda: self._unlearn(body, texts, targets))
         return with_weights(recipe.body(), weights)
 
     def _unlearn(self, body: Model, texts: list[str], targets: Tensor) -> dict[str, Tensor]:

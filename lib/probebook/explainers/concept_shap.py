@@ -16,7 +16,7 @@ from probebook.corpora.cebab import ASPECTS
 from probebook.devices import choose_device
 from probebook.explainers.base import Explainer, Variant, check_variant, concept_indices
 from probebook.explainers.tcav import separators
-from probebook.models.cache import cached, digest
+from probebook.models.cache import digest, load_or_compute
 from probebook.models.training.finetune import Head
 
 
@@ -85,7 +85,7 @@ class ConceptSHAP(Explainer):
         def train() -> dict[str, Tensor]:
             return start.train(x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors()
 
-        return Coalitions.from_tensors(cached("concept_shap", key, train), released)
+        return Coalitions.from_tensors(load_or_compute("concept_shap", key, train), released)
 
     def rebuild(self, h: Tensor) -> Tensor:
         """g_S(V_S h) of each set S of concepts [2^m, n, d], from states h [n, d]."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.devices import workplace
+from probebook.devices import work_device
 from probebook.probes.checks import check_labels, check_states
 
 Norm = Literal["linf", "l2"]
@@ -85,7 +85,7 @@ def count_logits(probe: Callable[[Tensor], Tensor], h: Tensor) -> int:
 
 def chunks(h: Tensor, to: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """States and their wanted classes that are attacked together, where they are worked on."""
-    there = workplace(h)
+    there = work_device(h)
     size = CHUNK.get(there.type, CHUNK["cuda"])
     return ((x.to(there), wanted.to(there)) for x, wanted in zip(h.split(size), to.split(size)))
 

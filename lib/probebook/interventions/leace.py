@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probebook.base import tensor, to_numpy
-from probebook.devices import workplace
+from probebook.devices import work_device
 from probebook.interventions.inlp import is_left
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.logistic_regression import ROWS, gram
@@ -41,7 +41,7 @@ class LEACE:
         """Closed form from h [n, d], z [n] (any k ≥ 2). UserError for bad states or labels."""
         h = check_states(h).detach()
         z = check_labels(z, len(h), device=h.device)
-        there, d = workplace(h), h.shape[1]
+        there, d = work_device(h), h.shape[1]
         mean = sum(part.to(there).double().sum(0) for part in h.split(ROWS)) / len(h)
         onehot = F.one_hot(z).to(there).double()
         onehot -= onehot.mean(0)

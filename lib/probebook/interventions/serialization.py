@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, atomic_write
 from probebook.interventions.controls import MatchedDirection, MatchedSubspace
 from probebook.interventions.sparse_autoencoder import FittedSparseAutoencoder
 from probebook.interventions.table import INTERVENTIONS
@@ -40,7 +40,7 @@ def save(fitted: Any, path: str | Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     header = json.dumps(_pack(fitted, "", tensors))
     tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
-    with written_whole(Path(path)) as part:
+    with atomic_write(Path(path)) as part:
         save_file(tensors, part, metadata={"probebook": header, "sha256": digest(tensors)})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.base import UserError, bounded
+from probebook.base import UserError, check_readable
 
 
 def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +34,7 @@ def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray
 def _read(path: str | Path) -> pd.DataFrame:
     try:
         return pd.read_csv(
-            bounded(path), keep_default_na=False, na_values=[""]
+            check_readable(path), keep_default_na=False, na_values=[""]
         )  # "None", "NA": labels
     except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         message = str(e).splitlines()[0]

@@ -199,7 +199,7 @@ def items_needed_exactly(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PilotVerdict:
     """What a pilot says about a comparison.
 
     - `word`: "enough", "need N" or "collapsed"
@@ -279,7 +279,7 @@ def _training_items(paper: int | None, correct: int | None) -> dict[str, str]:
     }
 
 
-def verdict(
+def judge_pilot(
     pilot_a: ArrayLike,
     pilot_b: ArrayLike,
     dim: int | None = None,
@@ -287,7 +287,7 @@ def verdict(
     alpha: float = 0.05,
     draws: int = 10_000,
     seed: int = 0,
-) -> Verdict:
+) -> PilotVerdict:
     """Judge a comparison from a pilot: both configurations' right (1) and wrong (0) answers.
 
     Pilots are [items] or [seeds, items]; UserError for arrays that do not belong together. Words:
@@ -325,7 +325,7 @@ def verdict(
     by_power, power_low, power_high = (
         float(np.ceil(TRAIN_TO_TEST * items)) for items in test_items
     )
-    return Verdict(
+    return PilotVerdict(
         word,
         n,
         delta,

@@ -33,15 +33,15 @@ def gender_mass(filled: Sequence) -> np.ndarray:
     return np.array([_mass(one) for one in filled]).reshape(-1, len(LISTS))
 
 
-def outside(filled: Sequence) -> np.ndarray:
+def remaining_mass(filled: Sequence) -> np.ndarray:
     """Probability in percent of all tokens that are not among the best ones, [n].
 
     It is that of the positions which `gender_mass` reads. A listed word that is not among the best
     tokens counts 0 there; so no list's mass lacks more than this."""
-    return np.array([_outside(one) for one in filled])
+    return np.array([_remaining_mass(one) for one in filled])
 
 
-def _outside(one: Any) -> float:
+def _remaining_mass(one: Any) -> float:
     inside = [sum(one.top[i].values()) for i in _places(one)]
     return 100 * max(0.0, 1 - float(np.mean(inside))) if inside else 0.0
 
@@ -110,7 +110,7 @@ def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = 0.5) ->
     """Scores of "metric > threshold means unspecified" (Table 3).
 
     UserError unless there are texts of both kinds."""
-    metric, unspecified = _checked(metric, unspecified)
+    metric, unspecified = _check_metric(metric, unspecified)
     found = metric > threshold
     tpr, tnr = float(found[unspecified].mean()), float((~found)[~unspecified].mean())
     return Scores(tpr, tnr, (tpr + tnr) / 2)
@@ -127,7 +127,7 @@ def area(
 
     The area is P(metric of an unspecified text > of a well-specified one). The bootstrap draws
     `groups` (occupations, say; by default each text is one)."""
-    metric, unspecified = _checked(metric, unspecified)
+    metric, unspecified = _check_metric(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
     a, b = metric[unspecified], metric[~unspecified]
     wins = (a[:, None] > b) + 0.5 * (a[:, None] == b)
@@ -138,7 +138,7 @@ def area(
     return float(wins.mean()), *percentiles(found).tolist()
 
 
-def _checked(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _check_metric(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     metric = np.nan_to_num(np.asarray(metric, float))
     unspecified = np.asarray(unspecified, bool)
     if metric.shape != unspecified.shape or not 0 < unspecified.sum() < len(unspecified):

@@ -43,7 +43,7 @@ def block_list(base: nn.Module) -> nn.ModuleList:
     return max(outer, key=len)
 
 
-def in_order(base: nn.Module) -> Sequence[nn.Module]:
+def blocks_in_order(base: nn.Module) -> Sequence[nn.Module]:
     """The blocks as a pass calls them; ALBERT calls the few that it has several times."""
     found = block_list(base)
     config = getattr(base, "config", None)
@@ -101,7 +101,7 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
     The network runs with the states in place of `base`. The function shares its weights, and is
     differentiable in them and in the states."""
     path = next(name for name, module in net.named_modules() if module is base)
-    short = _replaced(net, path.split("."), _Given())
+    short = _replace(net, path.split("."), _Given())
 
     def logits(h: Tensor) -> Tensor:
         if net.config.is_encoder_decoder:  # what it encoded is not read
@@ -111,9 +111,9 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
     return logits
 
 
-def _replaced(module: nn.Module, path: list[str], new: nn.Module) -> nn.Module:
+def _replace(module: nn.Module, path: list[str], new: nn.Module) -> nn.Module:
     """The module with another one at a path below it; all else is shared."""
-    inner = new if len(path) == 1 else _replaced(getattr(module, path[0]), path[1:], new)
+    inner = new if len(path) == 1 else _replace(getattr(module, path[0]), path[1:], new)
     shallow = copy.copy(module)
     shallow._modules = module._modules | {path[0]: inner}
     return shallow

@@ -17,7 +17,7 @@ from probebook.base import UserError
 from probebook.devices import free_memory
 from probebook.models.loading import BLANK, Model
 
-At = str | tuple[str, Sequence[str]]
+PositionRule = str | tuple[str, Sequence[str]]
 WORD_RULES = ("first", "last", "mean")
 AHEAD = 4_096  # texts that are tokenized while a GPU works on as many
 
@@ -36,17 +36,17 @@ class Batch:
         rows: list[int],
         ids: Sequence[list[int]],
         pad: int,
-        places: Sequence[tuple[At, Sequence[list[int]]]],
+        places: Sequence[tuple[PositionRule, Sequence[list[int]]]],
         decoder_ids: Sequence[list[int]] | None = None,
     ):
         self.rows = rows
-        self.ids = _padded([ids[r] for r in rows], pad)
+        self.ids = _pad([ids[r] for r in rows], pad)
         lengths = torch.tensor([[len(ids[r])] for r in rows])
         self.mask = (torch.arange(self.ids.shape[1]) < lengths).long()
         of_blank = self.ids
         self.decoder_ids: Tensor | None = None
         if decoder_ids is not None:
-            of_blank = self.decoder_ids = _padded([decoder_ids[r] for r in rows], pad)
+            of_blank = self.decoder_ids = _pad([decoder_ids[r] for r in rows], pad)
         self.weights, *self.others = (
             _equal_weights([of_text[r] for r in rows], of_blank if at == BLANK else self.ids)
             for at, of_text in places
@@ -62,7 +62,7 @@ def _equal_weights(places: list[list[int]], ids: Tensor) -> Tensor:
     return torch.from_numpy(weights)
 
 
-def _padded(rows: list[list[int]], value: int) -> Tensor:
+def _pad(rows: list[list[int]], value: int) -> Tensor:
     """Lists of ids as one tensor [b, t]."""
     width = max(map(len, rows))
     return torch.from_numpy(np.array([row + [value] * (width - len(row)) for row in rows]))
@@ -102,7 +102,7 @@ def tokenize(
     return texts, encoding
 
 
-def positions(texts: Sequence[str], model: Model, at: At) -> list[list[int]]:
+def positions(texts: Sequence[str], model: Model, at: PositionRule) -> list[list[int]]:
     """The places of the tokens at which each text is read under a position rule (`embed`).
 
     For the blank of an encoder–decoder they are places among the tokens that its decoder reads."""
@@ -110,7 +110,7 @@ def positions(texts: Sequence[str], model: Model, at: At) -> list[list[int]]:
 
 
 def _places(
-    given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: At
+    given: Sequence[str], texts: Sequence[str], encoding: dict, model: Model, at: PositionRule
 ) -> list[list[int]]:
     """`given` are the caller's texts, `texts` those that the model reads."""
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
@@ -152,8 +152,8 @@ def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[i
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
-def encoded(
-    texts: Sequence[str], model: Model, *rules: At
+def encode_texts(
+    texts: Sequence[str], model: Model, *rules: PositionRule
 ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
     """The token ids of texts, and a function from some of their rows to the batch of these, with
     the weights of each position rule."""
@@ -165,12 +165,12 @@ def encoded(
     return ids, lambda rows: Batch(rows, ids, pad, places, decoder_ids)
 
 
-def batches(texts: Sequence[str], model: Model, *rules: At) -> Iterator[Batch]:
+def batches(texts: Sequence[str], model: Model, *rules: PositionRule) -> Iterator[Batch]:
     """Batches of texts of similar length, with the weights of each position rule.
 
     For a GPU some texts are tokenized while it works on those before them."""
     if model.device.type == "cpu":  # there padding costs more than a small batch
-        yield from _grouped(*encoded(texts, model, *rules), 2_048, 256)
+        yield from _group(*encode_texts(texts, model, *rules), 2_048, 256)
         return
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     parts = [order[i : i + AHEAD] for i in range(0, len(order), AHEAD)]
@@ -178,19 +178,19 @@ def batches(texts: Sequence[str], model: Model, *rules: At) -> Iterator[Batch]:
 
     def read(part: list[int]) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
         some = [at if isinstance(at, str) else (at[0], [at[1][r] for r in part]) for at in rules]
-        return encoded([texts[r] for r in part], model, *some)
+        return encode_texts([texts[r] for r in part], model, *some)
 
     with ThreadPoolExecutor(1) as ahead:
         waiting = [ahead.submit(read, part) for part in parts[:1]]
         for part, following in zip_longest(parts, parts[1:]):
             ids, batch = waiting.pop().result()
             waiting = [ahead.submit(read, following)] if following else []
-            for found in _grouped(ids, batch, most, most // 4):
+            for found in _group(ids, batch, most, most // 4):
                 found.rows = [part[r] for r in found.rows]
                 yield found
 
 
-def _grouped(
+def _group(
     ids: list[list[int]], batch: Callable[[list[int]], Batch], most: int, enough: int
 ) -> Iterator[Batch]:
     """Batches of at most `most` tokens (at least one text), or of texts of one length, if these

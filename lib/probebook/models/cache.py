@@ -15,12 +15,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, uint8
 
-from probebook.base import cache_dir, cache_path, precision, written_whole
+from probebook.base import atomic_write, cache_dir, cache_path, precision
 
 T = TypeVar("T")
 
 
-def cached(room: str, key: list, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+def load_or_compute(
+    room: str, key: list, make: Callable[[], dict[str, Tensor]]
+) -> dict[str, Tensor]:
     """The tensors that `make` returns, on the CPU, stored in the cache folder `room`.
 
     `key` (plain values) names the file, with the precision asked for. If several processes ask for
@@ -98,7 +100,7 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 
 def _write(tensors: dict[str, Tensor], path: Path) -> None:
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         save_file(tensors, part, metadata={"sha256": digest(tensors)})
 
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from probebook.base import UserError, to_numpy
 from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
 from probebook.devices import choose_device, place_states
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook.models.cut import cut, upper_parameters
 from probebook.models.embedding import embed
 from probebook.models.loading import Model, load
@@ -102,7 +102,7 @@ class Classifier:
                 f"task {self.task}: class {absent[0]} has no example among {len(z)}: add rows of it"
             )
         key = [body.fingerprint, asdict(self), texts, z.tolist()]
-        tensors = cached("classifiers", key, lambda: self._train(body, texts, z))
+        tensors = load_or_compute("classifiers", key, lambda: self._train(body, texts, z))
         head = {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}
         return FittedClassifier(self, with_weights(self.body(), tensors), Head(**head))
 

@@ -78,7 +78,7 @@ def _starts(
     ends = settings.eos_token_id
     stop = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
     if model.kind == "causal":
-        ids = without_end(tokenize(texts, model, steps)[1]["input_ids"], model)
+        ids = strip_end(tokenize(texts, model, steps)[1]["input_ids"], model)
         return ids, [[] for _ in ids], stop, steps
     if prompted:
         ids = tokenize(texts, model, steps)[1]["input_ids"]
@@ -91,7 +91,7 @@ def _starts(
     return ids, [model.decoder_ids(row) for row in ids], stop, steps
 
 
-def without_end(ids: list[list[int]], model: Model) -> list[list[int]]:
+def strip_end(ids: list[list[int]], model: Model) -> list[list[int]]:
     """Token ids of prompts without the special tokens that would end them."""
     for row in ids:
         while row and row[-1] in model.special:

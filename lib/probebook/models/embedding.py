@@ -20,15 +20,15 @@ from torch import Tensor
 
 from probebook.base import UserError, to_numpy
 from probebook.corpora.words import single_tokens
-from probebook.models.batches import At, Batch, batches
-from probebook.models.cache import cached
+from probebook.models.batches import Batch, PositionRule, batches
+from probebook.models.cache import load_or_compute
 from probebook.models.loading import Model, as_model, load
 from probebook.models.passes import (
     Collected,
     Component,
     at_layer,
     forward,
-    part_read,
+    part_for,
     pick,
     threads,
 )
@@ -43,7 +43,7 @@ def embed(
     texts: Sequence[str],
     model: str | Model,
     layer: int = -1,
-    at: At = "[MASK]",
+    at: PositionRule = "[MASK]",
     cache: bool = True,
     client: Client | None = None,
     component: Component = "residual",
@@ -73,26 +73,28 @@ def embed(
             "client: give the model by its name or folder, which workers load, and keep cache=True"
         )
     name = "" if isinstance(model, Model) else model
-    model, texts = part_read(as_model(model), at), _words(texts)
+    model, texts = part_for(as_model(model), at), _check_texts(texts)
     layer = model.layer(layer)
     if client is not None:
-        return _sharded(texts, name, model, layer, at, client, component)
+        return _embed_sharded(texts, name, model, layer, at, client, component)
     if not cache:
         return _embed(texts, model, layer, at, component)
     key = _key(texts, model, layer, at, component)
-    return cached("embeddings", key, lambda: {"h": _embed(texts, model, layer, at, component)})["h"]
+    return load_or_compute(
+        "embeddings", key, lambda: {"h": _embed(texts, model, layer, at, component)}
+    )["h"]
 
 
 def embed_layers(
-    texts: Sequence[str], model: str | Model, layers: Sequence[int], at: At = "[MASK]"
+    texts: Sequence[str], model: str | Model, layers: Sequence[int], at: PositionRule = "[MASK]"
 ) -> dict[int, Tensor]:
     """`embed` at several layers: layer (0 … depth) → h [n, d], in one forward pass.
 
     Each layer is cached by itself, where `embed` finds it; cached ones are not computed."""
-    model, texts = part_read(as_model(model), at), _words(texts)
+    model, texts = part_for(as_model(model), at), _check_texts(texts)
     layers = sorted({model.layer(layer) for layer in layers})
     keys = {k: _key(texts, model, k, at) for k in layers}
-    return _cached_together(
+    return _cache_together(
         keys, lambda missing: {k: h for k, (h,) in _states(texts, model, missing, [at]).items()}
     )
 
@@ -107,15 +109,15 @@ def embed_poolings(
 
     Each rule's states are cached by themselves, where `embed` finds them, and equal its states to
     the bit. Raises UserError as `embed` does."""
-    model, texts = as_model(model).encoder, _words(texts)
+    model, texts = as_model(model).encoder, _check_texts(texts)
     layer = model.layer(layer)
     keys = {at: _key(texts, model, layer, at) for at in rules}
-    return _cached_together(
+    return _cache_together(
         keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer]))
     )
 
 
-def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
+def _cache_together(keys: dict, make: Callable[[list], dict]) -> dict:
     """name → h from the cache, given name → key.
 
     The first name that is missing makes `make` compute it and all names after it."""
@@ -127,10 +129,13 @@ def _cached_together(keys: dict, make: Callable[[list], dict]) -> dict:
             made.update(make(names[names.index(name) :]))
         return {"h": made.pop(name)}
 
-    return {name: cached("embeddings", key, lambda: one(name))["h"] for name, key in keys.items()}
+    return {
+        name: load_or_compute("embeddings", key, lambda: one(name))["h"]
+        for name, key in keys.items()
+    }
 
 
-def _words(texts: Sequence[str]) -> list[str]:
+def _check_texts(texts: Sequence[str]) -> list[str]:
     texts = list(texts)
     if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise UserError("nothing to embed: every text must be a string with at least one word")
@@ -138,7 +143,7 @@ def _words(texts: Sequence[str]) -> list[str]:
 
 
 def _key(
-    texts: list[str], model: Model, layer: int, at: At, component: Component = "residual"
+    texts: list[str], model: Model, layer: int, at: PositionRule, component: Component = "residual"
 ) -> list:
     dtype = str(model.dtype)
     more = [component] if component != "residual" or model.kind == "seq2seq" else []
@@ -179,7 +184,9 @@ def word_logits(
     return torch.cat(found).to(h.device)
 
 
-def _embed(texts: list[str], model: Model, layer: int, at: At, component: Component) -> Tensor:
+def _embed(
+    texts: list[str], model: Model, layer: int, at: PositionRule, component: Component
+) -> Tensor:
     return _states(texts, model, [layer], [at], component)[layer][0]
 
 
@@ -187,7 +194,7 @@ def _states(
     texts: list[str],
     model: Model,
     layers: Sequence[int],
-    rules: Sequence[At],
+    rules: Sequence[PositionRule],
     component: Component = "residual",
 ) -> dict[int, list[Tensor]]:
     """layer → states by each rule, from one pass that stops at the highest layer."""
@@ -212,12 +219,12 @@ def _states(
     return {k: [h.complete() for h in found] for k, found in out.items()}
 
 
-def _sharded(
+def _embed_sharded(
     texts: list[str],
     name: str,
     model: Model,
     layer: int,
-    at: At,
+    at: PositionRule,
     client: Client,
     component: Component,
 ) -> Tensor:
@@ -237,7 +244,15 @@ def _sharded(
         part = [texts[r] for r in rows]
         futures[
             client.submit(
-                _shard, part, name, dtype, _prints(model), layer, words, component, pure=False
+                _embed_shard,
+                part,
+                name,
+                dtype,
+                _fingerprints(model),
+                layer,
+                words,
+                component,
+                pure=False,
             )
         ] = rows
     for future in as_completed(list(futures)):
@@ -246,20 +261,20 @@ def _sharded(
     return out
 
 
-def _shard(
+def _embed_shard(
     texts: list[str],
     name: str,
     dtype: torch.dtype,
     prints: tuple[str, str],
     layer: int,
-    at: At,
+    at: PositionRule,
     component: Component,
 ) -> np.ndarray:
     """`embed` on a worker, with the model of that name if it has the fingerprints `prints`."""
     from dask.distributed import get_worker
 
-    model = part_read(load(name, dtype=dtype), at)
-    if _prints(model) != prints:
+    model = part_for(load(name, dtype=dtype), at)
+    if _fingerprints(model) != prints:
         raise UserError(
             f"{name}: the worker {get_worker().address} has other weights or another "
             "tokenizer under this name; give all workers the same files"
@@ -267,5 +282,5 @@ def _shard(
     return to_numpy(embed(texts, model, layer, at, component=component))
 
 
-def _prints(model: Model) -> tuple[str, str]:
+def _fingerprints(model: Model) -> tuple[str, str]:
     return model.fingerprint, model.tokenizer_fingerprint

@@ -81,7 +81,7 @@ class Model:
     @cached_property
     def blocks(self) -> Sequence[nn.Module]:
         """The transformer blocks, as often as a pass calls them."""
-        return architecture.in_order(self.base)
+        return architecture.blocks_in_order(self.base)
 
     @cached_property
     def time_first(self) -> bool:
@@ -220,11 +220,11 @@ def load(
     `PROBEBOOK_DTYPE`, else float32 on every device. Code that comes with a model is never run, and
     pickled weights (`pytorch_model.bin`) are never read. Raises UserError if no model of that name
     can be loaded, or for a device or precision that is not there."""
-    return _loaded(name, choose_device(device), choose_dtype(dtype))
+    return _load_once(name, choose_device(device), choose_dtype(dtype))
 
 
 @lru_cache(maxsize=4)
-def _loaded(name: str, device: torch.device, dtype: torch.dtype) -> Model:
+def _load_once(name: str, device: torch.device, dtype: torch.dtype) -> Model:
     return load_anew(name, device, dtype)
 
 
@@ -283,7 +283,7 @@ def _loading_error(name: str, error: str) -> UserError:
             f"{name} has no model.safetensors, and pickled weights (.bin) are never "
             "read, since a pickle can run code: convert them to safetensors"
         )
-    return hub.unknown(name)
+    return hub.unknown_model(name)
 
 
 def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from probebook.base import UserError
 from probebook.devices import attention, send
 from probebook.models.architecture import writer
-from probebook.models.batches import At, Batch
+from probebook.models.batches import Batch, PositionRule
 from probebook.models.loading import Model
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Stop(Exception):
     """Raised by a hook when the wanted layer is reached; its argument is the hidden states."""
 
 
-def part_read(model: Model, at: At) -> Model:
+def part_for(model: Model, at: PositionRule) -> Model:
     """The part of a model that a position rule reads."""
     return model if at == "[MASK]" else model.encoder
 
@@ -77,8 +77,8 @@ def at_layer(
             hidden = hidden.repeat(times, 1, 1) if times > 1 else hidden
             hidden = through(hidden) if residual else hidden
             now.shape = hidden.shape
-        others = [_repeated(x, now.before, len(hidden)) for x in others]
-        named = {name: _repeated(x, now.before, len(hidden)) for name, x in kwargs.items()}
+        others = [_repeat(x, now.before, len(hidden)) for x in others]
+        named = {name: _repeat(x, now.before, len(hidden)) for name, x in kwargs.items()}
         return ((hidden, *others), named) if args else (args, named | {"hidden_states": hidden})
 
     def write(module: nn.Module, args: tuple, out: Tensor) -> Tensor | None:
@@ -113,11 +113,11 @@ def at_layer(
             handle.remove()
 
 
-def _repeated(x: object, before: int, after: int) -> object:
+def _repeat(x: object, before: int, after: int) -> object:
     """Tensors of `before` rows, or tuples of such, repeated to `after` rows; others unchanged, and
     so are tables [·, d] of floats (DeBERTa's relative positions), which have no rows."""
     if isinstance(x, tuple):
-        return tuple(_repeated(part, before, after) for part in x)
+        return tuple(_repeat(part, before, after) for part in x)
     if isinstance(x, torch.Tensor) and x.ndim > 1 and len(x) == before != after:
         if x.ndim > 2 or not x.is_floating_point():
             return x.repeat(after // before, *[1] * (x.ndim - 1))
@@ -152,7 +152,7 @@ def run(model: Model, batch: Batch) -> Tensor:
         return stop.args[0]
 
 
-def pick(hidden: Tensor, weights: Tensor, at: At) -> Tensor:
+def pick(hidden: Tensor, weights: Tensor, at: PositionRule) -> Tensor:
     """States [b, d] from [b, t, d] by the position weights [b, t], in float32 or finer."""
     hidden = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     weights = send(weights, hidden.device).to(hidden)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.models.batches import At, Batch, batches, encoded
+from probebook.models.batches import Batch, PositionRule, batches, encode_texts
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model
 from probebook.models.passes import (
@@ -18,7 +18,7 @@ from probebook.models.passes import (
     Component,
     at_layer,
     forward,
-    part_read,
+    part_for,
     pick,
     run,
     threads,
@@ -32,9 +32,9 @@ def carry(
     texts: Sequence[str],
     model: str | Model,
     layer: int,
-    at: At,
+    at: PositionRule,
     edit: Edit,
-    read: At = "[MASK]",
+    read: PositionRule = "[MASK]",
     component: Component = "residual",
     positions: Positions = "one",
 ) -> Tensor:
@@ -49,7 +49,7 @@ def carry(
     New states [m, n, d] are m separate edits; the result is [m, n, d], and the blocks below the
     edit run only once. The result is where the new states are."""
     model, texts = as_model(model), list(texts)
-    part, model = part_read(model, at), part_read(model, read)
+    part, model = part_for(model, at), part_for(model, read)
     if positions not in ("one", "following"):
         raise UserError(f"positions={positions!r}: 'one' or 'following'")
     if part.kind == "seq2seq" and model.kind != "seq2seq":
@@ -103,12 +103,17 @@ class Tail:
     with respect to the states; `at` must name one token per text."""
 
     def __init__(
-        self, texts: Sequence[str], model: str | Model, layer: int, at: At, read: At = "[MASK]"
+        self,
+        texts: Sequence[str],
+        model: str | Model,
+        layer: int,
+        at: PositionRule,
+        read: PositionRule = "[MASK]",
     ):
         model = as_model(model)
-        self.part, self.model, self.read = part_read(model, at), part_read(model, read), read
+        self.part, self.model, self.read = part_for(model, at), part_for(model, read), read
         self.at, self.layer = at, self.part.layer(layer)
-        self.batch = encoded(texts, self.model, read, at)[1]
+        self.batch = encode_texts(texts, self.model, read, at)[1]
 
     def __call__(self, states: Tensor, rows: Tensor) -> Tensor:
         """The states, in the dtype, on the device and with the graph of those given. UserError: a
@@ -133,9 +138,9 @@ def patch(
     texts: Sequence[str],
     model: str | Model,
     layer: int,
-    at: At,
+    at: PositionRule,
     edit: Edit,
-    read: At = "[MASK]",
+    read: PositionRule = "[MASK]",
     component: Component = "residual",
     positions: Positions = "one",
 ) -> Tensor:
@@ -143,7 +148,7 @@ def patch(
     return head_logits(carry(texts, model, layer, at, edit, read, component, positions), model)
 
 
-def _one_token(groups: Sequence[Batch], at: At) -> None:
+def _one_token(groups: Sequence[Batch], at: PositionRule) -> None:
     """UserError unless the second rule of the batches names one token in every text."""
     if any((batch.others[0].max(1).values != 1).any() for batch in groups):
         raise UserError(
@@ -151,7 +156,9 @@ def _one_token(groups: Sequence[Batch], at: At) -> None:
         )
 
 
-def _following(texts: list[str], model: Model, layer: int, at: At, component: Component) -> Tensor:
+def _following(
+    texts: list[str], model: Model, layer: int, at: PositionRule, component: Component
+) -> Tensor:
     """States [p, n, d] at the one token of a rule, and at each of the p − 1 that follow it; of
     texts that have ended, the last ones."""
     groups = list(batches(texts, model, at))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from probebook.base import UserError, cache_path, written_whole
+from probebook.base import UserError, atomic_write, cache_path
 from probebook.models.cache import key_name
 from probebook.models.decoding import Filled
 
@@ -93,7 +93,7 @@ class Server:
             for answer in answers
         ]
 
-    def say(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
+    def answer(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
         """The model's greedy answer to each prompt, at most `steps` tokens, unedited.
 
         `chat`: send the prompt as the one message of a user; otherwise the model continues it.
@@ -121,7 +121,7 @@ class Server:
         """The answer to each prompt, from the cached file's entry `what` or else by `ask`."""
         paths, client, asked = [self._path(p, settings, what) for p in prompts], None, 0
         for path, prompt in zip(paths, prompts):
-            if _cached(path, what) is None:
+            if _read_cached(path, what) is None:
                 client = client or self._client()
                 try:
                     found = self._ask(client, prompt, settings, ask)
@@ -136,9 +136,9 @@ class Server:
                     "settings": settings,
                     what: found,
                 }
-                with written_whole(path) as part:
+                with atomic_write(path) as part:
                     part.write_text(json.dumps(content))
-        return [_cached(path, what) for path in paths]
+        return [_read_cached(path, what) for path in paths]
 
     def _path(self, prompt: str, settings: dict, what: str) -> Path:
         kind = [] if what == "positions" else [what]
@@ -223,7 +223,7 @@ def _positions(found: Logprobs | None, k: int) -> list[tuple[str, list[tuple[str
     return out
 
 
-def _cached(path: Path, what: str) -> Any:
+def _read_cached(path: Path, what: str) -> Any:
     """An entry of a cached answer; None if the file is missing or damaged."""
     try:
         return json.loads(path.read_text())[what]

@@ -14,7 +14,7 @@ import torch
 from probebook.base import UserError
 from probebook.corpora import probing_tasks
 from probebook.devices import choose_device
-from probebook.models.cache import cached
+from probebook.models.cache import load_or_compute
 from probebook.models.loading import Model, load
 from probebook.models.training.finetune import Cloze, Trainer
 
@@ -84,6 +84,6 @@ def corrupted_twin(
         trainer.fit(lambda rows, h, hidden: cloze.loss(hidden))
         return twin.net.state_dict()
 
-    twin.net.load_state_dict(cached("corrupted", key, train))
+    twin.net.load_state_dict(load_or_compute("corrupted", key, train))
     twin.net.requires_grad_(False)
     return twin

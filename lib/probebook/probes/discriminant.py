@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from probebook.base import UserError
-from probebook.devices import workplace
+from probebook.devices import work_device
 from probebook.probes.checks import check_labels, check_states
 from probebook.probes.linear import Linear
 from probebook.probes.logistic_regression import ROWS
@@ -36,7 +36,7 @@ class LinearDiscriminant(Linear):
         h = check_states(h).detach()
         z = check_labels(z, len(h), device=h.device)
         parts = zip(h.split(ROWS), z[:, None].split(ROWS))
-        origin = h[:ROWS].mean(0).to(workplace(h))
+        origin = h[:ROWS].mean(0).to(work_device(h))
         return self.fit_moments(moments(parts, int(z.max()) + 1, origin)[0])
 
     def fit_moments(self, moments: Moments) -> LinearDiscriminant:

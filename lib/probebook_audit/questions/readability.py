@@ -13,7 +13,7 @@ from torch import Tensor
 
 from probebook.base import to_numpy
 from probebook.measures.intervals import rate
-from probebook.measures.sample_size import verdict
+from probebook.measures.sample_size import judge_pilot
 from probebook_audit.case import Case, Probe, association, predict_by_rule
 from probebook_audit.fitting import Fit, linear
 from probebook_audit.layer import LayerResult, estimate_share
@@ -25,7 +25,7 @@ def answer_data(layer: LayerResult, items: int) -> dict:
     """By paper 3: are the test items enough to tell the probe from its best control?"""
     means = layer.reader_draws.iloc[0].drop("probe")
     control = str(means.idxmax())
-    pilot = verdict(
+    pilot = judge_pilot(
         np.stack([one.probe for one in layer.hits]),
         np.stack([one[control] for one in layer.hits]),
         layer.case.h.shape[1],

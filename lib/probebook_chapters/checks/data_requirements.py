@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm, t
 
 from probebook.measures.sample_size import constant, excess_risk, items_needed
-from probebook_chapters.data_requirements import marks
+from probebook_chapters.data_requirements import score_rules
 from probebook_runs.labs.expect import (
     Answer,
     Cases,
@@ -309,7 +309,7 @@ share_of_reversals = partial(prediction, among=(0, 1))
 )
 def marked(numbers: np.ndarray, enough: float) -> np.ndarray:
     """Exercise 2: the shares of covered, short and none; inf stands for no number."""
-    return marks({"": numbers}, enough)[["covered", "short", "none"]].to_numpy()[0]
+    return score_rules({"": numbers}, enough)[["covered", "short", "none"]].to_numpy()[0]
 
 
 @reference_solution(

@@ -28,7 +28,7 @@ import psutil
 from nbformat.v4 import new_code_cell, new_notebook
 from rich.console import Console
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, atomic_write
 from probebook_runs.execute import kernel_environment
 from probebook_runs.kernels import Limits, enforce_limits
 from probebook_runs.labs import sandbox, variants
@@ -148,9 +148,9 @@ def grade(
 def _write(out: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:
     *csv, html = output_paths(out)
     for path, rows in zip(csv, (table, summary)):
-        with written_whole(path) as part:
+        with atomic_write(path) as part:
             rows.map(_no_formula).to_csv(part, index=False, errors="replace")
-    with written_whole(html) as part:
+    with atomic_write(html) as part:
         part.write_text(_html(table, summary), encoding="utf-8", errors="replace")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from probebook.base import written_whole
+from probebook.base import atomic_write
 from probebook_runs.labs.exercises import exercises, mark, student_cells
 from probebook_runs.pages import Page, parameterize
 from probebook_runs.plain import install_cell, markdown, stored_numbers
@@ -17,7 +17,7 @@ def write(out: Path, pages: list[Page]) -> list[Path]:
     paths = []
     for page in pages:
         paths.append(out / f"{page.name}.ipynb")
-        with written_whole(paths[-1]) as part:
+        with atomic_write(paths[-1]) as part:
             part.write_text(edition(page), encoding="utf-8")
     return paths
 

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 from nbformat import NotebookNode
 
-from probebook.base import UserError, bounded, plain_name, read_yaml, written_whole
+from probebook.base import UserError, atomic_write, check_name, check_readable, read_yaml
 from probebook_runs.execute import run_all
 from probebook_runs.labs.exercises import exercises
 from probebook_runs.labs.student import edition
@@ -40,13 +40,13 @@ write the number below with three significant digits.
 def students(file: Path) -> dict[str, int]:
     """The seed of each student, by name. UserError: no such list, or one that names somebody
     twice, gives two students the same seed, or a seed that is none."""
-    bounded(file)
+    check_readable(file)
     try:
         table = pd.read_csv(file, dtype={"name": str})
         names = table["name"].str.strip()
     except (OSError, ValueError, KeyError) as e:
         raise UserError(f"{file}: a CSV file with a column name is wanted: {e}") from None
-    if names.isna().any() or names.eq("").any() or names.map(plain_name).duplicated().any():
+    if names.isna().any() or names.eq("").any() or names.map(check_name).duplicated().any():
         raise UserError(f"{file}: each row should name another student")
     seeds = table.get("seed", pd.Series(range(FIRST_SEED, FIRST_SEED + len(table))))
     if (
@@ -56,7 +56,7 @@ def students(file: Path) -> dict[str, int]:
         or seeds.empty
     ):
         raise UserError(f"{file}: each student should have a seed of their own, 0, 1, 2, …")
-    return {plain_name(name): int(seed) for name, seed in zip(names, seeds)}
+    return {check_name(name): int(seed) for name, seed in zip(names, seeds)}
 
 
 def student_parameters(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
@@ -87,9 +87,9 @@ def write(
     for row in table.itertuples():
         values = plan(Page(row.page), profile, json.loads(row.parameters)).changed
         paths.append(out / row.student / f"{row.page}.ipynb")
-        with written_whole(paths[-1]) as part:
+        with atomic_write(paths[-1]) as part:
             part.write_text(edition(Page(row.page), values, question(row)), encoding="utf-8")
-    with written_whole(out / "variants.csv") as part:
+    with atomic_write(out / "variants.csv") as part:
         table.to_csv(part, index=False)
     return [*paths, out / "variants.csv"]
 
@@ -186,7 +186,7 @@ def check_own_figure(
 
 def read(file: Path) -> pd.DataFrame:
     """`variants.csv`, as `write` left it, its parameters by name. UserError: another file."""
-    bounded(file)
+    check_readable(file)
     try:
         table = pd.read_csv(file, dtype={"student": str, "row": str}).fillna({"row": ""})
         if list(table) == COLUMNS:

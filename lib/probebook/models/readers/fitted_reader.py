@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from probebook.base import to_numpy, written_whole
-from probebook.models.cache import cached
+from probebook.base import atomic_write, to_numpy
+from probebook.models.cache import load_or_compute
 from probebook.models.readers.heads import answer_words, best_spans, decide
 from probebook.models.readers.network import Network
 from probebook.models.readers.windows import Windows
@@ -56,7 +56,7 @@ class FittedReader:
             asked = [keys[i] for i in new]
             cache_key = [self.net.fingerprint, asdict(self.recipe), asked]
             self._remember(
-                asked, cached("answers", cache_key, lambda: self._answer(table.iloc[new]))
+                asked, load_or_compute("answers", cache_key, lambda: self._answer(table.iloc[new]))
             )
         choices, spans, values, scores = zip(*(self.answers[key] for key in keys))
         forms = self.net.heads.forms
@@ -92,7 +92,7 @@ class FittedReader:
         """Write the trained weights (float16) and the recipe, which names the encoder."""
         folder.mkdir(parents=True, exist_ok=True)
         trained = self.net.trained_parameters().items()
-        with written_whole(folder / "reader.safetensors") as part:
+        with atomic_write(folder / "reader.safetensors") as part:
             save_file({k: v.detach().cpu().half().contiguous() for k, v in trained}, part)
         (folder / "reader.json").write_text(json.dumps(asdict(self.recipe), indent=1) + "\n")
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from probebook.base import UserError, cache_dir
-from probebook.models.cache import cached, key_name
+from probebook.models.cache import key_name, load_or_compute
 from probebook.models.readers import windows
 from probebook.models.readers.fitted_reader import FittedReader
 from probebook.models.readers.heads import HEADS, typed_targets
@@ -75,7 +75,7 @@ class Reader:
         if self.heads == "typed":
             targets |= typed_targets(table, torch.as_tensor(targets["answer"]), cut.item)
         key = [net.fingerprint, asdict(self), _digest(table)]
-        state = cached("readers", key, lambda: self._train(net, cut, targets, key, every))
+        state = load_or_compute("readers", key, lambda: self._train(net, cut, targets, key, every))
         net.load_state_dict(state, strict=False)
         return FittedReader(self, net)
 

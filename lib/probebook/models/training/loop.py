@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.optim import Optimizer
 
-from probebook.base import UserError, written_whole
+from probebook.base import UserError, atomic_write
 
 
 def optimizers(model: nn.Module, kind: str, lr: float) -> list[Optimizer]:
@@ -55,7 +55,7 @@ def save_checkpoint(
             tensors |= {f"opt.{i}.{j}.{k}": torch.as_tensor(v) for k, v in state.items()}
     tensors = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in tensors.items()}
     metadata = {"step": str(step), "records": json.dumps(records), "recipe": same}
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         save_file(tensors, part, metadata=metadata)
 
 

@@ -490,8 +490,8 @@ def test_the_least_of_several_leads_over_seeds_errs_as_often_as_it_says():
     """Two true leads of 0 and a large one: only chance finds a lead over each, or a deficit."""
     rng = np.random.default_rng(1)
     noise = rng.normal(size=(2000, 5, 3)) + [0, 0, 9]
-    surely = [least_over_seeds(one)["p"] <= 0.05 for one in noise]
-    assert np.mean(surely) <= 0.05
+    significant = [least_over_seeds(one)["p"] <= 0.05 for one in noise]
+    assert np.mean(significant) <= 0.05
     beaten = least_over_seeds(rng.normal([-9, 0, 9], 0.1, size=(5, 3)))
     assert beaten["high"] < 0
     assert beaten["p"] < 0.001

@@ -105,7 +105,7 @@ def judges_over_seeds(
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:
     """A figure of this run beside its mean over several (`intervals.figures_over_seeds`).
 
-    `verdict`: head of the last column, which says `above` or `below` where the mean is surely on
+    `verdict`: head of the last column, which says `above` or `below` where the mean is significantly on
     that side of 0, else "open"."""
     words = {1: above, 0: "open", -1: below}
     shown = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))

@@ -212,7 +212,7 @@ def shortcut_table(layer: LayerResult) -> pd.DataFrame:
 
 
 def answer_shortcut(sources: pd.DataFrame, classes: int) -> dict:
-    """Sources whose rule is surely better than the majority count; the one that misleads most
+    """Sources whose rule is significantly better than the majority count; the one that misleads most
     leads."""
     real = sources[sources["rule low"] > sources.usual]
     if sources.empty:

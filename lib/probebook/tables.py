@@ -1,4 +1,4 @@
-"""Tables as pages show them: runs side by side, texts that wrap, changes in a few letters."""
+"""Format tables for pages: runs side by side, columns of text that wrap, changes of a concept."""
 
 from __future__ import annotations
 
@@ -12,8 +12,24 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
 
 
-def escape() -> None:
-    """Make styled tables show text as it is written, also `<b>` and `&`.
+# pandas' templates of styled tables take text as HTML, that of plain tables escapes it
+ESCAPED_TABLE = """
+{%- extends "html_table.tpl" %}
+{% block caption %}
+{% if caption %}
+  <caption>{{ (caption if caption is string else caption[0])|e }}</caption>
+{% endif %}
+{% endblock %}
+{% macro escape(row) %}
+{% for cell in row if cell.display_value != "&nbsp;" %}
+{% set _ = cell.update(display_value=cell.display_value|e) %}
+{% endfor %}
+{% endmacro %}
+{% block head_tr %}
+{{ escape(r) }}{{ super() }}{% endblock %}
+{% block tr %}
+{{ escape(r) }}{{ super() }}{% endblock %}
+"""
 
     pandas' template of styled tables takes text as HTML; that of plain tables escapes it."""
     from pandas.io.formats.style import Styler  # needs Jinja
@@ -32,10 +48,16 @@ def side_by_side(
     stored: Mapping[str, pd.Series | pd.DataFrame],
     here: pd.Series | pd.DataFrame,
 ) -> pd.DataFrame:
-    """Published figures, stored runs (by name) and this run, on the rows and columns of this run.
+    """Set published figures and stored runs beside this run, on its rows and columns.
 
-    Series become the columns published, …, this run. Of tables, each row is followed by itself in
-    the next source; the index gains the level run."""
+    Args:
+        published: Figures of a paper.
+        stored: Figures of stored runs, by name.
+        here: Figures of this run.
+
+    Returns:
+        Of series, a column for each source. Of tables, the rows of all sources, each followed by
+        the same row of the next source; the index gains the level run."""
     sources = {"published": published, **stored, "this run": here}
     if isinstance(here, pd.Series):
         return pd.DataFrame({run: one.reindex(here.index) for run, one in sources.items()})
@@ -45,7 +67,7 @@ def side_by_side(
 
 
 def in_percent(shares: pd.DataFrame, value: str = "value") -> list[str]:
-    """Shares with their intervals (columns `value`, low, high) in percent: "92 [89, 95]"."""
+    """Format shares and intervals (columns `value`, low, high) in percent: "92 [89, 95]"."""
 
     def whole(share: float) -> str:
         return f"{round(100 * share):d}".replace("-", "−")
@@ -58,7 +80,7 @@ def in_percent(shares: pd.DataFrame, value: str = "value") -> list[str]:
 
 
 def drop_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The frame, without this column if all rows have the same value there."""
+    """Drop a column if all rows have the same value there."""
     return frame if frame[column].nunique() > 1 else frame.drop(columns=column)
 
 
@@ -90,52 +112,55 @@ def judges(report: pd.DataFrame) -> Styler:
 def judges_over_seeds(
     runs: pd.DataFrame, oracle: str = "mlp", by: Sequence[str] = ("model",)
 ) -> Styler:
-    """`judges` of the runs of a sweep (`runs.sweep_table`), for each model: the mean over its runs.
+    """Show `judges` for the runs of a sweep: one row per model, the mean over its runs.
 
-    `oracle`: which pair of oracles; `by`: what tells rows apart, also ("model", "layer")."""
+    Args:
+        runs: Table of the runs in the long form of `runs.sweep_table`.
+        oracle: Which pair of oracles.
+        by: Columns that tell rows apart, such as ("model", "layer")."""
     read = runs[(runs.table == "judges") & (runs.oracle == oracle)]
     mean = read.pivot_table(
         index=[*by, "property"], columns="metric", values="value", sort=False
     ).reset_index()
     names = mean[[*by]].astype(str).agg(", ".join, axis=1).replace("minilm", "MiniLM")
-    shown = judges(mean.assign(oracle=names))
-    return shown.relabel_index([", ".join(by), *list(shown.data)[1:]], axis=1)
+    table = judges(mean.assign(oracle=names))
+    return table.relabel_index([", ".join(by), *list(table.data)[1:]], axis=1)
 
 
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:
-    """A figure of this run beside its mean over several (`intervals.figures_over_seeds`).
+    """Show a figure of this run beside its mean over several (`intervals.figures_over_seeds`).
 
     `verdict`: head of the last column, which says `above` or `below` where the mean is significantly on
     that side of 0, else "open"."""
     words = {1: above, 0: "open", -1: below}
-    shown = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
-    shown = shown.rename(
+    table = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
+    table = table.rename(
         columns={"mean": "mean of runs", "low": "95 % from", "high": "to", "verdict": verdict}
     )
-    return shown.style.format("{:+.3f}", subset=list(shown)[:-1], na_rep="–")
+    return table.style.format("{:+.3f}", subset=list(table)[:-1], na_rep="–")
 
 
 def wrap_text_columns(frame: pd.DataFrame) -> Styler:
-    """A table without its index; columns with "text" in their names wrap."""
+    """Show a table without its index; columns with "text" in their names wrap."""
     wrap = {"white-space": "normal", "text-align": "left", "min-width": "12em"}
     whole = frame.style.hide().set_properties(**{"vertical-align": "top"})
     return whole.set_properties(list(frame.filter(like="text")), **wrap)
 
 
 def wrap_headers(frame: pd.DataFrame) -> Styler:
-    """A table without its index whose long heads wrap, so that many columns fit the page."""
+    """Show a table without its index; long heads wrap, so that many columns fit the page."""
     wrapped = [{"selector": "th", "props": "white-space: normal; vertical-align: bottom"}]
     return frame.style.hide().set_table_styles(wrapped)
 
 
 def vectors(rows: Mapping[str, torch.Tensor], columns: Sequence[str]) -> Styler:
-    """Vectors over the classes, one per row, with their signs."""
+    """Show vectors over the classes, one per row, with their signs."""
     values = {name: v.detach().tolist() for name, v in rows.items()}
     return pd.DataFrame(values, columns).T.style.format("{:+.2f}")
 
 
 def style_changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
-    """A table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
+    """Show a table with the index (aspect, from, to), each row named like "food: Neg → Pos"."""
     rows = [f"{aspect}: {c[:3]} → {to[:3]}" for aspect, c, to in frame.index]
     digits = int(number[number.index(".") + 1])
     rounded = frame.set_axis(rows).round(digits) + 0  # + 0: no -0.00
@@ -143,5 +168,5 @@ def style_changes(frame: pd.DataFrame, number: str = "{:.2f}") -> Styler:
 
 
 def format_list(values: Mapping[str, float], form: str = ".2f", name: str = "({})") -> str:
-    """Numbers (a Series or a dict) and their names for a sentence: "0.43 (ot), 0.16 (ibt)"."""
+    """Format numbers with their names for a sentence: "0.43 (ot), 0.16 (ibt)"."""
     return ", ".join(f"{value:{form}} {name.format(key)}" for key, value in values.items())

@@ -198,7 +198,7 @@ def test_what_is_no_file_is_not_written_to(tiny, tmp_path):
         for path in ("/dev/full", tmp_path / "pipe"):
             done = probebook(*words, str(path))
             assert (done.returncode, done.stdout) == (2, "")
-            assert f"{path} is no ordinary file" in done.stderr
+            assert f"{path} is not a regular file" in done.stderr
             assert not Path(path).is_file()
         if words[0] == "run":
             assert not (home / "_build" / "runs").exists()

@@ -832,7 +832,7 @@ def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
         ("who\nada\n", "a column name"),
         ("name\nada\nada\n", "another student"),
         ("name,seed\nada,1\nbob,1\n", "a seed of their own"),
-        ("name\n../ada\n", "no plain name"),
+        ("name\n../ada\n", "not a valid name"),
         ("name,seed\nada,x\n", "a seed of their own"),
         ("name\n", "a seed of their own"),
     ],

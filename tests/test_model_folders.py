@@ -69,17 +69,20 @@ def add_token(folder):
 
 FAULTS = {
     "no configuration": (lambda f: (f / "config.json").unlink(), "config.json"),
-    "a configuration that is no JSON": (lambda f: (f / "config.json").write_text("{"), "no JSON"),
+    "a configuration that is no JSON": (
+        lambda f: (f / "config.json").write_text("{"),
+        "not valid JSON",
+    ),
     "a configuration that is a list": (lambda f: (f / "config.json").write_text("[]"), "object"),
     "10¹² dimensions": (lambda f: config(f, hidden_size=10**12), "hidden_size 1,000,000,000,000"),
     "another vocabulary": (lambda f: config(f, vocab_size=30_522), "vocab_size 30,522"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no safetensors"),
-    "empty weights": (lambda f: cut(f, 0), "no whole safetensors"),
-    "weights cut in the header": (lambda f: cut(f, 100), "no whole safetensors"),
+    "empty weights": (lambda f: cut(f, 0), "not a valid safetensors file"),
+    "weights cut in the header": (lambda f: cut(f, 100), "not a valid safetensors file"),
     "weights cut in the data": (lambda f: cut(f, -8), "copy it again"),
     "a header without end": (
         lambda f: (f / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b"{}"),
-        "no whole safetensors",
+        "not a valid safetensors file",
     ),
     "mis-shaped weights": (
         lambda f: weights(f, lambda t: {n: v.flatten().clone() for n, v in t.items()}),
@@ -88,7 +91,7 @@ FAULTS = {
     **{
         f"{value} in {str(dtype)[6:]}": (
             lambda f, value=value, dtype=dtype: weights(f, with_value(value, dtype)),
-            "NaN or infinite",
+            "NaN or infinity",
         )
         for value in (torch.nan, torch.inf)
         for dtype in (torch.float32, torch.float16, torch.bfloat16)

@@ -414,12 +414,12 @@ def test_an_interrupted_write_leaves_nothing(folders, cache, monkeypatch):
             lambda m: embed(["a cat [MASK]"], m, at=("last", ["dog"])),
             "'dog' is not in the text 'a cat",
         ),
-        (lambda m: embed(["a cat [MASK]"], m, at="[SEP]"), "no position"),
+        (lambda m: embed(["a cat [MASK]"], m, at="[SEP]"), "not a known position"),
         (lambda m: embed(["a cat [MASK]"], m, at=("last", [])), "one word per text"),
         (lambda m: embed(["cat " * 100 + "[MASK]"], m), "reads at most 64"),
         (lambda m: patch(TEXTS, m, 1, "mean", lambda h: h), "patch one token"),
         (lambda m: word_logits(TEXTS[:1], m, [["zebra", "cat"]]), "not a single token .* zebra"),
-        (lambda m: load("no/such-model"), "no model 'no/such-model'"),
+        (lambda m: load("no/such-model"), "'no/such-model' is not a known model"),
     ],
 )
 def test_bad_input_gets_one_line(folders, call, says, monkeypatch):
@@ -444,7 +444,7 @@ def test_the_hub_is_asked_once(monkeypatch, tmp_path, error):
     monkeypatch.setattr(
         "huggingface_hub.get_hf_file_metadata", lambda url: asked.append(url) or raised(error)
     )
-    with pytest.raises(UserError, match="no model 'no/such': give a pocket model"):
+    with pytest.raises(UserError, match="'no/such' is not a known model: expected a pocket model"):
         hub.is_local.__wrapped__("no/such")
     assert len(asked) == 1
     assert asked[0].endswith("no/such/resolve/main/config.json")
@@ -466,7 +466,7 @@ def test_a_hub_in_trouble_is_asked_by_its_own_client(monkeypatch, status, local)
     error.response = SimpleNamespace(status_code=status)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", lambda url: raised(error))
     if local is None:
-        with pytest.raises(UserError, match="no model 'no/such'"):
+        with pytest.raises(UserError, match="'no/such' is not a known model"):
             hub.is_local.__wrapped__("no/such")
     else:
         assert hub.is_local.__wrapped__("no/such") is local

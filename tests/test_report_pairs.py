@@ -200,5 +200,5 @@ def test_reports_that_do_not_belong_together_are_refused_in_one_line(tmp_path):
         done = CliRunner().invoke(app, ["compare", *words])
         assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
         assert says in done.output
-    with pytest.raises(UserError, match="no ordinary file"):
+    with pytest.raises(UserError, match="not a regular file"):
         pairs.read("/dev/zero")

@@ -29,12 +29,12 @@ def _data() -> Path:
     """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was
     installed with the library: the same without most models."""
     checkouts = [ROOT, Path(os.environ.get("PROBEBOOK_HOME") or ROOT)]
-    found = [
+    candidates = [
         checkout / "data"
         for checkout in checkouts
         if (checkout / "data" / "registry.yaml").exists()
     ]
-    return [*found, PACKAGE / "data"][0]
+    return [*candidates, PACKAGE / "data"][0]
 
 
 DATA = _data()
@@ -48,8 +48,9 @@ class UserError(ValueError):
 
 
 def precision(name: str | None = None) -> str:
-    """Name the precision of models: `name`, else `PROBEBOOK_DTYPE`, else float32. UserError: it is
-    none of PRECISIONS."""
+    """Name the precision of models: `name`, else `PROBEBOOK_DTYPE`, else float32.
+
+    Raises UserError for a name that is not one of PRECISIONS."""
     name = name or os.environ.get("PROBEBOOK_DTYPE") or "float32"
     if name not in PRECISIONS:
         raise UserError(f"{name!r} is not a valid precision: expected {', '.join(PRECISIONS)}")
@@ -57,8 +58,10 @@ def precision(name: str | None = None) -> str:
 
 
 def device_name() -> str:
-    """Name the device in `PROBEBOOK_DEVICE`, "" if it is not set. UserError: no device is called
-    so; whether it is there, `devices.choose_device` asks torch."""
+    """Name the device in `PROBEBOOK_DEVICE`, "" if it is not set.
+
+    Raises UserError for a name that is not a device's. Whether the device exists is asked of torch
+    by `devices.choose_device`."""
     name = os.environ.get("PROBEBOOK_DEVICE") or ""
     if name and not DEVICE.fullmatch(name):
         raise UserError(f"{name!r} is not a valid device: expected cpu, cuda, cuda:1 or mps")
@@ -72,7 +75,7 @@ def cache_path() -> Path:
 
 
 def cache_dir() -> Path:
-    """The same folder, made and found writable. UserError: it is not."""
+    """Create the cache folder. Raises UserError if it cannot be written."""
     path = cache_path()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -87,22 +90,21 @@ def cache_dir() -> Path:
 
 
 def check_name(text: str) -> str:
-    """`text` if it can name a file or folder and leads nowhere else. UserError: it is no plain
-    name."""
+    """Return `text` if it is a safe name of a file or folder; raise UserError if it is not."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
         raise UserError(
-            f"{text!r} is no plain name: up to 100 letters, digits and . - _, the "
-            f"first no dot or dash"
+            f"{text!r} is not a valid name: expected up to 100 letters, digits and . - _, "
+            f"beginning with a letter, a digit or _"
         )
     return text
 
 
 def check_readable(path: str | Path, most: int = LARGEST_READ) -> Path:
-    """The path, if a file there has an end: an ordinary one of at most `most` bytes, or none at
-    all, which whoever reads it will say. UserError: a device, a pipe, a folder, a larger file."""
+    """Return `path` unless reading it might never end: raise UserError for a device, a pipe, a
+    folder, or a file of more than `most` bytes. A missing file is left to its reader."""
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no ordinary file: give one")
+        raise UserError(f"{path} is not a regular file: give one")
     if path.exists() and path.stat().st_size > most:
         raise UserError(
             f"{path} has {path.stat().st_size / 1e6:,.0f} MB: at most {most / 1e6:,.0f} are read"
@@ -112,12 +114,12 @@ def check_readable(path: str | Path, most: int = LARGEST_READ) -> Path:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes that name only if the block ends without an
-    error. UserError: a folder or a device has that name."""
+    """Write a file whole or not at all: yield a temporary path, and rename it to `path` if the
+    block ends without an error. Raises UserError if `path` is a folder or a device."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: give a file")
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no ordinary file: give another name")
+        raise UserError(f"{path} is not a regular file: give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
@@ -128,7 +130,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds. UserError: no such file, or the line where it is no YAML."""
+    """Read a YAML file. Raises UserError, with the line, if it is missing or not valid YAML."""
     try:
         return yaml.load(check_readable(path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as e:
@@ -146,7 +148,7 @@ def sha256(path: Path) -> str:
 
 
 def tensor(x: ArrayLike, device: torch.device | str | None = None) -> Tensor:
-    """`torch.as_tensor`, which also takes the read-only arrays that pandas hands out."""
+    """Convert to a tensor as `torch.as_tensor` does, also the read-only arrays of pandas."""
     import numpy as np
     import torch
 
@@ -168,13 +170,24 @@ def to_numpy(x: ArrayLike | Tensor) -> np.ndarray:
 
 
 def must_agree(
-    found: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8, rtol: float = 1e-5
+    actual: ArrayLike, expected: ArrayLike, what: str, atol: float = 1e-8, rtol: float = 1e-5
 ) -> None:
-    """AssertionError, which says `what` is compared and by how much it differs, unless two arrays
-    agree as `numpy.allclose` asks. NaN agrees with NaN: there is nothing to compute in either."""
+    """Assert that two arrays agree as `numpy.allclose` asks, and say by how much they differ.
+
+    NaN agrees with NaN: there is nothing to compute in either.
+
+    Args:
+        actual: The values to check.
+        expected: The values that they should have.
+        what: Names the comparison in the error's message.
+        atol: Allowed absolute difference.
+        rtol: Allowed difference relative to `expected`.
+
+    Raises:
+        AssertionError: Some values differ by more."""
     import numpy as np
 
-    a, b = np.broadcast_arrays(*(to_numpy(x).astype(float) for x in (found, expected)))
+    a, b = np.broadcast_arrays(*(to_numpy(x).astype(float) for x in (actual, expected)))
     wrong = ~np.isclose(a, b, rtol, atol, equal_nan=True)
     if wrong.any():
         raise AssertionError(

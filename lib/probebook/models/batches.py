@@ -1,4 +1,4 @@
-"""Texts to padded batches: tokenize, find the wanted position, group texts of similar length.
+"""Turn texts into padded batches: tokenize, locate positions, group texts of similar length.
 
 Batches are made by NumPy, which does not compete for torch's threads while a GPU is given work."""
 
@@ -28,8 +28,13 @@ class Batch:
     `weights` are those of positions (rows sum to 1); `others`: the weights of further rules;
     `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing).
 
-    Made of all texts' `ids`, and of each text's places under each rule; those of the rule "[MASK]"
-    lie in `decoder_ids`, if there are any."""
+    Args:
+        rows: The rows of the batch.
+        ids: Token ids of all texts.
+        pad: The id that fills up rows.
+        places: Rules, and each text's places under the rule; those of "[MASK]" lie in
+            `decoder_ids`, if there are any.
+        decoder_ids: What the decoder reads of each text."""
 
     def __init__(
         self,
@@ -69,7 +74,7 @@ def _pad(rows: list[list[int]], value: int) -> Tensor:
 
 
 def longest(model: Model) -> int:
-    """The largest number of tokens that the model reads."""
+    """Return the largest number of tokens that the model reads."""
     limits = (
         getattr(model.net.config, "max_position_embeddings", None),  # XLNet's is −1
         model.tokenizer.model_max_length,
@@ -80,10 +85,19 @@ def longest(model: Model) -> int:
 def tokenize(
     texts: Sequence[str], model: Model, room: int = 0, offsets: bool = True
 ) -> tuple[Sequence[str], dict]:
-    """Texts as the model reads them (`Model.as_read`), and their encoding, if wanted with the
-    characters of each token (`offsets`).
+    """Tokenize texts as the model reads them (`Model.as_read`).
 
-    Raises UserError if a text and `room` more tokens are too many for the model."""
+    Args:
+        texts: The texts, with the book's [MASK] for a blank.
+        model: The model whose tokenizer is used.
+        room: Number of tokens that are to follow each text.
+        offsets: Whether the encoding tells the characters of each token.
+
+    Returns:
+        The texts as they are read, and their encoding.
+
+    Raises:
+        UserError: A text and `room` more tokens are too many for the model."""
     texts = [model.as_read(text) for text in texts]
     encoding = model.tokenizer(
         texts,
@@ -103,7 +117,7 @@ def tokenize(
 
 
 def positions(texts: Sequence[str], model: Model, at: PositionRule) -> list[list[int]]:
-    """The places of the tokens at which each text is read under a position rule (`embed`).
+    """Locate the tokens at which each text is read under a position rule (`embed`).
 
     For the blank of an encoder–decoder they are places among the tokens that its decoder reads."""
     return _places(texts, *tokenize(texts, model), model, at)
@@ -115,8 +129,8 @@ def _places(
     """`given` are the caller's texts, `texts` those that the model reads."""
     if isinstance(at, tuple) and (at[0] not in WORD_RULES or len(at[1]) != len(texts)):
         raise UserError(
-            f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts: "
-            "give ('first'|'last'|'mean', one word per text)"
+            f"at={at[0]!r} with {len(at[1])} words for {len(texts)} texts is not valid: "
+            "expected ('first'|'last'|'mean', one word per text)"
         )
     special = model.special  # looked up once: it is slow
     out = []
@@ -134,8 +148,8 @@ def _places(
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
         else:
             raise UserError(
-                f"at={at!r} is no position: '[MASK]', '[CLS]', 'last', 'mean', 'max', "
-                "or ('last', words), in an audit 'last word' with --spot COLUMN"
+                f"at={at!r} is not a known position: expected '[MASK]', '[CLS]', 'last', "
+                "'mean', 'max', or ('last', words), in an audit 'last word' with --spot COLUMN"
             )
         if not places:
             wanted = at if isinstance(at, str) else repr(at[1][i])
@@ -145,17 +159,17 @@ def _places(
 
 
 def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[int]:
-    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
-    if not found:
+    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
+    if not match:
         return []
-    a, b = found.span()
+    a, b = match.span()
     return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
 
 
 def encode_texts(
     texts: Sequence[str], model: Model, *rules: PositionRule
 ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
-    """The token ids of texts, and a function from some of their rows to the batch of these, with
+    """Tokenize texts once: their ids, and a function from some rows to the batch of these, with
     the weights of each position rule."""
     read, encoding = tokenize(texts, model, offsets=any(isinstance(at, tuple) for at in rules))
     ids = encoding["input_ids"]
@@ -166,7 +180,7 @@ def encode_texts(
 
 
 def batches(texts: Sequence[str], model: Model, *rules: PositionRule) -> Iterator[Batch]:
-    """Batches of texts of similar length, with the weights of each position rule.
+    """Yield batches of texts of similar length, with the weights of each position rule.
 
     For a GPU some texts are tokenized while it works on those before them."""
     if model.device.type == "cpu":  # there padding costs more than a small batch
@@ -185,9 +199,9 @@ def batches(texts: Sequence[str], model: Model, *rules: PositionRule) -> Iterato
         for part, following in zip_longest(parts, parts[1:]):
             ids, batch = waiting.pop().result()
             waiting = [ahead.submit(read, following)] if following else []
-            for found in _group(ids, batch, most, most // 4):
-                found.rows = [part[r] for r in found.rows]
-                yield found
+            for ready in _group(ids, batch, most, most // 4):
+                ready.rows = [part[r] for r in ready.rows]
+                yield ready
 
 
 def _group(

@@ -55,7 +55,7 @@ class Recipe:
 
 
 def build(recipe: Recipe) -> PreTrainedModel:
-    """A randomly initialised language model of the recipe's architecture and size."""
+    """Build a randomly initialised language model of the recipe's architecture and size."""
     import transformers as hf
 
     torch.manual_seed(recipe.seed)
@@ -149,9 +149,19 @@ def train(
     cloze: tuple[Tensor, Tensor] | None = None,
     measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
 ) -> list[dict]:
-    """Train the model in place; return a record for every `every` steps.
+    """Train a language model in place.
 
-    A record has step, tokens, training and validation loss, seconds, and what `measure` gives.
+    Args:
+        model: The model.
+        ids: Token ids of the text, end to end.
+        starts: The places where sentences begin.
+        recipe: How to train.
+        checkpoint: File from which the run resumes, if it exists.
+        every: Number of steps between records.
+        valid: ids and starts of another text, for the validation loss.
+        cloze: A second task, (inputs, labels) [n, t] that differ at the places to fill; each step
+            adds the loss of `2 · recipe.rows` of its rows.
+        measure: Called with the model, in evaluation mode, when a record is made.
 
     - `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
     - `checkpoint`: file from which the run resumes, if it exists.
@@ -239,5 +249,5 @@ def _task(rows: Tensor, recipe: Recipe, rate: float, generator: Generator) -> Ta
 
 
 def _resume_key(recipe: Recipe) -> str:
-    """What a checkpoint shares with the run that resumes from it: all but the run's length."""
+    """Write down what a run must share with its checkpoint: all but the run's length."""
     return json.dumps({k: v for k, v in asdict(recipe).items() if k not in ("steps", "decay")})

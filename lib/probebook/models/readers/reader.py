@@ -57,7 +57,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         if self.heads not in HEADS:
-            raise UserError(f"heads {self.heads!r}: one of {', '.join(HEADS)}")
+            raise UserError(f"{self.heads!r} are not valid heads: expected {' or '.join(HEADS)}")
         if min(self.epochs, self.updates or 1, self.tokens) < 1:
             raise UserError("epochs, updates and tokens must be ≥ 1")
         if not self.lr > 0 or not 0 <= self.warmup < 1:
@@ -86,12 +86,12 @@ class Reader:
     def batches(self, cut: windows.Windows) -> list[np.ndarray]:
         """The rows of windows in each update."""
         draws, epoch = np.random.default_rng(self.seed), 0
-        found: list[np.ndarray] = []
+        batches: list[np.ndarray] = []
         while True:
-            done = epoch == self.epochs if self.updates is None else len(found) >= self.updates
+            done = epoch == self.epochs if self.updates is None else len(batches) >= self.updates
             if done:
-                return found[: self.updates]
-            found += cut.batches(self.tokens, draws)
+                return batches[: self.updates]
+            batches += cut.batches(self.tokens, draws)
             epoch += 1
 
     def rate(self, step: int, steps: int) -> float:
@@ -137,7 +137,7 @@ class Reader:
 
 
 def load_reader(name: str) -> FittedReader:
-    """A shipped reader by name, or the one that `save` wrote to a folder. UserError: none there."""
+    """Load a shipped reader by name, or one that `save` wrote to a folder. UserError: no reader."""
     recipe = Reader(**json.loads((reader_folder(name) / "reader.json").read_text()))
     net = Network(replace(recipe, start=None))
     net.load_state_dict(saved_weights(name), strict=False)

@@ -132,7 +132,7 @@ def test_a_strength_that_no_judge_scored_is_not_chosen():
 
 
 def test_one_number_alone_is_refused():
-    with pytest.raises(UserError, match="cannot be told apart in the sentences of oracle"):
+    with pytest.raises(UserError, match="always go together in the sentences of oracle"):
         cp.uncorrelated_rows(planted(opposite=1), "ze", "oracle")
 
 

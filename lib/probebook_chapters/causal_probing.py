@@ -1,4 +1,4 @@
-"""Chapter 1's experiment: agreement sentences, their states, oracle probes, scores over strength.
+"""Run chapter 1's experiment: agreement sentences, states, oracle probes, scores over strength.
 
 Canby et al., § 4. A page prepares once, fits its edits on the intervention part, and lets the
 oracles judge them on another part."""
@@ -61,8 +61,7 @@ class AgreementSetting:
 class Judges:
     """Oracle probes of the property that an edit targets (Z_c) and of the one to leave alone (Z_e).
 
-    `examined`: how well they judge (`examine`). What an unusable oracle says is NaN in all
-    scores."""
+    `report`: how well they judge (`evaluate_oracles`). Scores by an unusable oracle are NaN."""
 
     zc: Probe
     ze: Probe
@@ -118,9 +117,18 @@ def perceptron(
     widths: Sequence[int] = (64, 256),
     lrs: Sequence[float] = (1e-3, 1e-2),
 ) -> Probe:
-    """The best perceptron of a grid, trained on `rows` and chosen on `valid`; z −1 is left out.
+    """Train a grid of perceptrons on `rows` and return the best on `valid`; z −1 is left out.
 
-    The cache folder keeps it, so that the pages of a chapter train it once."""
+    It is cached, so that the pages of a chapter train it once.
+
+    Args:
+        s: The sentences and their states.
+        z: Labels of all sentences.
+        rows: Training rows.
+        valid: Rows to choose on.
+        layers: Numbers of hidden layers in the grid.
+        widths: Their widths.
+        lrs: Learning rates."""
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     grid = MLPProbe.grid(layers, widths, lrs, [s.seed])
     examples = [s.h[rows], z[rows], s.h[valid], z[valid]]
@@ -145,7 +153,7 @@ def linear_probe(
     valid: Tensor,
     penalties: Sequence[float] = (0.01, 0.1, 1.0),
 ) -> LinearProbe:
-    """The linear probe whose inverse penalty does best on `valid`; z −1 is left out.
+    """Train the linear probe whose inverse penalty does best on `valid`; z −1 is left out.
 
     The paper chooses a learning rate (appendix B); the optimum of the loss needs none."""
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
@@ -154,29 +162,27 @@ def linear_probe(
 
 
 def verb_choice(table: pd.DataFrame, lm: str | Model) -> pd.DataFrame:
-    """How often a model gives the right form of the verb a larger probability at [MASK] than the
-    other form.
+    """Count how often a model prefers the right form of the verb to the other one at [MASK].
 
     One row per cell. Columns zc, ze, and of `measures.intervals.rate`: share, low, high (95 %) and
-    n; sentences of one work count as a group. UserError: a form that is not a single token of the
-    model's."""
+    n; sentences of one work count as a group. UserError: a form is not a single token of the
+    model."""
     right, wrong = word_logits(table.text, lm, table[["verb", "other_verb"]].values.tolist()).T
-    found = table.assign(right=to_numpy(right > wrong))
-    groups = found["work"].where(found["work"] != "", found["text"])
+    scored = table.assign(right=to_numpy(right > wrong))
+    groups = scored["work"].where(scored["work"] != "", scored["text"])
     return pd.DataFrame(
         [
             {"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
-            for (zc, ze), cell in found.groupby(["zc", "ze"])
+            for (zc, ze), cell in scored.groupby(["zc", "ze"])
         ]
     )
 
 
 @dataclass(frozen=True)
 class CachedAttack:
-    """An attack on a fitted perceptron whose edits are kept in the cache folder.
+    """An attack on a fitted perceptron whose edits are cached: pages search for each of them once.
 
-    It is called as the attack itself: `CachedAttack(PGD(probe)).at(eps=.1)(h, to=to)`. The pages of
-    a chapter thus search for an edit once."""
+    It is called as the attack itself: `CachedAttack(PGD(probe)).at(eps=.1)(h, to=to)`."""
 
     attack: Attack
 
@@ -205,34 +211,37 @@ class CachedAttack:
 
 
 def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:
-    """Share of the rows whose largest logit is the label's."""
+    """Compute the share of rows whose largest logit is the label's."""
     return float((probe(h).argmax(1) == z).double().mean())
 
 
 def uncorrelated_rows(s: AgreementSetting, name: str, part: str) -> Tensor:
     """The largest set of rows of a part on which Z_c and Z_e do not correlate, for one oracle.
 
-    It keeps the label shares of the property `name`, "zc" or "ze". For Z_c, "no attractor" counts
+    They keep the label shares of the property `name`, "zc" or "ze". For Z_c, "no attractor" counts
     as a third value of Z_e, so that its oracle also knows sentences without one."""
     rows = s.parts[part]
     zc, ze = s.zc[rows], s.ze[rows]
-    kept = agreement.decorrelate(zc, ze + 1) if name == "zc" else agreement.decorrelate(ze, zc)
-    if not len(kept):
+    chosen = agreement.decorrelate(zc, ze + 1) if name == "zc" else agreement.decorrelate(ze, zc)
+    if not len(chosen):
         raise UserError(
-            f"the two numbers cannot be told apart in the sentences of {part}: give "
+            f"the two numbers always go together in the sentences of {part}: give "
             "more sentences, or data with all four cells of Z_c and Z_e"
         )
-    return rows[kept]
+    return rows[chosen]
 
 
 def oracles(
     s: AgreementSetting, train: Callable[..., Probe] = perceptron, fewest: int = 500, **settings
 ) -> Judges:
-    """Oracle probes, trained, chosen and examined on sentences where Z_c and Z_e do not correlate.
+    """Train, choose and evaluate oracle probes on sentences where Z_c and Z_e do not correlate.
 
-    `train`: `perceptron` (figures 1–3) or `linear` (figures 4–6), with its settings. An oracle with
-    fewer than `fewest` training sentences does not judge (`examine`); 0 lets every oracle judge, to
-    try code on a few sentences or a model that knows nothing."""
+    Args:
+        s: The sentences and their states.
+        train: `perceptron` (figures 1–3) or `linear_probe` (figures 4–6).
+        fewest: An oracle with fewer training sentences does not judge (`evaluate_oracles`); 0 lets
+            every oracle judge, to try code on a few sentences or a model that knows nothing.
+        **settings: Settings of `train`."""
     probes = {}
     for name in ("zc", "ze"):
         rows, valid = uncorrelated_rows(s, name, "oracle"), _choosing(s, name, fewest)
@@ -272,26 +281,26 @@ def evaluate_oracles(
         z, elsewhere = getattr(s, name)[test], getattr(s, other[name])[test]
         noun = s.table[nouns[name]].to_numpy()[to_numpy(test)]
         right: np.ndarray = to_numpy(probe(s.h[test]).argmax(1) == z).astype(float)
-        found = rate(right, noun if (noun != "").all() else None)
+        score = rate(right, noun if (noun != "").all() else None)
         same = float((elsewhere == z)[elsewhere >= 0].double().mean())
         majority = float(z.bincount().max() / len(z))
         baseline = max(majority, same, 1 - same)
         reason = ""
         if trained < fewest:
             reason = f"{trained} training sentences, fewer than {fewest}"
-        elif fewest and found.low <= baseline:
+        elif fewest and score.low <= baseline:
             reason = (
-                f"right in {found.share:.0%} of uncorrelated sentences (interval from "
-                f"{found.low:.0%}), and a rule without it in {baseline:.0%}"
+                f"right in {score.share:.0%} of uncorrelated sentences (interval from "
+                f"{score.low:.0%}), and a rule without it in {baseline:.0%}"
             )
         rows.append(
             {
                 "property": f"number of the {nouns[name]}",
                 "trained": trained,
                 "tested": len(test),
-                "accuracy": found.share,
-                "low": found.low,
-                "high": found.high,
+                "accuracy": score.share,
+                "low": score.low,
+                "high": score.high,
                 "majority": majority,
                 "wrong_rule": max(same, 1 - same),
                 "usable": not reason,
@@ -302,8 +311,7 @@ def evaluate_oracles(
 
 
 def oracle_report(judges: Mapping[str, Judges]) -> pd.DataFrame:
-    """The examinations of several pairs of oracles, by name: one row for each oracle and
-    property."""
+    """Join the reports on several pairs of oracles, by name: a row for each oracle and property."""
     tables = [
         pair.report.assign(oracle=name, usable=pair.report.usable.astype(int))
         for name, pair in judges.items()
@@ -312,7 +320,7 @@ def oracle_report(judges: Mapping[str, Judges]) -> pd.DataFrame:
 
 
 def why_unusable(judges: Mapping[str, Judges]) -> str:
-    """Why scores by these oracles would mean nothing; "" if every one of them can judge."""
+    """Say why scores by these oracles would mean nothing; "" if every one of them can judge."""
     for name, pair in judges.items():
         if not pair.report.usable.all():
             return (
@@ -336,24 +344,32 @@ def score_edit(
     to: Tensor | None = None,
     before: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Completeness [n] and selectivity [n] (NaN: no attractor) of the edited states of `rows`.
+    """Score the edited states of `rows` by a pair of oracles.
 
-    `to`: wanted labels of a counterfactual edit; `before`: unedited states (default: the
-    setting's). NaN throughout where the oracle is not usable."""
+    Args:
+        s: The sentences and their states.
+        judges: The oracles.
+        edited: Edited states [n, d].
+        rows: Whose states they are.
+        to: Wanted labels of a counterfactual edit.
+        before: Unedited states; default: those of `s`.
+
+    Returns:
+        Completeness [n] and selectivity [n] (NaN: no attractor); NaN throughout where the oracle is
+        not usable."""
     before = s.h[rows] if before is None else before
     c = completeness(judges.zc(edited).softmax(1), to=to)
     some = s.ze[rows] >= 0
-    kept = torch.full_like(c, torch.nan)
+    selective = torch.full_like(c, torch.nan)
     if judges.usable("ze"):
-        kept[some] = selectivity(
+        selective[some] = selectivity(
             judges.ze(edited[some]).softmax(1), judges.ze(before[some]).softmax(1)
         )
-    return c if judges.usable("zc") else torch.full_like(c, torch.nan), kept
+    return c if judges.usable("zc") else torch.full_like(c, torch.nan), selective
 
 
 def means(c: Tensor, s: Tensor) -> dict[str, float]:
-    """Table 3's columns: mean completeness, mean selectivity without NaN, and their harmonic
-    mean."""
+    """Average scores as in Table 3: completeness, selectivity without NaN, their harmonic mean."""
     c, s = c.mean(), s.nanmean()
     return dict(zip(MEASURES, (float(c), float(s), float(reliability(c, s)))))
 
@@ -361,7 +377,7 @@ def means(c: Tensor, s: Tensor) -> dict[str, float]:
 def intervals(
     c: Tensor, s: Tensor, n: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, float]:
-    """Percentile bootstrap over sentences of the three `means`: `<measure>_low`, `<measure>_high`.
+    """Bootstrap the three `means` over sentences (percentiles): `<measure>_low`, `<measure>_high`.
 
     A sentence is drawn with both of its scores; selectivity averages over the drawn sentences that
     have an attractor."""
@@ -387,12 +403,12 @@ def sweep(
     for the other number."""
     rows = s.parts[part]
     x, to = s.h[rows], 1 - s.zc[rows]
-    found = []
+    records = []
     for edit in edits:
         edited = edit.apply(x, to)
         for name, pair in judges.items():
             scores = means(*score_edit(s, pair, edited, rows, to if edit.flips else None))
-            found.append(
+            records.append(
                 {
                     "oracle": name,
                     "method": edit.method,
@@ -401,17 +417,25 @@ def sweep(
                     **scores,
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(records)
 
 
 def best_strengths(
-    tried: pd.DataFrame, scored: pd.DataFrame, by: Sequence[str] = ("oracle", "method")
+    validated: pd.DataFrame, scored: pd.DataFrame, by: Sequence[str] = ("oracle", "method")
 ) -> pd.DataFrame:
-    """Rows of `scored` at the strength that was most reliable in `tried`, on other sentences.
+    """Choose each method's most reliable strength, and return its scores on other sentences.
 
-    What no usable oracle judged is left out."""
-    tried = tried.dropna(subset="reliability")
-    top = tried.loc[tried.groupby(list(by), sort=False)["reliability"].idxmax(), [*by, "strength"]]
+    Args:
+        validated: Scores on the sentences that choose.
+        scored: Scores on other sentences.
+        by: Columns that name a method.
+
+    Returns:
+        Rows of `scored`. Methods that no usable oracle judged are left out."""
+    validated = validated.dropna(subset="reliability")
+    top = validated.loc[
+        validated.groupby(list(by), sort=False)["reliability"].idxmax(), [*by, "strength"]
+    ]
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
 
 
@@ -462,7 +486,7 @@ def follow(
     edited = torch.stack([edit.apply(x, to) for edit in edits])
     if push:
         edited = torch.stack([push(x, states) for states in edited])
-    found = []
+    records = []
     for edit, here, there in zip(edits, edited, carry(texts, s.lm, layer, "[MASK]", edited)):
         other = word_logits(texts, s.lm, forms, h=there).argmax(1) == 0
         about = {
@@ -474,8 +498,8 @@ def follow(
         }
         for name, k, states in (("at its layer", layer, here), ("at the last layer", end, there)):
             scores = means(*score_edit(at[k], judges[k], states, rows, to if edit.flips else None))
-            found.append(about | {"judged": name} | scores)
-    return pd.DataFrame(found)
+            records.append(about | {"judged": name} | scores)
+    return pd.DataFrame(records)
 
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:

@@ -1,4 +1,4 @@
-"""One sentence from its text to a verdict: the pictures of the story and of the front page.
+"""Trace one sentence from text to verdict, for the pictures of the story and the front page.
 
 trace = trace_sentence("The keys [MASK] here.", "The key [MASK] here.", ("is", "are"))
 trace.verbs()                        # P(is) and P(are) before and after each edit
@@ -50,9 +50,9 @@ class SentenceTrace:
         """The likeliest words at the blank for some of the states: state, word, probability."""
         rows = []
         for name in names:
-            found = head_logits(self.states[name], self.s.lm).softmax(1)[0].topk(most)
-            words = self.s.lm.tokenizer.convert_ids_to_tokens(found.indices.tolist())
-            rows += [(name, word, p) for word, p in zip(words, found.values.tolist())]
+            best = head_logits(self.states[name], self.s.lm).softmax(1)[0].topk(most)
+            words = self.s.lm.tokenizer.convert_ids_to_tokens(best.indices.tolist())
+            rows += [(name, word, p) for word, p in zip(words, best.values.tolist())]
         return pd.DataFrame(rows, columns=["state", "word", "probability"])
 
     def verbs(self) -> pd.DataFrame:
@@ -90,8 +90,8 @@ class SentenceTrace:
 
     def places(self) -> pd.DataFrame:
         """The states on the axes: x, y, by name."""
-        found = torch.cat(list(self.states.values())) @ self.axes
-        return pd.DataFrame(to_numpy(found), columns=["x", "y"], index=list(self.states))
+        points = torch.cat(list(self.states.values())) @ self.axes
+        return pd.DataFrame(to_numpy(points), columns=["x", "y"], index=list(self.states))
 
     def path(self, alphas: Sequence[float]) -> pd.DataFrame:
         """The flip at growing strengths: strength, x, y, and the probability of the singular form
@@ -118,9 +118,16 @@ def trace_sentence(
     alpha: float = 1.0,
     seed: int = 0,
 ) -> SentenceTrace:
-    """Fit probes and edits on `n` generated sentences and apply them to one more.
+    """Fit probes and edits on generated sentences and apply them to one more.
 
-    `flipped`: the sentence with a singular subject; `alpha`: AlterRep's strength."""
+    Args:
+        text: The sentence, with a plural subject and [MASK] for its verb.
+        flipped: The same sentence with a singular subject.
+        forms: The verb for a singular and for a plural subject.
+        model: A model, or its name or folder.
+        n: Number of generated sentences.
+        alpha: AlterRep's strength.
+        seed: Of the sentences, probes and the random push."""
     s = prepare(model, "generated", n, seed=seed)
     fit = s.parts["intervention"]
     flip = AlterRep(max_rank=8, C=0.1).fit(s.h[fit], s.zc[fit])

@@ -71,7 +71,7 @@ def study(seeds: int, deviations: tuple[float, ...], number: int) -> dict[str, b
         "seeds, groups, items drawn": holds(*percentiles(items_too(answers, rng))),
         "resample_seeds": holds(*percentiles(resample_seeds(flat, groups, DRAWS, number)[0][1:])),
         "mean_over_seeds": holds(*mean_over_seeds(means)[1:]),
-        "mean_over_seeds, own_errors": holds(*mean_over_seeds(means, errors)[1:]),
+        "mean_over_seeds, item_errors": holds(*mean_over_seeds(means, errors)[1:]),
     }
 
 

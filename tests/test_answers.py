@@ -122,8 +122,8 @@ def test_the_best_of_several_right_answers_counts_or_the_best_of_all_but_one():
         (["a"], ["a", "b"], "two lists"),
         ("yes", ["yes"], "two lists"),
         (["a"], [[]], "one right answer"),
-        ([None], ["a"], "is no text"),
-        (["a"], [[1]], "is no text"),
+        ([None], ["a"], "is not a valid answer"),
+        (["a"], [[1]], "is not a valid answer"),
     ],
 )
 def test_bad_answers_are_refused(said, gold, message):

@@ -345,10 +345,13 @@ def test_seeded_numbers_do_not_disturb_others():
 @pytest.mark.parametrize(
     "call, says",
     [
-        (lambda e: Classifier("4-way"), "task '4-way': one of binary, ternary, 5-way, aspect"),
+        (
+            lambda e: Classifier("4-way"),
+            "'4-way' is not a valid task: expected binary, ternary, 5-way, aspect",
+        ),
         (lambda e: Classifier(epochs=0), "epochs and batch must be ≥ 1"),
         (lambda e: Classifier(lr=-1), "lr > 0"),
-        (lambda e: Classifier(at="last"), "at = 'last': token or mean"),
+        (lambda e: Classifier(at="last"), "at='last' is not valid: expected 'token' or 'mean'"),
         (lambda e: Classifier(trained_layers=0), "trained_layers=0: at least 1, or None for all"),
         (
             lambda e: Classifier(encoder=e["bert"]).fit(reviews().query("review_majority != '5'")),
@@ -372,7 +375,7 @@ def test_seeded_numbers_do_not_disturb_others():
             lambda e: Classifier("aspect", e["bert"]).fit(
                 reviews().replace("Positive", "positive")
             ),
-            "food_aspect_majority 'positive': one of Negative, Positive, unknown",
+            "'positive' is not a valid food_aspect_majority: expected Negative, Positive, unknown",
         ),
     ],
 )

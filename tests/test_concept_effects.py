@@ -151,7 +151,7 @@ GOOD = _pairs(("food", "Negative", "Positive", 1, 5))
     [
         (
             lambda: icace_error([[1, 0]], [[1, 0]], "manhattan"),
-            "'manhattan': one of cosine, l2, normdiff",
+            "'manhattan' is not a valid distance: expected cosine, l2, normdiff",
         ),
         (
             lambda: icace_error([[1, 0]], [[1, 0, 0]]),

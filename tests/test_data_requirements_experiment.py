@@ -236,8 +236,8 @@ def test_states_by_encoder_and_pooling(tmp_path, monkeypatch):
             lambda: correct_answers(torch.zeros(900, 2), np.arange(900) % 2, SPLIT, "tree"),
             "linear, majority, mlp",
         ),
-        (lambda: compare(np.ones((2, 8)), np.ones((2, 9)), 5), "two alike"),
-        (lambda: compare(np.ones((2, 8)), np.full((2, 8), 0.5), 5), "of 0 and 1"),
+        (lambda: compare(np.ones((2, 8)), np.ones((2, 9)), 5), "[seeds, items]"),
+        (lambda: compare(np.ones((2, 8)), np.full((2, 8), 0.5), 5), "only 0 and 1"),
     ],
 )
 def test_errors_are_one_line_that_says_what_would_be_right(wrong, match):

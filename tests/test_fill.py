@@ -341,7 +341,7 @@ def test_pieces_tell_what_fill_can_show(folders, name):
         assert (word in every) == (pieces(word, model) == [word]) == (len(word) < 5)
 
 
-def test_own_prompts_and_the_papers():
+def test_the_prompts_of_a_caller_and_of_the_paper():
     text = "In 1921, [MASK] was {a} child."
     assert PROMPTS["A"](text).endswith(
         "indicated by a <mask>.\nPassage: In 1921, <mask> was {a} child.\nAnswer:"
@@ -361,10 +361,14 @@ def test_own_prompts_and_the_papers():
     "name, call, says",
     [
         ("bert", lambda m: fill(TEXTS, m, "A"), "leave the prompt out"),
-        ("gpt2", lambda m: fill(TEXTS, m, "D"), "prompt 'D'"),
-        ("gpt2", lambda m: fill(TEXTS, m, Prompt("no place", "_")), "must hold {sentence}"),
-        ("bert", lambda m: fill(["no blank here"], m), "one .MASK. each, not 'no blank"),
-        ("bert", lambda m: fill(["[MASK] and [MASK]"], m), "one .MASK. each"),
+        ("gpt2", lambda m: fill(TEXTS, m, "D"), "'D' is not a known prompt"),
+        ("gpt2", lambda m: fill(TEXTS, m, Prompt("no place", "_")), "expected {sentence}"),
+        (
+            "bert",
+            lambda m: fill(["no blank here"], m),
+            "'no blank here' is not a valid text: expected one .MASK. in it",
+        ),
+        ("bert", lambda m: fill(["[MASK] and [MASK]"], m), "expected one .MASK. in it"),
         ("bert", lambda m: fill([], m), "no texts"),
         ("bert", lambda m: fill(TEXTS, m, k=0), "k=0"),
         ("bert", lambda m: fill(TEXTS, m, k=9999), "k=9999"),

@@ -186,7 +186,7 @@ def test_gold_within_is_whole_words():
         ["white", "white", "No.", "x"],
     )
     assert contains_gold(answers, gold).tolist() == [1, 0, 1, 0]
-    with pytest.raises(UserError, match="rule 'loose'"):
+    with pytest.raises(UserError, match="'loose' is not a valid rule"):
         interpret(["yes"], "loose")
     with pytest.raises(UserError, match="as many of each"):
         contains_gold(["a"], [])

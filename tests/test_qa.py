@@ -133,9 +133,9 @@ def test_context_is_cut_from_the_left(folders):
     "change, message",
     [
         ({"story": " "}, "story 0 is empty"),
-        ({"start": 50, "end": 70}, "is no span of its story"),
-        ({"start": -1, "end": -1}, "'blue' at -1:-1 is no span"),
-        ({"end": 3}, "is no span"),
+        ({"start": 50, "end": 70}, "is not a span of its story"),
+        ({"start": -1, "end": -1}, "'blue' at -1:-1 is not a span"),
+        ({"end": 3}, "is not a span"),
     ],
 )
 def test_bad_rows_are_refused_in_a_line(folders, change, message):
@@ -403,7 +403,7 @@ def test_a_saved_reader_says_the_same(folders, tmp_path):
     assert (
         again.fingerprint == other.net.fingerprint != Network(Reader(folders["bert"])).fingerprint
     )
-    with pytest.raises(UserError, match="no reader 'nowhere'"):
+    with pytest.raises(UserError, match="'nowhere' is not a reader"):
         load_reader("nowhere")
     assert (
         sum(f.stat().st_size for f in (tmp_path / "reader").iterdir())

@@ -205,7 +205,9 @@ def test_code_of_a_model_is_not_run(folder, part, known):
         assert not marker.exists()
         return
     for call in (load, depth):
-        assert "brings code of its own, which is never run" in _refused(lambda: call(str(path)))
+        assert "needs code from its repository, which is never run" in _refused(
+            lambda: call(str(path))
+        )
     assert not marker.exists()
     with suppress(AttributeError):  # no configuration; but it has run by then
         hf.AutoConfig.from_pretrained(path, trust_remote_code=True)

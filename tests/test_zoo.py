@@ -278,7 +278,7 @@ def test_an_edit_of_any_component_is_that_of_a_hook_on_the_own_pass(folders, nam
     for component, path in paths.items():
         if path is None:
             for call in (embed, lambda *given, **more: carry(*given, lambda h: h, **more)):
-                with pytest.raises(UserError, match="no attention output is found"):
+                with pytest.raises(UserError, match="there is no attention output"):
                     call(TEXTS, model, layer, at, component=component)
             continue
         path = path.format(layer - 1)

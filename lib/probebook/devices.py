@@ -25,21 +25,21 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
     if not name:
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     try:
-        found = torch.device(name)
-        module = torch.get_device_module(found.type)
+        device = torch.device(name)
+        module = torch.get_device_module(device.type)
     except RuntimeError:
         raise UserError(
             f"{name!r} is not a valid device: expected cpu, cuda, cuda:1 or mps"
         ) from None
-    if found.type == "cpu":
+    if device.type == "cpu":
         return torch.device("cpu")
-    index = found.index or 0
+    index = device.index or 0
     if not module.is_available() or index >= module.device_count():
         raise UserError(
             f"{name!r} is not there: torch finds no such device on this machine; "
             "leave PROBEBOOK_DEVICE empty, or set it to cpu"
         )
-    return torch.device(found.type, index)
+    return torch.device(device.type, index)
 
 
 def choose_dtype(name: str | torch.dtype | None = None) -> torch.dtype:

@@ -1,4 +1,4 @@
-"""Chapter 3's experiment: data sets of many sizes, states, probes, power of a comparison.
+"""Run chapter 3's experiment: data sets of many sizes, states, probes, power of a comparison.
 
 Zhu et al. (2022), § 4. A configuration is a task, an encoder with a pooling, and a probe. A data
 set is drawn once at its largest (`prepare`), embedded once (`states`), and cut to size (`rows`);
@@ -49,7 +49,7 @@ DISPLAY_NAMES = {
 
 
 def display_name(name: str) -> str:
-    """An encoder as figures show it, e.g. "untrained pocket-english, [CLS]"."""
+    """Name an encoder as figures do, e.g. "untrained pocket-english, [CLS]"."""
     for code, words in DISPLAY_NAMES.items():
         name = re.sub(code, words, name)
     return name
@@ -111,8 +111,8 @@ def states(
             raise UserError(
                 f"configuration {configuration!r}: of word vectors there is only the mean"
             )
-        found = static.load(vectors[1])
-        return (found.at(int(vectors[2])) if vectors[2] else found)(texts)
+        word_vectors = static.load(vectors[1])
+        return (word_vectors.at(int(vectors[2])) if vectors[2] else word_vectors)(texts)
     model = encoder(name, source, seed)
     if pooling in ("cls", "pooler") and model.kind == "causal":
         raise UserError(
@@ -139,7 +139,7 @@ def correct_answers(
     epochs: int | None = None,
     batches: Sequence[int] = (),
 ) -> np.ndarray:
-    """Which test items the probe of each seed classifies correctly; bool [seeds, test items].
+    """Find out which test items the probe of each seed classifies correctly.
 
     - `h` [n, d], `z` [n], `split` [n]: states, labels, and "train", "dev" or "test"
     - `probe`: "linear" (the best on dev of PENALTIES), "majority", or one of GRIDS: "mlp" (one
@@ -150,8 +150,8 @@ def correct_answers(
       paper
     - `epochs`, `batches` (of SEARCH): replace those of the grid
 
-    Of probes that are equal on dev the first is taken. UserError for another probe, or a split
-    without rows."""
+    Returns bool [seeds, test items]. Of probes that are equal on dev the first is taken. UserError
+    for another probe, or a split without rows."""
     h = place_states(h)
     z, split = torch.tensor(to_numpy(z), device=h.device), np.asarray(split)
     train, dev, test = (np.flatnonzero(split == name) for name in ("train", "dev", "test"))
@@ -180,21 +180,23 @@ def correct_answers(
         fitted = grid.fit_seeds(x, classes, h[dev], z[dev], rows)
         guesses = [f(h[test]).argmax(1) for f in fitted.values()]
     else:
-        raise UserError(f"probe {probe!r}: linear, majority, {', '.join(GRIDS)}")
+        raise UserError(
+            f"{probe!r} is not a valid probe: expected linear, majority, {', '.join(GRIDS)}"
+        )
     return np.stack([to_numpy(guess == z[test]) for guess in guesses])
 
 
 def fold_accuracies(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 0) -> np.ndarray:
-    """Accuracy [6] of a probe with each sixth of the items as test set once (§ 3.6).
+    """Compute a probe's accuracy [6] with each sixth of the items as test set once (§ 3.6).
 
     The next sixth is the dev set. `seed` draws the folds; the probe of fold i has seed i and is
     otherwise as in `correct_answers`."""
-    found = []
+    accuracies = []
     for i, (_, dev, test) in enumerate(rotations(assign_folds(z, seed=seed))):
         split = np.full(len(z), "train")
         split[dev], split[test] = "dev", "test"
-        found.append(correct_answers(h, z, split, probe, [i]).mean())
-    return np.array(found)
+        accuracies.append(correct_answers(h, z, split, probe, [i]).mean())
+    return np.array(accuracies)
 
 
 def _draw_rows(z: np.ndarray, seed: int) -> np.ndarray:
@@ -240,7 +242,9 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
     - `draws`: tables drawn of each seed's shares; the paper counts those of all seeds together"""
     a, b = np.asarray(right_a, float), np.asarray(right_b, float)
     if a.ndim != 2 or a.shape != b.shape or not a.size or not np.isin([a, b], (0, 1)).all():
-        raise UserError(f"shapes {a.shape} and {b.shape}: two alike, [seeds, items], of 0 and 1")
+        raise UserError(
+            f"shapes {a.shape} and {b.shape}: both must be [seeds, items] and contain only 0 and 1"
+        )
     only, items = np.stack([(a > b).mean(1), (b > a).mean(1)], 1), a.shape[1]
     delta = float(a.mean() - b.mean())
     power = np.array([mcnemar_power(only_a, only_b, items) for only_a, only_b in only])
@@ -272,22 +276,22 @@ def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = 0.8) -> 
     return float(items[stays].min()) if stays.any() else float("nan")
 
 
-def score_rules(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
-    """How good the numbers of items are that rules gave to many labs; one row per rule.
+def score_rules(answers: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFrame:
+    """Score the numbers of items that rules gave to many labs; one row per rule.
 
-    `said`: rule → numbers [labs], inf where it gave none. Columns:
+    `answers`: rule → numbers [labs], inf where it gave none. Columns:
 
     - covered, short: shares of labs whose number is at least, or below, `sufficient`
     - none: share of labs without a number
     - N: the median number given
     - times, low, high: median, 5 % and 95 % point of the numbers given over `sufficient` (NaN if
       none was given)"""
-    found = []
-    for rule, numbers in said.items():
+    records = []
+    for rule, numbers in answers.items():
         given = numbers[np.isfinite(numbers)]
         points = np.percentile(given, [5, 50, 95]) if len(given) else [np.nan] * 3
         low, median, high = points
-        found.append(
+        records.append(
             {
                 "rule": rule,
                 "covered": (given >= sufficient).sum() / len(numbers),
@@ -299,11 +303,11 @@ def score_rules(said: Mapping[str, np.ndarray], sufficient: float) -> pd.DataFra
                 "high": high / sufficient,
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(records)
 
 
 def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = 0.8) -> float:
-    """Share of labs whose verdict is "enough".
+    """Compute the share of labs whose verdict is "enough".
 
     `one`, `other` [labs]: test items, of `items`, that only one configuration got right."""
     tables, times = np.unique(np.stack([one, other]), axis=1, return_counts=True)

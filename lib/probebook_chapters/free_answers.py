@@ -30,24 +30,24 @@ _UNKNOWN = re.compile("|".join(UNKNOWN_PATTERNS), re.IGNORECASE)
 
 
 def interpret(answers: Sequence[str], rule: str = "meaning") -> list[str]:
-    """What each answer says by a rule.
+    """Interpret answers in free words by a rule.
 
-    - "as written": its own words
+    - "as written": the words themselves
     - "opening": a first word yes or no stands for the whole answer
     - "meaning": like "opening", but "unknown" where a pattern of `UNKNOWN_PATTERNS` matches
 
     UserError for another rule."""
     if rule not in RULES:
-        raise UserError(f"rule {rule!r}: one of {', '.join(RULES)}")
-    found = []
+        raise UserError(f"{rule!r} is not a valid rule: expected {', '.join(RULES)}")
+    meanings = []
     for text in answers:
         opening = normalise(text).split(" ")[0]
         if rule == "meaning" and _UNKNOWN.search(text.replace("’", "'")):
             text = "unknown"
         elif rule != "as written" and opening in ("yes", "no"):
             text = opening
-        found.append(text)
-    return found
+        meanings.append(text)
+    return meanings
 
 
 def contains_gold(answers: Sequence[str], gold: Sequence[str]) -> np.ndarray:

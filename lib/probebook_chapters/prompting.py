@@ -37,8 +37,7 @@ def question_prompts(table: pd.DataFrame) -> list[str]:
 
 
 def fits_context(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
-    """Whether the model can read each prompt and `room` more tokens: bool [n]; for a server always
-    true."""
+    """Check which prompts a model can read with `room` more tokens, a server all: bool [n]."""
     if isinstance(model, Server):
         return np.ones(len(prompts), bool)
     lengths = np.array([len(ids) for ids in model.tokenizer(list(prompts))["input_ids"]], int)
@@ -48,10 +47,19 @@ def fits_context(prompts: Sequence[str], model: Model | Server, room: int = 12) 
 def answer_prompts(
     prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
 ) -> list[str]:
-    """The model's greedy answer to each prompt: the first line, of at most `steps` tokens.
+    """Let a model answer each prompt greedily; the answers are cached.
 
-    `chat`: see `Server.answer`. The answers are cached. Raises UserError for a model that is not
-    left-to-right, or a prompt that is too long."""
+    Args:
+        prompts: The prompts.
+        model: A left-to-right model or a server.
+        steps: Largest number of tokens of an answer.
+        chat: Of a server: ask as in a chat (`Server.answer`).
+
+    Returns:
+        The first line of each answer.
+
+    Raises:
+        UserError: The model is not left-to-right, or a prompt is too long."""
     if isinstance(model, Server):
         return [_first_line(text) for text in model.answer(prompts, steps, chat)]
     _check(model)
@@ -64,14 +72,14 @@ def answer_prompts(
             row[: len(best)] = torch.tensor(best, dtype=torch.long)
         return {"ids": rows}
 
-    found = load_or_compute("said", [model.fingerprint, prompts, steps], ids)["ids"]
-    return [_first_line(model.tokenizer.decode(row[row >= 0].tolist())) for row in found]
+    tokens = load_or_compute("said", [model.fingerprint, prompts, steps], ids)["ids"]
+    return [_first_line(model.tokenizer.decode(row[row >= 0].tolist())) for row in tokens]
 
 
 def option_scores(
     prompts: Sequence[str], options: Sequence[Sequence[str]], model: Model
 ) -> list[np.ndarray]:
-    """Log-probability (nats) of each option as the continuation of its prompt: a list of [k].
+    """Score options by their log-probability (nats) as continuations of a prompt: a list of [k].
 
     It is the sum over the option's tokens and ignores what follows, so "the" is at least as
     probable as "the barn". The scores are cached. Raises UserError for a server (which does not
@@ -107,10 +115,10 @@ def option_scores(
             )
         }
 
-    found = to_numpy(
+    totals = to_numpy(
         load_or_compute("options", [model.fingerprint, prompts, options], scores)["scores"]
     )
-    return np.split(found, np.cumsum([len(some) for some in options])[:-1])
+    return np.split(totals, np.cumsum([len(some) for some in options])[:-1])
 
 
 def _check(model: Model | Server) -> None:

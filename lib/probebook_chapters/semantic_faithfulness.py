@@ -80,7 +80,7 @@ def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
 
 
 def two_wordings(table: pd.DataFrame) -> pd.DataFrame:
-    """The yes/no questions of generated stories that have two wordings, once in each.
+    """List the yes/no questions of generated stories that have two wordings, once in each.
 
     Columns as before, without the conversation so far (history); way, 0 or 1, and "in text":
     whether the word that the question puts forward stands in the story."""
@@ -109,39 +109,39 @@ def two_wordings(table: pd.DataFrame) -> pd.DataFrame:
 def answers(
     readers: Mapping[str, FittedReader], tables: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """A row for each reader, version and question.
+    """Let readers answer the questions of each version; a row for each reader and question.
 
     Columns reader, version, story_id, turn, kind, gold, answer (the right one for this version),
     said, and the scores right (against answer), em, f1 (against gold, as in the paper; of several
     references each is left out in turn, as in CoQA's script), old (1 if it is one of these) and
     unknown."""
-    found = []
+    parts = []
     for name, reader in readers.items():
         for version, table in tables.items():
-            said = reader(table).said.to_numpy()
+            given = reader(table).said.to_numpy()
             gold = table.get("references", table.gold)
-            kept = table[["story_id", "turn", "kind", "gold", "answer"]]
-            found.append(
-                kept.assign(
+            columns = table[["story_id", "turn", "kind", "gold", "answer"]]
+            parts.append(
+                columns.assign(
                     reader=name,
                     version=version,
-                    said=said,
-                    right=exact_match(said, table.answer),
-                    em=exact_match(said, gold, leave_one_out=True),
-                    f1=f1(said, gold, leave_one_out=True),
-                    old=exact_match(said, gold),
-                    unknown=exact_match(said, ["unknown"] * len(said)),
+                    said=given,
+                    right=exact_match(given, table.answer),
+                    em=exact_match(given, gold, leave_one_out=True),
+                    f1=f1(given, gold, leave_one_out=True),
+                    old=exact_match(given, gold),
+                    unknown=exact_match(given, ["unknown"] * len(given)),
                 )
             )
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(parts, ignore_index=True)
 
 
-def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd.DataFrame:
+def scores(answered: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd.DataFrame:
     """EM, F1, unk% (percent, table 4) and the share of right answers, by group.
 
     The share is of 1; its interval is over stories."""
     rows = []
-    for key, part in found.groupby(list(by), sort=False):
+    for key, part in answered.groupby(list(by), sort=False):
         right = rate(part.right, part.story_id)
         rows.append(
             {
@@ -161,7 +161,7 @@ def scores(found: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd
 def train_reader(
     regime: str, recipe: Reader, table: pd.DataFrame, deleted: str = "TS-R"
 ) -> FittedReader:
-    """A reader trained by a regime on a table of whole stories (`recipes.regime_training`)."""
+    """Train a reader by a regime on a table of whole stories (`recipes.regime_training`)."""
     recipe, rows = regime_training(recipe, regime, table, deleted)
     return recipe.fit(rows)
 
@@ -224,21 +224,23 @@ def readers(
     - `seed`: of the training, its order and dropout; 0: the shipped readers. Others are trained
       here from the same "base" on the same stories, in minutes each, and cached
 
-    UserError for another name, and for "ot-answered" (it has a base of its own) with a seed."""
+    UserError for another name, and for "ot-answered" with a seed: its base is trained once."""
     free = ("untrained", *(["base"] if encoder == SHIPPED else []))
-    drawn = encoder == SHIPPED or source == "stories"
+    generated = encoder == SHIPPED or source == "stories"
     known = [
-        name for name in (*REGIMES, *free) if drawn or name == "ot" or name not in UNANSWERABLE
+        name for name in (*REGIMES, *free) if generated or name == "ot" or name not in UNANSWERABLE
     ]
     if wrong := [name for name in names if name not in known]:
-        raise UserError(f"reader {wrong[0]!r} of {encoder}: one of {', '.join(known)}")
-    how, found = recipe(encoder), {}
+        raise UserError(
+            f"{wrong[0]!r} is not a valid reader of {encoder}: expected {', '.join(known)}"
+        )
+    how, trained = recipe(encoder), {}
     read = cache(lambda: questions(training_source(source), train))
     for name in names:
         if name == "untrained":
-            found[name] = FittedReader(how, Network(how))
+            trained[name] = FittedReader(how, Network(how))
         elif encoder == SHIPPED:
-            found[name] = (
+            trained[name] = (
                 _retrain(name, seed)
                 if seed and name != "base"
                 else load_reader(SHIPPED if name == "base" else f"{SHIPPED}-{name}")
@@ -246,26 +248,26 @@ def readers(
         else:
             table = training_stories(name, train) if source == "stories" else read()
             table = table[(table.start >= 0) | table.answer.isin(WORD_ANSWERS)]
-            found[name] = train_reader(name, how, table, deletion(source))
-    return found
+            trained[name] = train_reader(name, how, table, deletion(source))
+    return trained
 
 
 def _retrain(regime: str, seed: int) -> FittedReader:
     how = READERS[f"{SHIPPED}-{regime}"]
     if how.start is None:
         raise UserError(
-            f"reader_seed={seed}: {regime!r} has one training, as it has a base of its "
-            "own; leave it out of regimes"
+            f"reader_seed={seed}: {regime!r} starts from another base and cannot be retrained with "
+            "another seed; remove it from `regimes`"
         )
     return train_reader(regime, replace(how, seed=seed), training_stories(regime))
 
 
 def printed_models(encoder: str) -> list[str]:
-    """Whose rows of the paper's tables belong beside a run on an encoder: its own, else all six.
+    """Choose whose rows of the paper's tables belong beside a run: the encoder's, else all six.
 
     A folder counts by its name."""
-    own = MODELS.get(Path(encoder).name)
-    return [own] if own else [*MODELS.values()]
+    name = MODELS.get(Path(encoder).name)
+    return [name] if name else [*MODELS.values()]
 
 
 def deletion(source: str) -> str:
@@ -315,7 +317,7 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
       gives the gold answers of other questions of its kind
 
     `seed` draws them."""
-    rng, found = random.Random(seed), []
+    rng, options = random.Random(seed), []
     alike = table.groupby("kind").gold.unique()
     for row in table.to_dict("records"):
         query, gold, story = row.get("query"), row["gold"], row["story"]
@@ -330,8 +332,8 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
         others = rng.sample(rest, min(len(rest), 200))
         near = [word for word in others if occurrence(story, (0, len(story)), word)]
         far = [word for word in others if word not in near]
-        found.append([gold, *[*near, *far][: k - 1], UNKNOWN])
-    return found
+        options.append([gold, *[*near, *far][: k - 1], UNKNOWN])
+    return options
 
 
 class ReaderStates(NamedTuple):
@@ -368,9 +370,9 @@ def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = Fals
             whole = (np.array(ids), to_numpy(last[i, : len(ids)]).copy()) if tokens else ()
             rows.append((window, asked.item[window], states[i], *whole))
 
-    said = reader(table, see)
+    given = reader(table, see)
     rows.sort(key=lambda row: row[0], reverse=True)  # the first window is kept
     first = {item: seen for _, item, *seen in rows}
     states, *whole = zip(*(first[item] for item in sorted(first)))
     states = np.stack(states, 1)
-    return ReaderStates(said, states[:-1], states[-1], *(map(list, whole) if tokens else ([], [])))
+    return ReaderStates(given, states[:-1], states[-1], *(map(list, whole) if tokens else ([], [])))

@@ -1,5 +1,4 @@
-"""Chapter 4's experiments: what a model fills into dated and placed texts, and the audit of table
-3.
+"""Run chapter 4's experiments: fill dated and placed texts, and audit table 3.
 
 McMilin, § 4 and § 5. Masses and shares are in percent, [n, 3]: female, male, neutral
 (`measures.specification`)."""
@@ -50,12 +49,20 @@ def fill_blanks(
     prompt: str | Prompt | None = None,
     k: int = 5,
 ) -> list[Filled]:
-    """The k best tokens at each text's [MASK], in the form that `models.fill` gives (appendix F).
+    """Fill each text's [MASK] with the k best tokens, in the form of `models.fill` (appendix F).
 
-    `model`: a name, "random:NAME" (the same network before any training), a Model or a Server,
-    which gives k ≤ 5. A masked model fills the blank itself and gets no `prompt`. A left-to-right
-    model or a server without a prompt is read at the blank, from the words before it alone; this
-    is the book's reading, not the paper's. Raises UserError as `fill` and `Server.complete` do."""
+    A masked model fills the blank itself and gets no prompt. A left-to-right model or a server
+    without a prompt is read at the blank, from the words before it alone; this is the book's
+    reading, not the paper's.
+
+    Args:
+        texts: Texts with one [MASK] each.
+        model: A name, "random:NAME" (the same network before any training), a Model or a Server.
+        prompt: See `fill`.
+        k: Number of tokens, at most 5 of a server.
+
+    Raises:
+        UserError: As by `fill` and `Server.complete`."""
     texts = list(texts)
     if isinstance(model, str):
         untrained = model.startswith("random:")
@@ -74,7 +81,7 @@ def masses(
     k: int = 5,
 ) -> np.ndarray:
     """Gender mass [n, 3] of the k best tokens at each text's [MASK] (appendix G; the paper has k =
-    5). `model` and `prompt`: see `filled`."""
+    5). `model` and `prompt`: see `fill_blanks`."""
     return gender_mass(fill_blanks(texts, model, prompt, k))
 
 
@@ -159,19 +166,19 @@ def metrics(wide: pd.DataFrame, years: int = 1) -> pd.DataFrame:
     """Metric of each text by each gender's share, [texts, 3].
 
     It is the distance between the means of the first and of the last `years` years."""
-    found = {}
+    distances = {}
     for gender in NAMES:
         late = wide[gender].iloc[:, -years:].mean(axis=1)
         early = wide[gender].iloc[:, :years].mean(axis=1)
-        found[gender] = specification(late, early).round(6)
-    return pd.DataFrame(found, wide.index)
+        distances[gender] = specification(late, early).round(6)
+    return pd.DataFrame(distances, wide.index)
 
 
-def with_prompt_a(found: pd.DataFrame | pd.Series) -> pd.DataFrame | pd.Series:
+def with_prompt_a(table: pd.DataFrame | pd.Series) -> pd.DataFrame | pd.Series:
     """Rows made with the paper's prompt A (P3 in the files) or without a prompt.
 
     The index loses its level prompt."""
-    return found[found.index.get_level_values("prompt").isin(["", "P3"])].droplevel("prompt")
+    return table[table.index.get_level_values("prompt").isin(["", "P3"])].droplevel("prompt")
 
 
 def _parts(outputs: Outputs) -> Iterator[tuple[dict[str, str], pd.DataFrame, np.ndarray]]:
@@ -316,13 +323,15 @@ def _area(ranks: np.ndarray, free: np.ndarray) -> float:
     return (ranks[free].mean() - (free.sum() + 1) / 2) / (~free).sum()
 
 
-def thresholds(outputs: Outputs, tried: Sequence[float]) -> pd.DataFrame:
+def thresholds(outputs: Outputs, levels: Sequence[float]) -> pd.DataFrame:
     """Balanced accuracy of the female metric at each threshold: texts, model, threshold,
     balanced."""
     rows = []
     for name, one in _female(outputs):
         free = unspecified(one.index)
-        rows += [{**name, "threshold": t, "balanced": scores(one, free, t).balanced} for t in tried]
+        rows += [
+            {**name, "threshold": t, "balanced": scores(one, free, t).balanced} for t in levels
+        ]
     return pd.DataFrame(rows)
 
 
@@ -332,7 +341,7 @@ def roc_curves(outputs: Outputs, alarms: Sequence[float]) -> pd.DataFrame:
     Columns texts, model, false alarms, found; linear between the curve's points."""
     rows = []
     for name, one in _female(outputs):
-        alarm, found, _ = roc_curve(unspecified(one.index), one, drop_intermediate=False)
-        at = np.interp(alarms, alarm, found)
+        alarm, hits, _ = roc_curve(unspecified(one.index), one, drop_intermediate=False)
+        at = np.interp(alarms, alarm, hits)
         rows += [{**name, "false alarms": x, "found": y} for x, y in zip(alarms, at)]
     return pd.DataFrame(rows)

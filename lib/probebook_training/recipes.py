@@ -77,9 +77,8 @@ def train(name: str, steps: int | None = None, out: Path | None = None, seed: in
 
     `steps`: another length than the recipe's; `seed`: another beginning and order of its text than
     the shipped model's, whose place it may not take. The vocabulary is stored in the cache; given
-    it, one thread count always gives the same model. A killed run resumes. UserError: unknown name,
-    a seed without `out`."""
-    hub.check_recipe(name)
+    it, one thread count always gives the same model. A killed run resumes. UserError: a seed
+    without `out`."""
     if seed and out is None:
         raise UserError(f"seed {seed} is not the shipped model: say where with --out")
     out = Path(out or POCKET / name)

@@ -28,7 +28,7 @@ def normalise(text: str) -> str:
 
     These are the rules of the official scripts of SQuAD and CoQA."""
     if not isinstance(text, str):
-        raise UserError(f"the answer {text!r} is no text: give a str, empty for no answer")
+        raise UserError(f"{text!r} is not a valid answer: expected a str, empty for no answer")
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_DROP)).split())
 
 
@@ -78,15 +78,15 @@ def _best(
             "one: give two lists, with one right answer (or a list of them) for "
             "each item"
         )
-    found = []
+    results = []
     for answer, several in zip(predicted, golds):
         scores = sorted(score(normalise(answer), normalise(one)) for one in several)
         n = len(scores)
         if leave_one_out and n > 1:  # without the best, the second best counts
-            found.append(((n - 1) * scores[-1] + scores[-2]) / n)
+            results.append(((n - 1) * scores[-1] + scores[-2]) / n)
         else:
-            found.append(scores[-1])
-    return np.array(found, float)
+            results.append(scores[-1])
+    return np.array(results, float)
 
 
 def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = None) -> pd.DataFrame:
@@ -157,12 +157,12 @@ def causes(
 
 
 def _rates(rows: Mapping[str, ArrayLike], story: ArrayLike | None) -> pd.DataFrame:
-    found = {name: rate(values, story) for name, values in rows.items()}
-    return pd.DataFrame(found, Rate._fields).T.astype({"n": int})
+    rates = {name: rate(values, story) for name, values in rows.items()}
+    return pd.DataFrame(rates, Rate._fields).T.astype({"n": int})
 
 
 def _same(first: ArrayLike, second: ArrayLike, entailed: ArrayLike | None) -> list[np.ndarray]:
-    """Three float64 arrays of the same items; nothing is entailed unless it is said."""
+    """Check that three arrays have the same items; by default nothing is entailed."""
     first, items = same_items(first, None)
     entailed = np.zeros(len(first)) if entailed is None else entailed
     return [first, same_items(second, items)[0], same_items(entailed, items)[0]]

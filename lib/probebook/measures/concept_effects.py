@@ -21,15 +21,18 @@ DISTANCES = ("cosine", "l2", "normdiff")
 
 
 def icace_error(true: ArrayLike, estimated: ArrayLike, distance: str = "cosine") -> torch.Tensor:
-    """Distance of estimated from true effects (definition 3, before the mean): float64 [n].
+    """Measure how far estimated effects are from the true ones (definition 3, before the mean).
 
-    Both effects are [n, k]. Distances:
+    Args:
+        true: True effects [n, k].
+        estimated: An explainer's effects [n, k].
+        distance: "cosine" is 1 − cos, and 1 if either effect is zero (up to rounding); "l2" is the
+            norm of the difference; "normdiff" is the absolute difference of the norms.
 
-    - "cosine": 1 − cos; 1 if either effect is zero (up to rounding)
-    - "l2": norm of the difference
-    - "normdiff": absolute difference of the norms"""
+    Returns:
+        The distances, float64 [n]."""
     if distance not in DISTANCES:
-        raise UserError(f"distance {distance!r}: one of {', '.join(DISTANCES)}")
+        raise UserError(f"{distance!r} is not a valid distance: expected {', '.join(DISTANCES)}")
     a, b = tensor(true).double(), tensor(estimated).double()
     if a.ndim != 2 or a.shape != b.shape:
         raise UserError(

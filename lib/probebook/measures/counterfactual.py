@@ -55,12 +55,12 @@ def behavioural_selectivity(
     itself."""
     logits, logits_true = tensor(logits), tensor(logits_true)
     groups = tensor(groups, logits.device).long()
-    kept = groups >= 0
-    if not kept.any():
+    counted = groups >= 0
+    if not counted.any():
         raise UserError(
             "every word is left out (group −1): give words that differ only in the "
             "property the same number"
         )
-    onto = torch.nn.functional.one_hot(groups[kept]).double()
-    p, q = (x[:, kept].double().softmax(1) @ onto for x in (logits, logits_true))
+    onto = torch.nn.functional.one_hot(groups[counted]).double()
+    p, q = (x[:, counted].double().softmax(1) @ onto for x in (logits, logits_true))
     return 1 - (p - q).abs().sum(1) / 2

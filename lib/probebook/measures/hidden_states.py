@@ -72,7 +72,7 @@ def token_cosines(
         raise UserError(
             f"{sorted(sizes)} items: give states and ids of both versions of the same items"
         )
-    found = []
+    cosines = []
     for a, b, of_a, of_b in zip(states_a, states_b, ids_a, ids_b):
         if (len(a), len(b)) != (len(of_a), len(of_b)):
             raise UserError(
@@ -80,8 +80,8 @@ def token_cosines(
                 "state for each token"
             )
         i, j = common_tokens(of_a, of_b)
-        found.append(cosine(tensor(a)[i], tensor(b)[j]))
-    return found
+        cosines.append(cosine(tensor(a)[i], tensor(b)[j]))
+    return cosines
 
 
 def mean_token_cosine(
@@ -91,8 +91,8 @@ def mean_token_cosine(
     ids_b: Sequence[ArrayLike],
 ) -> np.ndarray:
     """Mean cosine of the common tokens of each pair of versions, [n]; NaN where none is common."""
-    found = token_cosines(states_a, states_b, ids_a, ids_b)
-    return np.array([c.mean() if len(c) else np.nan for c in found])
+    cosines = token_cosines(states_a, states_b, ids_a, ids_b)
+    return np.array([c.mean() if len(c) else np.nan for c in cosines])
 
 
 class Spread(NamedTuple):

@@ -9,7 +9,7 @@ interval of a paired difference a − b is the interval of the differences thems
 An interval from one training speaks of that one model. What training would give with another seed
 is in `resample_seeds`, where the items of several trained models are at hand, and in
 `mean_over_seeds`, where only one value of each is. Many verdicts on one page are a family: see
-`contrasts`. How often these intervals hold the truth is measured by `benchmarks/coverage.py`.
+`contrasts`. How often these intervals cover the truth is measured by `benchmarks/coverage.py`.
 """
 
 from __future__ import annotations
@@ -81,27 +81,33 @@ def clustered_mean(
 
 
 def mean_over_seeds(
-    values: ArrayLike, own_errors: ArrayLike | None = None, level: float = 0.95
+    values: ArrayLike, item_errors: ArrayLike | None = None, level: float = 0.95
 ) -> Mean:
-    """Mean of one value for each seed, with an interval for the mean over all seeds.
+    """Average one value for each seed, with an interval for the mean over all seeds.
 
-    `values` [seeds]: Student's interval, which is wide for few seeds (3: 4.3 standard errors).
-    `own_errors` [seeds]: the runs' own standard errors (the width of a 95 % interval over 3.92), to
-    be given if all runs share their items: those items' luck does not show between seeds, so the
-    two half-widths are added as squares. Leave them out if each run draws items of its own.
+    Student's interval is wide for few seeds (3: 4.3 standard errors). If all runs share their
+    items, the luck of these does not show between seeds; the two half-widths are added as squares.
+    For 3 to 10 seeds with shared items and their errors, the interval covered the true value in 95
+    to 99 % of simulations. Where all luck is that of single answers, that luck is counted twice,
+    and the interval is always too wide.
 
-    For 3 to 10 seeds with shared items and their errors, it held the truth in 95 to 99 % of
-    simulated studies. Where all luck is that of single answers, that luck is counted twice, and the
-    interval is always too wide. UserError for fewer than two seeds."""
+    Args:
+        values: One value for each seed.
+        item_errors: Each run's standard error over its items (the width of a 95 % interval over
+            3.92), if all runs share their items. Leave it out if each run draws other items.
+        level: Of the interval.
+
+    Raises:
+        UserError: Fewer than two seeds."""
     values = np.asarray(values, float)
     if values.ndim != 1 or len(values) < 2 or np.isnan(values).any():
         raise UserError(
             f"values of the shape {values.shape}: give one number for each of two or more seeds"
         )
     half = stats.t.ppf((1 + level) / 2, len(values) - 1) * stats.sem(values)
-    if own_errors is not None:
-        own = np.sqrt(np.mean(np.square(np.broadcast_to(own_errors, values.shape))))
-        half = np.hypot(half, stats.norm.ppf((1 + level) / 2) * own)
+    if item_errors is not None:
+        within = np.sqrt(np.mean(np.square(np.broadcast_to(item_errors, values.shape))))
+        half = np.hypot(half, stats.norm.ppf((1 + level) / 2) * within)
     mean = values.mean()
     return Mean(float(mean), float(mean - half), float(mean + half))
 
@@ -109,30 +115,40 @@ def mean_over_seeds(
 def figures_over_seeds(
     runs: pd.DataFrame, ids: Sequence[str], figure: str, shared: bool
 ) -> pd.DataFrame:
-    """`mean_over_seeds` of a figure for each row of a page's table, from runs that differ in their
-    seed.
+    """Average a figure over runs that differ in their seed, for each row of a page's table.
 
-    `runs`: that table in the long form of `runs.sweep_table`, one value per row, with the columns
-    run, metric, value and `ids`, which name a row of it. `shared`: all runs judge the same items,
-    whose luck is in each run's own interval (metrics low and high).
+    The rows are a family: the verdict is 1 or −1 where even the interval at the level
+    1 − .05 / rows (Bonferroni's) lies above or below 0, else 0.
 
-    Returns runs, mean, low, high and verdict, indexed by `ids` in the order of the runs. The rows
-    are a family: the verdict is 1 or −1 where even the interval at the level 1 − .05 / rows
-    (Bonferroni's) lies above or below 0, else 0. UserError for a row that only one run has."""
+    Args:
+        runs: The table in the long form of `runs.sweep_table`, one value per row, with the columns
+            run, metric, value and `ids`.
+        ids: Columns that name a row of the table.
+        figure: The metric to average.
+        shared: Whether all runs judge the same items, whose luck is in the interval of each run
+            (metrics low and high).
+
+    Returns:
+        runs, mean, low, high and verdict, indexed by `ids` in the order of the runs.
+
+    Raises:
+        UserError: Only one run has some row."""
     wide = runs.pivot_table(index=["run", *ids], columns="metric", values="value", sort=False)
     rows = wide.groupby(level=list(ids), sort=False)
-    found = []
+    records = []
     for _, row in rows:
         errors = (row.high - row.low) / 3.92 if shared else None
         wider = mean_over_seeds(row[figure], errors, 1 - 0.05 / len(rows))
-        found.append(
+        records.append(
             (
                 len(row),
                 *mean_over_seeds(row[figure], errors),
                 int(wider.low > 0) - int(wider.high < 0),
             )
         )
-    return pd.DataFrame(found, columns=["runs", *Mean._fields, "verdict"], index=rows.size().index)
+    return pd.DataFrame(
+        records, columns=["runs", *Mean._fields, "verdict"], index=rows.size().index
+    )
 
 
 def bootstrap(
@@ -142,12 +158,20 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile bootstrap (`scipy.stats.bootstrap`): low and high ends of a statistic's interval.
+    """Compute a statistic's interval by the percentile bootstrap (`scipy.stats.bootstrap`).
 
-    A draw takes the same positions of the last axis from every array of `data`. `statistic` takes
-    the arrays and an `axis` along which it reduces them; it may return several values at once."""
+    Args:
+        statistic: Takes the arrays and an `axis` along which it reduces them; it may return several
+            values at once.
+        *data: Arrays; a draw takes the same positions of the last axis from each.
+        n: Number of draws.
+        level: Of the interval.
+        seed: Of the draws.
+
+    Returns:
+        Low and high ends."""
     rng = np.random.default_rng(seed)
-    found = stats.bootstrap(
+    result = stats.bootstrap(
         data,
         statistic,
         paired=True,
@@ -159,16 +183,23 @@ def bootstrap(
         method="percentile",
         rng=rng,
     )
-    return found.confidence_interval.low, found.confidence_interval.high
+    return result.confidence_interval.low, result.confidence_interval.high
 
 
 def bootstrap_mean(
     values: ArrayLike, groups: ArrayLike, n: int = 1000, level: float = 0.95, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile bootstrap of a mean over items, drawing whole groups: low and high.
+    """Compute a mean's interval by a percentile bootstrap of whole groups: low and high.
 
-    `values` [n], or [n, m] for m means on the same drawn groups; `groups` [n]. UserError for fewer
-    than two groups, or not one group for each value."""
+    Args:
+        values: [n], or [n, m] for m means on the same drawn groups.
+        groups: The group of each item, [n].
+        n: Number of draws.
+        level: Of the interval.
+        seed: Of the draws.
+
+    Raises:
+        UserError: Fewer than two groups, or not one group for each value."""
     values = np.asarray(values, float)
     number, labels = pd.factorize(np.asarray(groups))
     if len(number) != len(values) or len(labels) < 2:
@@ -206,7 +237,7 @@ def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
         )
     mean, error, df = leads.mean(0), stats.sem(leads), seeds - 1
     tail = (1 - level) / 2
-    found = {
+    interval = {
         "here": mean.min(),
         "low": (mean + stats.t.ppf(tail, df) * error).min(),
         "high": (mean - stats.t.ppf(tail / k, df) * error).min(),
@@ -214,7 +245,7 @@ def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
     above = 2 * stats.t.sf(mean / error, df)  # two-sided p, where the mean is > 0
     below = 2 * stats.t.cdf(mean / error, df)
     p = above.max() if mean.min() > 0 else k * below.min()
-    return {name: float(value) for name, value in found.items()} | {"p": float(min(1, p))}
+    return {name: float(value) for name, value in interval.items()} | {"p": float(min(1, p))}
 
 
 def draw_counts(groups: int, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -253,8 +284,8 @@ def resample_seeds(
     are too short: of 3 seeds, √(2/3) of the width, and without heavier tails. Items are not drawn
     within groups, whose means vary with them already.
 
-    The 95 % interval (`contrast`) of 3 to 10 seeds and 40 groups held the truth in 94 to 98 % of
-    simulated studies, and in 99 % where neither seeds nor groups matter and all luck is that of
+    The 95 % interval (`contrast`) of 3 to 10 seeds and 40 groups covered the true value in 94 to
+    98 % of simulations, and in 99 % where neither seeds nor groups matter and all luck is that of
     single answers. UserError for fewer than two seeds, or tables of different shapes."""
     tables = [pd.DataFrame(one) for one in values]
     if len(tables) < 2 or len({table.shape for table in tables}) > 1:
@@ -307,32 +338,35 @@ def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = 0.05
     for fewer), better ten times as many. The tails of draws of G groups are too light for many
     comparisons: with 20 true nulls, some verdict was not 0 in 5 % of simulated families with 100
     groups, but in 8 % with 40. A method that is picked as the best by the items that judge it looks
-    better than it is: pick it by other items (`experiments.causal_probing.best_strengths`)."""
+    better than it is: pick it by other items (`causal_probing.best_strengths`)."""
     family = {name: np.asarray(one, float) for name, one in draws.items()}
     needed = 2 * len(family) / level - 1
     if any(len(one) - 1 < needed for one in family.values()):
         raise UserError(f"{len(family)} comparisons at {level} need {needed:.0f} draws each")
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         [_least(one, level) for one in family.values()], index=pd.Index(list(family))
     )
-    found["p_holm"] = holm(found.p)
-    found["verdict"] = found.pop("sign") * (found.p_holm <= level)
-    return found
+    table["p_holm"] = holm(table.p)
+    table["verdict"] = table.pop("sign") * (table.p_holm <= level)
+    return table
 
 
 def _least(draws: np.ndarray, level: float) -> dict[str, float]:
     """A row of `contrasts` and the sign of its value, by draws [1 + n] or [1 + n, k]."""
     if np.isnan(draws).any():
         raise UserError("draws with NaN cannot be compared with 0")
-    here, drawn = draws[0], draws[1:].reshape(len(draws) - 1, -1)
-    n, highest = len(drawn), stats.rankdata(drawn, "max", axis=0).max(1)  # rank in any column
+    here, resampled = draws[0], draws[1:].reshape(len(draws) - 1, -1)
+    n, highest = (
+        len(resampled),
+        stats.rankdata(resampled, "max", axis=0).max(1),
+    )  # rank in any column
     upper = (np.quantile(highest, 1 - level / 2) - 1) / (n - 1)
-    above, below = (drawn <= 0).sum(0).max(), (highest > (drawn < 0).sum(0).max()).sum()
+    above, below = (resampled <= 0).sum(0).max(), (highest > (resampled < 0).sum(0).max()).sum()
     rest, sign = min((above, 1), (below, -1))  # draws that speak against the sign
     return {
         "here": here.min(),
-        "low": np.quantile(drawn, level / 2, axis=0).min(),
-        "high": np.quantile(drawn, upper, axis=0).min(),
+        "low": np.quantile(resampled, level / 2, axis=0).min(),
+        "high": np.quantile(resampled, upper, axis=0).min(),
         "p": min(1, 2 * (1 + rest) / (n + 1)),
         "sign": sign,
     }

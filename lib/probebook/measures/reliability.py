@@ -32,11 +32,18 @@ def total_variation(p: ArrayLike, q: ArrayLike) -> Tensor:
 
 
 def completeness(p_hat: ArrayLike, to: ArrayLike | None = None) -> Tensor:
-    """How far the edit reached its goal: 1 for fully, 0 for not at all; [n, k] → [n].
+    """Score how far an edit reached its goal: 1 for fully, 0 for not at all.
 
-    Counterfactual (`to`: wanted labels [n]): C = 1 − δ(p̂, onehot(to)) = p̂(to)  (eq. 1; for k > 2
-    the paper averages this over all wanted labels other than the present one). Nullifying (no
-    `to`): C = 1 − k/(k−1) · δ(p̂, uniform)  (eq. 2)."""
+    Counterfactual: C = 1 − δ(p̂, onehot(to)) = p̂(to)  (eq. 1; for k > 2 the paper averages this
+    over all wanted labels other than the present one). Nullifying: C = 1 − k/(k−1) · δ(p̂, uniform)
+    (eq. 2).
+
+    Args:
+        p_hat: The oracle's probabilities after the edit, [n, k].
+        to: Wanted labels [n] of a counterfactual edit; without them it should nullify.
+
+    Returns:
+        C, float64 [n]."""
     p_hat = _probs(p_hat, "p_hat")
     n, k = p_hat.shape
     if to is None:
@@ -48,7 +55,7 @@ def completeness(p_hat: ArrayLike, to: ArrayLike | None = None) -> Tensor:
 
 
 def selectivity(p_hat: ArrayLike, p: ArrayLike) -> Tensor:
-    """How little the edit touched another property: S = 1 − δ(p̂, p)/m  (eq. 3); → [n].
+    """Score how little an edit touched another property: S = 1 − δ(p̂, p)/m  (eq. 3); → [n].
 
     m = max(1 − min p, max p) is the largest distance that any distribution can have from p, so that
     S = 0 can be reached."""
@@ -63,7 +70,9 @@ def selectivity(p_hat: ArrayLike, p: ArrayLike) -> Tensor:
 
 
 def reliability(c: ArrayLike, s: ArrayLike) -> Tensor:
-    """Harmonic mean R = 2CS/(C+S)  (eq. 4), with 0/0 = 0; broadcasts. NaN where C or S is NaN."""
+    """Combine both scores in their harmonic mean R = 2CS/(C+S)  (eq. 4), with 0/0 = 0.
+
+    The arguments are broadcast; R is NaN where C or S is NaN."""
     c, s = tensor(c).double(), tensor(s).double()
     total = c + s
     return torch.where(total == 0, torch.zeros_like(total), 2 * c * s / total)

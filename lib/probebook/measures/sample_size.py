@@ -1,4 +1,4 @@
-"""How many items a comparison of two probing configurations needs: by a bound, and by power.
+"""Plan how many items a comparison of two probing configurations needs: by a bound, by power.
 
 Zhu, Wang, Li & Rudzicz (2022), § 3 and § 4; power is that of McNemar's test. Accuracies and their
 differences are shares, not percent. `p_only_a` is the probability that configuration A is right and
@@ -23,17 +23,16 @@ COLLAPSE = 0.02  # differences below it "may never" be separated (paper, § 4)
 CARE = 0.02  # the least difference of interest, unless another is given
 TRAIN_TO_TEST = 4  # 4:1:1
 TESTS = ("exact", "chi2")
-BLOCK = 1024  # sizes whose critical numbers are found at once and kept
+BLOCK = 1024  # sizes whose critical numbers are computed at once and cached
 
 
 def log_functions(dim: int, rule: str = "paper") -> float:
-    """ln #F, the number of linear probes of states of width `dim`; each has D + 1 weights of 32
-    bits.
+    """Count the linear probes of states of width `dim`: ln #F; each has D + 1 weights of 32 bits.
 
     "paper": #F = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen
     for itself."""
     if rule not in ("paper", "correct"):
-        raise UserError(f"rule {rule!r}: 'paper' or 'correct'")
+        raise UserError(f"{rule!r} is not a valid rule: expected 'paper' or 'correct'")
     if not dim >= 1:
         raise UserError(f"dim={dim}: the width of the states, at least 1")
     ways = BITS * np.log(2)
@@ -48,10 +47,8 @@ def constant(dim: int, rule: str = "paper", fail: float = FAIL) -> float:
 
 
 def answers_behind(recommended: ArrayLike, answers: ArrayLike, dim: ArrayLike) -> np.ndarray:
-    """The difference in right answers, among `answers`, that leads to an N recommended by the
-    paper.
-
-    Arrays work."""
+    """Recover the difference in right answers, among `answers`, behind an N that the paper
+    recommends. Arrays work."""
     ratio = np.vectorize(constant)(dim) / (np.asarray(recommended) + 0.5)
     return np.round(answers * np.sqrt(ratio)).astype(int)
 
@@ -68,13 +65,16 @@ def excess_risk(n: ArrayLike, dim: int, rule: str = "paper", fail: float = FAIL)
 
 
 def recommend(delta: float, dim: int, rule: str = "paper", fail: float = FAIL) -> int:
-    """Training items N at which the bound of `excess_risk` falls to Δ/2: int(2 ln(2 #F/δ) /
-    (Δ/2)²).
+    """Recommend a number of training items N from a pilot, by the paper's bound.
 
-    - `delta`: mean difference of the two accuracies on a pilot; its sign does not matter
-    - `dim`: width of the wider configuration's states
+    The bound of `excess_risk` falls to Δ/2 at N = int(2 ln(2 #F/δ) / (Δ/2)²). Dev and test items
+    come on top, half as many in all (4:1:1).
 
-    Dev and test items come on top, half as many in all (4:1:1)."""
+    Args:
+        delta: Mean difference of the two accuracies on the pilot; its sign does not matter.
+        dim: Width of the wider configuration's states.
+        rule: How probes are counted: "paper" or "correct" (`log_functions`).
+        fail: Probability with which the bound may fail."""
     if not 0 < abs(delta) <= 1:
         raise UserError(
             f"delta={delta}: a difference of two accuracies as a share, not 0 and at most 1"
@@ -92,15 +92,21 @@ def mcnemar_power(
     draws: int = 5000,
     seed: int = 0,
 ) -> float:
-    """Probability that McNemar's test on n items gives p ≤ alpha and the true difference's sign.
+    """Compute the power of McNemar's test: that p ≤ alpha and the sign is that of the truth.
 
-    Card et al. (2020). Equal probabilities: either sign counts.
+    Card et al. (2020). If the probabilities are equal, either sign counts.
 
-    - `method`: "exact" adds up the probabilities of all outcomes; "simulate" draws `draws` tables
-      of n items
-    - `test`: "exact" is the two-sided binomial test of the items on which A and B differ (the
-      authors' code); "chi2" compares (a − b)² / (a + b) with χ² with one degree of freedom (their
-      text)"""
+    Args:
+        p_only_a: Probability that only A is right on an item.
+        p_only_b: Probability that only B is.
+        n: Number of items.
+        alpha: Level of the test.
+        method: "exact" adds up the probabilities of all outcomes; "simulate" draws tables.
+        test: "exact" is the two-sided binomial test of the items on which A and B differ (the
+            authors' code); "chi2" compares (a − b)² / (a + b) with χ² with one degree of freedom
+            (their text).
+        draws: Number of tables to simulate.
+        seed: Of the simulation."""
     _check(p_only_a, p_only_b, alpha, test)
     if n < 1 or method not in ("exact", "simulate"):
         raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
@@ -160,7 +166,7 @@ def _normal(m: np.ndarray, alpha: float, more: float) -> np.ndarray:
 def items_needed(
     p_only_a: ArrayLike, p_only_b: ArrayLike, power: float = 0.8, alpha: float = 0.05
 ) -> np.ndarray:
-    """Test items at which McNemar's test reaches the power, by the normal approximation.
+    """Count the test items at which McNemar's test reaches a power, by the normal approximation.
 
     Connor (1987): (z_α √p + z_β √(p − Δ²))² / Δ² with p = p_only_a + p_only_b and
     Δ = p_only_a − p_only_b; inf where Δ = 0. Arrays work."""
@@ -172,7 +178,7 @@ def items_needed(
 
 
 def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = 0.9) -> np.ndarray:
-    """Training items needed to detect with `power` that one probe is better by `least`.
+    """Count the training items needed to detect with `power` that one probe is better by `least`.
 
     `differ`: the share of items on which the two probes differ. This is the number to plan if a
     difference below `least` would not matter. Arrays work."""
@@ -183,7 +189,7 @@ def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = 
 def items_needed_exactly(
     p_only_a: float, p_only_b: float, power: float = 0.8, alpha: float = 0.05, test: str = "exact"
 ) -> int:
-    """Test items at which the exact power crosses `power`, found by bisection.
+    """Count the test items at which the exact power crosses `power`, by bisection.
 
     The exact power is a rising saw: a smaller n may reach `power` too, and a slightly larger one
     may fall below it, within the width of a tooth."""
@@ -245,7 +251,7 @@ class PilotVerdict:
 
 
 def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = 0.8) -> dict[str, str]:
-    """What two accuracies (shares) alone can tell, as names and texts, one line each.
+    """Plan from two accuracies (shares) alone: names and texts, one line each.
 
     How often A and B err on the same items is unknown. The power route therefore gives two ends:
     all errors of the better one are also errors of the other (fewest items), or errors are
@@ -269,13 +275,13 @@ def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = 0.8) ->
 
 
 def _training_items(paper: int | None, correct: int | None) -> dict[str, str]:
-    found = {
+    sizes = {
         "training items, the paper's bound": paper,
         "training items, probes counted rightly": correct,
     }
     return {
         name: "none (no difference)" if items is None else f"{items:,}"
-        for name, items in found.items()
+        for name, items in sizes.items()
     }
 
 
@@ -288,23 +294,35 @@ def judge_pilot(
     draws: int = 10_000,
     seed: int = 0,
 ) -> PilotVerdict:
-    """Judge a comparison from a pilot: both configurations' right (1) and wrong (0) answers.
+    """Judge from a pilot whether a comparison of two configurations has enough items.
 
-    Pilots are [items] or [seeds, items]; UserError for arrays that do not belong together. Words:
+    The verdict's word is
 
     - "enough": the power on the pilot's items is at least `power`
     - "collapsed": the 95 % interval of the difference lies within ± .02, where the paper saw no
       difference ever become clear
     - "need N": anything else
 
-    The interval of N comes from `draws` of the true shares given the pilot's counts (Dirichlet,
-    Jeffreys' prior). Seeds share items, so the mean over seeds counts as one pilot."""
+    The interval of N comes from draws of the true shares given the pilot's counts (Dirichlet,
+    Jeffreys' prior). Seeds share items, so the mean over seeds counts as one pilot.
+
+    Args:
+        pilot_a: Right (1) and wrong (0) answers of A, [items] or [seeds, items].
+        pilot_b: The same of B, on the same items.
+        dim: Width of the wider states, for the paper's bound.
+        power: Wanted power.
+        alpha: Level of McNemar's test.
+        draws: Number of draws.
+        seed: Of the draws.
+
+    Raises:
+        UserError: The pilots differ in shape, or hold other values than 0 and 1."""
     a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
     binary = (a * a == a).all() and (b * b == b).all()
     if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not binary:
         raise UserError(
-            f"pilots of shapes {a.shape} and {b.shape}: two alike, [items] or "
-            "[seeds, items], of 0 and 1"
+            f"pilots of shapes {a.shape} and {b.shape}: both must have the same shape, [items] or "
+            "[seeds, items], and contain only 0 and 1"
         )
     n = a.shape[-1]
     only_a, only_b = float((a > b).mean()), float((b > a).mean())
@@ -351,7 +369,7 @@ def _check(p_only_a: float, p_only_b: float, alpha: float, test: str) -> None:
             "the first two of which add up to at most 1"
         )
     if test not in TESTS:
-        raise UserError(f"test {test!r}: one of {', '.join(TESTS)}")
+        raise UserError(f"{test!r} is not a valid test: expected {' or '.join(TESTS)}")
 
 
 def _pmf(k: ArrayLike, m: ArrayLike, p: float) -> np.ndarray:

@@ -97,7 +97,7 @@ def specification(late: ArrayLike, early: ArrayLike) -> np.ndarray:
 class Scores(NamedTuple):
     """Detection of unspecified texts at a threshold.
 
-    - `tpr`: share of the unspecified texts that are found
+    - `tpr`: share of the unspecified texts that are detected
     - `tnr`: share of the well-specified texts that are left
     - `balanced`: the mean of the two"""
 
@@ -111,8 +111,8 @@ def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = 0.5) ->
 
     UserError unless there are texts of both kinds."""
     metric, unspecified = _check_metric(metric, unspecified)
-    found = metric > threshold
-    tpr, tnr = float(found[unspecified].mean()), float((~found)[~unspecified].mean())
+    detected = metric > threshold
+    tpr, tnr = float(detected[unspecified].mean()), float((~detected)[~unspecified].mean())
     return Scores(tpr, tnr, (tpr + tnr) / 2)
 
 
@@ -134,8 +134,8 @@ def area(
     times = draw_counts(groups.max() + 1, draws, seed)[:, groups]  # how often each text is drawn
     of_a, of_b = times[:, unspecified], times[:, ~unspecified]
     pairs = of_a.sum(1) * of_b.sum(1)
-    found = ((of_a @ wins) * of_b).sum(1)[pairs > 0] / pairs[pairs > 0]
-    return float(wins.mean()), *percentiles(found).tolist()
+    resampled = ((of_a @ wins) * of_b).sum(1)[pairs > 0] / pairs[pairs > 0]
+    return float(wins.mean()), *percentiles(resampled).tolist()
 
 
 def _check_metric(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
-"""What differs between architectures, found by transformers' own interfaces: a model's blocks,
-what writes into the residual stream in them, and what stands behind them."""
+"""Hide what differs between architectures, by transformers' interfaces: a model's blocks, what
+writes into the residual stream in them, and what follows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def auto_class(kind: str, family: str) -> Any:
-    """The class by which transformers loads a checkpoint of this kind and `model_type`."""
+    """Choose the class by which transformers loads a checkpoint of this kind and `model_type`."""
     import transformers as hf
 
     if family == "xlnet" and kind == "masked":
@@ -44,15 +44,15 @@ def block_list(base: nn.Module) -> nn.ModuleList:
 
 
 def blocks_in_order(base: nn.Module) -> Sequence[nn.Module]:
-    """The blocks as a pass calls them; ALBERT calls the few that it has several times."""
-    found = block_list(base)
+    """List the blocks as a pass calls them; ALBERT calls the few that it has several times."""
+    blocks = block_list(base)
     config = getattr(base, "config", None)
     calls = (
         getattr(config, "num_hidden_layers", None) if hasattr(config, "num_hidden_groups") else None
     )
     if not calls:
-        return [*found]
-    return [found[i * len(found) // calls] for i in range(calls)]
+        return [*blocks]
+    return [blocks[i * len(blocks) // calls] for i in range(calls)]
 
 
 def writer(block: nn.Module, component: str) -> nn.Module | None:
@@ -68,8 +68,10 @@ def writer(block: nn.Module, component: str) -> nn.Module | None:
             attention = re.match(r"(.*?\.)??[^.]*(attention|attn)[^.]*", path, re.IGNORECASE)
             parts.setdefault(attention[0] if attention else "", []).append(path)
     mlp = parts.pop("", [])
-    found = [*parts.values(), [], []]
-    paths = {"attention": found[0], "cross-attention": found[1], "mlp": mlp}.get(component)
+    attentions = [*parts.values(), [], []]
+    paths = {"attention": attentions[0], "cross-attention": attentions[1], "mlp": mlp}.get(
+        component
+    )
     if not paths or any("expert" in path for path in paths):
         return None
     return block.get_submodule(paths[-1])
@@ -96,7 +98,7 @@ class _Given(nn.Module):
 
 
 def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
-    """From last hidden states [n, d] to what the network's own pass makes of them: logits [n, v].
+    """Cut off a network's head: from last hidden states [n, d] to logits [n, v].
 
     The network runs with the states in place of `base`. The function shares its weights, and is
     differentiable in them and in the states."""
@@ -124,7 +126,7 @@ class _Read(Exception):
 
 
 def input_of(module: nn.Module, run: Callable[[], object]) -> Tensor:
-    """What `module` is given when `run` is called, which then ends there."""
+    """Return what `module` is given when `run` is called, which then ends there."""
 
     def stop(_: nn.Module, args: tuple) -> None:
         raise _Read(args[0])

@@ -23,13 +23,22 @@ T = TypeVar("T")
 def load_or_compute(
     room: str, key: list, make: Callable[[], dict[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """The tensors that `make` returns, on the CPU, stored in the cache folder `room`.
+    """Compute tensors once and keep them in the cache folder.
 
-    `key` (plain values) names the file, with the precision asked for. If several processes ask for
-    it at the same time, one computes it and the others wait. A damaged file is computed again, with
-    a warning. If the disk is full the result is returned but not stored, with a warning. A cache
-    folder that cannot be written is still read. Raises UserError if the file is not there
-    either."""
+    If several processes ask for them at the same time, one computes them and the others wait. A
+    damaged file is computed again, with a warning. If the disk is full the result is returned but
+    not stored, with a warning. A cache folder that cannot be written is still read.
+
+    Args:
+        room: Folder within the cache.
+        key: Plain values that, with the precision asked for, name the file.
+        make: Computes the tensors.
+
+    Returns:
+        The tensors by name, on the CPU.
+
+    Raises:
+        UserError: The file is missing and the cache folder cannot be written."""
     asked = precision()  # networks are trained in it, too, and read other numbers
     key = key if asked == "float32" else [*key, asked]
     path = cache_path() / room / f"{key_name(key)}.safetensors"
@@ -48,16 +57,22 @@ def read_or_make(
     make: Callable[[], T],
     write: Callable[[T, Path], None],
 ) -> T:
-    """What `read` finds at a path of the cache folder or, if it finds None, what `make` returns.
+    """Read a file of the cache folder or, if it is missing or damaged, make and write it.
 
-    One of several processes makes it, and `write` stores it. A result that cannot be stored is
-    returned all the same, with a warning."""
-    if (found := read(path)) is not None:
-        return found
+    One of several processes makes it. A result that cannot be stored is returned all the same,
+    with a warning.
+
+    Args:
+        path: The file.
+        read: Reads it; None if it is missing or damaged.
+        make: Makes what it should hold.
+        write: Stores that."""
+    if (stored := read(path)) is not None:
+        return stored
     cache_dir()
     with _lock(path):
-        if (found := read(path)) is not None:
-            return found
+        if (stored := read(path)) is not None:
+            return stored
         made = make()
         try:
             write(made, path)
@@ -71,22 +86,22 @@ def read_or_make(
 
 
 def key_name(key: list) -> str:
-    """The file name of a key of plain values: 40 hexadecimal digits."""
+    """Hash a key of plain values to a file name: 40 hexadecimal digits."""
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:40]
 
 
 def digest(tensors: dict[str, Tensor]) -> str:
-    """sha256 of the names and bytes of tensors, whatever their order."""
+    """Hash the names and bytes of tensors, whatever their order (sha256)."""
     return digest_in_order(sorted(tensors.items()))
 
 
 def digest_in_order(named: Iterable[tuple[str, Tensor]], prefix: str = "") -> str:
-    """sha256 of `prefix`, then of the name and bytes of each tensor in turn."""
-    found = hashlib.sha256(prefix.encode())
+    """Hash `prefix`, then the name and bytes of each tensor in turn (sha256)."""
+    sha = hashlib.sha256(prefix.encode())
     for name, tensor in named:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        found.update(name.encode() + flat.view(uint8).numpy().tobytes())
-    return found.hexdigest()
+        sha.update(name.encode() + flat.view(uint8).numpy().tobytes())
+    return sha.hexdigest()
 
 
 def _read(path: Path) -> dict[str, Tensor] | None:

@@ -72,9 +72,11 @@ class Classifier:
 
     def __post_init__(self) -> None:
         if self.task not in (*TASKS, "aspect"):
-            raise UserError(f"task {self.task!r}: one of {', '.join(TASKS)}, aspect")
+            raise UserError(
+                f"{self.task!r} is not a valid task: expected {', '.join(TASKS)}, aspect"
+            )
         if self.at not in ("token", "mean"):
-            raise UserError(f"at = {self.at!r}: token or mean")
+            raise UserError(f"at={self.at!r} is not valid: expected 'token' or 'mean'")
         if min(self.epochs, self.batch) < 1 or not self.lr > 0 or not 0 <= self.dropout < 1:
             raise UserError(
                 f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, "
@@ -129,7 +131,7 @@ class Classifier:
         return {f"head.{name}": tensor for name, tensor in head.tensors().items()} | weights
 
     def body(self) -> Model:
-        """The encoder before training: its own float32 copy, on a GPU if there is one."""
+        """Copy the encoder, in float32, to be trained; on a GPU if there is one."""
         model, device = load(self.encoder, "cpu", "float32").encoder, choose_device()
         if not self.lstm and self.trained_layers and self.trained_layers < model.depth:
             return cut(load(self.encoder, device, "float32").encoder, self.trained_layers)
@@ -156,8 +158,8 @@ class Classifier:
             z = classes(column(table, "review_majority"), self.task)
             z = np.nan_to_num(z, nan=-1).astype(np.int64)
             texts = shorten(texts, body, self.max_length)
-        kept = np.flatnonzero(z >= 0)
-        return [texts[i] for i in kept], torch.from_numpy(z[kept])
+        rows = np.flatnonzero(z >= 0)
+        return [texts[i] for i in rows], torch.from_numpy(z[rows])
 
     def aspect_texts(self, texts: Sequence[str], body: Model) -> list[str]:
         """`text [SEP] aspect` for each aspect and text; the text is cut to fit `max_length`."""
@@ -219,7 +221,7 @@ class FittedClassifier:
 
 
 def labels(table: pd.DataFrame) -> np.ndarray:
-    """The four aspects' majority labels: int64 [n, 4], places in VALUES, −1 for none.
+    """Read the four aspects' majority labels: int64 [n, 4], places in VALUES, −1 for none.
 
     Raises UserError for another value."""
     columns = [column(table, f"{aspect}_aspect_majority") for aspect in ASPECTS]
@@ -228,20 +230,21 @@ def labels(table: pd.DataFrame) -> np.ndarray:
         unknown = [value for value in values.unique() if value not in places]
         if unknown:
             raise UserError(
-                f'{values.name} {unknown[0]!r}: one of {", ".join(VALUES)}, no majority, or ""'
+                f"{unknown[0]!r} is not a valid {values.name}: "
+                f'expected {", ".join(VALUES)}, no majority, or ""'
             )
     return np.stack([values.map(places).to_numpy(np.int64) for values in columns], 1)
 
 
 def column(table: pd.DataFrame, name: str) -> pd.Series:
-    """A column of a table, with "" for missing values. UserError: there is no such column."""
+    """Read a column of a table, with "" for missing values. UserError: there is none."""
     if name not in table:
         raise UserError(f"the table has no column {name}: CEBaB's columns are needed")
     return table[name].astype(object).where(table[name].notna(), "")
 
 
 def shorten(texts: list[str], body: Model, room: int) -> list[str]:
-    """The texts, cut to at most `room` tokens, including those that the tokenizer adds."""
+    """Cut texts to at most `room` tokens, including those that the tokenizer adds."""
     encoding = body.tokenizer(texts, truncation=True, max_length=room, return_offsets_mapping=True)
     return [
         text[: max(end for _, end in offsets)] if len(offsets) >= room else text

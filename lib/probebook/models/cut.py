@@ -45,12 +45,12 @@ def upper_parameters(model: Model, net: nn.Module) -> dict[str, nn.Parameter]:
 
     These are the parameters from the first remaining block on, in the order of the architecture;
     its embeddings come before. If the model is not cut, these are all parameters."""
-    found = dict(net.named_parameters())
+    parameters = dict(net.named_parameters())
     if not model.below:
-        return found
+        return parameters
     first = next(model.blocks[0].parameters())
-    start = next(i for i, parameter in enumerate(found.values()) if parameter is first)
-    return dict(list(found.items())[start:])
+    start = next(i for i, parameter in enumerate(parameters.values()) if parameter is first)
+    return dict(list(parameters.items())[start:])
 
 
 class Below:

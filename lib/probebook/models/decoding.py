@@ -12,7 +12,7 @@ from probebook.models.batches import tokenize
 from probebook.models.loading import Model
 
 NEXT_SENTINEL = "<extra_id_1>"  # ends what T5 and UL2 write into the blank
-Positions = list[tuple[list[int], list[float]]]  # at each position: the k best ids, probabilities
+Choices = list[tuple[list[int], list[float]]]  # at each position: the k best ids, probabilities
 
 
 @dataclass(frozen=True)
@@ -41,31 +41,39 @@ class Filled:
 
 
 def strip_space_mark(token: str) -> str:
-    """A token without the mark of a space before it."""
+    """Remove the mark of a space before a token."""
     return token.strip(" Ġ▁")
 
 
 def generate(
     texts: Sequence[str], model: Model, prompted: bool, k: int, steps: int
-) -> list[Positions]:
-    """What a causal model or an encoder–decoder adds to each text, at most `steps` tokens.
+) -> list[Choices]:
+    """Continue each text greedily with a causal model or an encoder–decoder.
 
-    If the texts are not `prompted`, an encoder–decoder fills their blank instead. Rows of equal
-    length are decoded together, so nothing is padded. Raises UserError for a text that is too
-    long, or an encoder–decoder that has no blanks."""
+    Rows of equal length are decoded together, so nothing is padded.
+
+    Args:
+        texts: The texts.
+        model: The model.
+        prompted: Whether the texts are prompts; if not, an encoder–decoder fills their blank.
+        k: Number of best tokens to return at each position.
+        steps: Largest number of tokens.
+
+    Raises:
+        UserError: A text is too long, or an encoder–decoder knows no blanks."""
     ids, prefixes, stop, steps = _starts(texts, model, prompted, steps)
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    out: list[Positions] = [[] for _ in texts]
+    out: list[Choices] = [[] for _ in texts]
     for r in range(len(texts)):
         groups[len(ids[r]), len(prefixes[r])].append(r)
     most = 2_048 if model.device.type == "cpu" else 16_384  # tokens of a batch
     for lengths, rows in groups.items():
         size = max(1, most // (sum(lengths) + steps))
         for part in (rows[i : i + size] for i in range(0, len(rows), size)):
-            found = _decode(
+            filled = _decode(
                 model, [ids[r] for r in part], [prefixes[r] for r in part], stop, k, steps
             )
-            for r, positions in zip(part, found):
+            for r, positions in zip(part, filled):
                 out[r] = positions
     return out
 
@@ -73,7 +81,7 @@ def generate(
 def _starts(
     texts: Sequence[str], model: Model, prompted: bool, steps: int
 ) -> tuple[list[list[int]], list[list[int]], set[int | None], int]:
-    """The input ids, the start of the decoder's output, the end tokens, and the new tokens."""
+    """Prepare decoding: input ids, start of the decoder's output, end tokens, number of tokens."""
     tokenizer, settings = model.tokenizer, model.net.generation_config
     ends = settings.eos_token_id
     stop = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
@@ -92,7 +100,7 @@ def _starts(
 
 
 def strip_end(ids: list[list[int]], model: Model) -> list[list[int]]:
-    """Token ids of prompts without the special tokens that would end them."""
+    """Remove the special tokens that would end prompts from their ids."""
     for row in ids:
         while row and row[-1] in model.special:
             row.pop()
@@ -107,14 +115,14 @@ def _decode(
     stop: set[int | None],
     k: int,
     steps: int,
-) -> list[Positions]:
+) -> list[Choices]:
     """The positions of each row, decoded greedily with cached keys and values."""
     name, fixed, x = "input_ids", {}, torch.tensor(ids, device=model.device)
     if model.kind == "seq2seq":
         name, fixed = "decoder_input_ids", {"encoder_outputs": model.encoder.base(x)}
         x = torch.tensor(prefixes, device=x.device)
     past, active = None, set(range(len(ids)))
-    found: list[Positions] = [[] for _ in ids]
+    filled: list[Choices] = [[] for _ in ids]
     for _ in range(steps):
         out = model.net(**{name: x}, **fixed, past_key_values=past, use_cache=True)
         best = out.logits[:, -1].float().softmax(-1).topk(k)
@@ -122,7 +130,7 @@ def _decode(
         best = list(zip(best.indices.tolist(), best.values.tolist()))
         active -= {r for r in active if best[r][0][0] in stop}
         for r in active:
-            found[r].append(best[r])
+            filled[r].append(best[r])
         if not active:
             break
-    return found
+    return filled

@@ -48,26 +48,34 @@ def embed(
     client: Client | None = None,
     component: Component = "residual",
 ) -> Tensor:
-    """Hidden states `h` of texts at one layer and position: float32 [n, d] on the CPU.
+    """Compute the hidden states `h` of texts at one layer and position.
 
-    `layer`: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
-    `at`: "[MASK]" (the state from which the head predicts the blank: the mask's own; in a
-    left-to-right model, which reads only what stands before the blank, that of the last token; in
-    an encoder–decoder that of the last token that its decoder reads, `Model.decoder_ids`), "[CLS]"
-    (the first token), "last" (the last one), "mean" or "max" (of each coordinate, over all real
-    tokens), or a pair (rule, words) with rule "first", "last" or "mean" over the pieces of one
-    word per text, e.g. ("last", subjects). Of an encoder–decoder every rule but "[MASK]" reads the
-    encoder.
-    `component`: "residual" (the stream between the blocks), or what one part of block `layer` adds
-    to it: "attention", "mlp" or, in an encoder–decoder's decoder, "cross-attention" (the output of
-    the part's last matrix, before a norm that may follow).
-    `cache`: store the result in the cache folder, under weights, layer, rule, dtype and texts.
-    `client`: of a Dask cluster, whose workers embed shards of whole batches. On one kind of
-    machine not a bit differs. Each worker stores its finished shards and never repeats them. It
-    loads the model in the precision that it has here.
-    Raises UserError for an empty list or text, a layer beyond the model, a position that a text
-    lacks, a component that is not found in the block, a `client` without a cache or without a name
-    by which workers can load the model, or a worker that has another model of that name."""
+    Args:
+        texts: The texts.
+        model: A model, or its name or folder.
+        layer: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
+        at: Where a text is read. "[MASK]" is the state from which the head predicts the blank: that
+            of the mask; in a left-to-right model, which reads only what stands before the blank,
+            that of the last token; in an encoder–decoder that of the last token that its decoder
+            reads (`Model.decoder_ids`). Or "[CLS]" (the first token), "last" (the last one), "mean"
+            or "max" (of each coordinate, over all real tokens), or a pair (rule, words) with rule
+            "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
+            Of an encoder–decoder every rule but "[MASK]" reads the encoder.
+        cache: Store the result in the cache folder, under weights, layer, rule, dtype and texts.
+        client: Of a Dask cluster, whose workers embed shards of whole batches. On one kind of
+            machine not a bit differs. Each worker stores its finished shards and never repeats
+            them. It loads the model in the precision that it has here.
+        component: "residual" (the stream between the blocks), or what one part of block `layer`
+            adds to it: "attention", "mlp" or, in an encoder–decoder's decoder, "cross-attention"
+            (the output of the part's last matrix, before a norm that may follow).
+
+    Returns:
+        The states, float32 [n, d] on the CPU, in the order of `texts`.
+
+    Raises:
+        UserError: An empty list or text, a layer beyond the model, a position that a text lacks, a
+            component that the block lacks, a `client` without a cache or without a name by which
+            workers can load the model, or a worker that has another model of that name."""
     if client is not None and (isinstance(model, Model) or not cache):
         raise UserError(
             "client: give the model by its name or folder, which workers load, and keep cache=True"
@@ -88,9 +96,10 @@ def embed(
 def embed_layers(
     texts: Sequence[str], model: str | Model, layers: Sequence[int], at: PositionRule = "[MASK]"
 ) -> dict[int, Tensor]:
-    """`embed` at several layers: layer (0 … depth) → h [n, d], in one forward pass.
+    """Embed texts at several layers in one forward pass: layer (0 … depth) → h [n, d].
 
-    Each layer is cached by itself, where `embed` finds it; cached ones are not computed."""
+    Each layer is cached by itself, where `embed` looks for it; cached ones are not computed. The
+    arguments are those of `embed`."""
     model, texts = part_for(as_model(model), at), _check_texts(texts)
     layers = sorted({model.layer(layer) for layer in layers})
     keys = {k: _key(texts, model, k, at) for k in layers}
@@ -105,10 +114,10 @@ def embed_poolings(
     layer: int = -1,
     rules: Sequence[str] = ("mean", "[CLS]", "max", "last"),
 ) -> dict[str, Tensor]:
-    """`embed` by several position rules: rule → h [n, d], in one forward pass.
+    """Embed texts by several position rules in one forward pass: rule → h [n, d].
 
-    Each rule's states are cached by themselves, where `embed` finds them, and equal its states to
-    the bit. Raises UserError as `embed` does."""
+    Each rule's states are cached by themselves, where `embed` looks for them, and equal its states
+    to the bit. The arguments and errors are those of `embed`."""
     model, texts = as_model(model).encoder, _check_texts(texts)
     layer = model.layer(layer)
     keys = {at: _key(texts, model, layer, at) for at in rules}
@@ -118,7 +127,7 @@ def embed_poolings(
 
 
 def _cache_together(keys: dict, make: Callable[[list], dict]) -> dict:
-    """name → h from the cache, given name → key.
+    """Read name → h from the cache, given name → key.
 
     The first name that is missing makes `make` compute it and all names after it."""
     names = [*keys]
@@ -151,7 +160,7 @@ def _key(
 
 
 def head_logits(h: Tensor, model: str | Model) -> Tensor:
-    """The language-model head on last-layer states: [n, d] → float32 [n, vocabulary], on the
+    """Apply the language-model head to last-layer states: [n, d] → float32 [n, vocabulary], on the
     device of the states."""
     model = as_model(model)
     h = torch.as_tensor(h)
@@ -166,10 +175,19 @@ def word_logits(
     words: Sequence[Sequence[str]],
     h: Tensor | None = None,
 ) -> Tensor:
-    """Logits at [MASK] of candidate words, one row of candidates per text: float32 [n, m].
+    """Score candidate words at [MASK].
 
-    `h` replaces the last-layer states, for example by edited ones. Raises UserError if a word is
-    not a single token of the model."""
+    Args:
+        texts: The texts, with one [MASK] each.
+        model: A model, or its name or folder.
+        words: Candidates, one row of m words per text.
+        h: Last-layer states in place of the model's, for example edited ones.
+
+    Returns:
+        Logits, float32 [n, m].
+
+    Raises:
+        UserError: A word is not a single token of the model."""
     model = as_model(model)
     h = embed(texts, model, -1, "[MASK]") if h is None else torch.as_tensor(h)
     flat = {w for row in words for w in row}
@@ -180,8 +198,8 @@ def word_logits(
         )
     columns = torch.tensor([[ids[w] for w in row] for row in words])
     parts = zip(h.to(model.device).split(4096), columns.to(model.device).split(4096))
-    found = [head_logits(part, model).gather(1, ids) for part, ids in parts]
-    return torch.cat(found).to(h.device)
+    logits = [head_logits(part, model).gather(1, ids) for part, ids in parts]
+    return torch.cat(logits).to(h.device)
 
 
 def _embed(
@@ -197,7 +215,7 @@ def _states(
     rules: Sequence[PositionRule],
     component: Component = "residual",
 ) -> dict[int, list[Tensor]]:
-    """layer → states by each rule, from one pass that stops at the highest layer."""
+    """Compute layer → states by each rule, in one pass that stops at the highest layer."""
     out = {k: [Collected(len(texts), model.width) for _ in rules] for k in layers}
     current, top = threading.local(), max(layers)
 
@@ -216,7 +234,7 @@ def _states(
             put = None if k == top else partial(keep, k)
             hooks.enter_context(at_layer(model, k, put, component))
         list(pool.map(one, batches(texts, model, *rules)))
-    return {k: [h.complete() for h in found] for k, found in out.items()}
+    return {k: [h.complete() for h in collected] for k, collected in out.items()}
 
 
 def _embed_sharded(
@@ -228,7 +246,7 @@ def _embed_sharded(
     client: Client,
     component: Component,
 ) -> Tensor:
-    """`_embed` on a cluster. Shards follow the order of batches, so workers form the same ones."""
+    """Embed on a cluster. Shards follow the order of batches, so workers form the same ones."""
     from dask.distributed import as_completed
 
     shards: list[list[int]] = [[]]
@@ -270,7 +288,7 @@ def _embed_shard(
     at: PositionRule,
     component: Component,
 ) -> np.ndarray:
-    """`embed` on a worker, with the model of that name if it has the fingerprints `prints`."""
+    """Embed on a worker, with the model of that name if it has the fingerprints `prints`."""
     from dask.distributed import get_worker
 
     model = part_for(load(name, dtype=dtype), at)

@@ -1,4 +1,4 @@
-"""How any kind of language model fills a blank: tokens and their probabilities."""
+"""Fill a blank with any kind of language model: tokens and their probabilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from probebook.base import UserError
-from probebook.models.decoding import Filled, Positions, generate, strip_space_mark
+from probebook.models.decoding import Choices, Filled, generate, strip_space_mark
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model, load
 from probebook.models.server import Server
@@ -17,7 +17,7 @@ from probebook.models.server import Server
 class Prompt:
     """An instruction around a text: `template` holds {sentence}, in which `mask` marks the blank.
 
-    UL2 expects its mode first: write "[S2S] " at the start of your own template, and "[NLU] "
+    UL2 expects its mode first: write "[S2S] " at the start of your template, and "[NLU] "
     before texts that have no prompt."""
 
     template: str
@@ -26,8 +26,8 @@ class Prompt:
     def __post_init__(self) -> None:
         if "{sentence}" not in self.template or not self.mask:
             raise UserError(
-                f"template {self.template[:60]!r}: it must hold {{sentence}}, and the "
-                "mask at least one character"
+                f"{self.template[:60]!r} is not a valid template: expected {{sentence}} in it, "
+                "and a mask of at least one character"
             )
 
     def __call__(self, text: str) -> str:
@@ -52,23 +52,26 @@ def fill(
     k: int = 5,
     steps: int = 20,
 ) -> list[Filled]:
-    """How a model fills the one [MASK] of each text (McMilin, § 4.1, appendices D, F, G).
+    """Let a model fill the one [MASK] of each text (McMilin, § 4.1, appendices D, F, G).
 
     Masked models give one position, and so does BART, whose decoder gets the sentence up to the
     blank. T5 and UL2 give the span after <extra_id_0>, up to the next sentinel. A causal model
     gives one position, too: it reads the words before the blank, which is the book's way of asking
     it, not the paper's. With a prompt, causal models, servers and encoder–decoders give the greedy
-    continuation.
+    continuation. In bfloat16 a pronoun's share can change by two percentage points, and half a
+    point matters here.
 
-    - `prompt`: "A", "B", "C" (the paper's) or your own.
-    - `k`: the number of most probable tokens to return at each position.
-    - `steps`: the largest number of positions. The end of the sequence is not one of them, so there
+    Args:
+        texts: Texts with one [MASK] each.
+        model: A model, its name or folder, or a server.
+        prompt: "A", "B", "C" (the paper's) or another `Prompt`.
+        k: Number of most probable tokens to return at each position.
+        steps: Largest number of positions. The end of the sequence is not one of them, so there
+            may be none.
 
-    may be none.
-    In bfloat16 a pronoun's share can change by two percentage points, and half a point matters
-    here.
-    Raises UserError for a text without exactly one [MASK], a missing or superfluous prompt, and
-    `k` or `steps` out of range."""
+    Raises:
+        UserError: A text without exactly one [MASK], a missing or superfluous prompt, or `k` or
+            `steps` out of range."""
     if isinstance(model, str):
         model = load(model)
     texts = [texts] if isinstance(texts, str) else list(texts)
@@ -76,7 +79,7 @@ def fill(
     if not texts:
         raise UserError("no texts: give a list of texts with one [MASK] each")
     if wrong:
-        raise UserError(f"a list of texts with one [MASK] each, not {str(wrong[0])[:60]!r}")
+        raise UserError(f"{str(wrong[0])[:60]!r} is not a valid text: expected one [MASK] in it")
     if k < 1 or steps < 1 or isinstance(model, Model) and k > model.net.config.vocab_size:
         raise UserError(
             f"k={k}, steps={steps}: both at least 1, k at most the number of the model's tokens"
@@ -90,26 +93,26 @@ def fill(
     if isinstance(prompt, str):
         if prompt not in PROMPTS:
             raise UserError(
-                f"prompt {prompt!r}: 'A', 'B', 'C', or a Prompt with a template and a mask"
+                f"{prompt!r} is not a known prompt: expected 'A', 'B', 'C', or a Prompt"
             )
         prompt = PROMPTS[prompt]
     texts = texts if prompt is None else [prompt(t) for t in texts]
     if isinstance(model, Server):
         return model.complete(texts, k, steps)
     if model.kind in ("masked", "encoder") or prompt is None and model.kind == "causal":
-        found = _at_blank(texts, model, k)
+        filled = _at_blank(texts, model, k)
     else:
-        found = generate(texts, model, prompt is not None, k, steps)
+        filled = generate(texts, model, prompt is not None, k, steps)
     word = cache(lambda i: model.tokenizer.decode([i]))
 
     def pairs(ids: list[int], probs: list[float]) -> tuple[str, list[tuple[str, float]]]:
         return word(ids[0]), [(word(i), p) for i, p in zip(ids, probs)]
 
-    return [Filled.of(pairs(*position) for position in positions) for positions in found]
+    return [Filled.of(pairs(*position) for position in positions) for positions in filled]
 
 
 def pieces(word: str, model: str | Model) -> list[str]:
-    """The tokens of a word within a sentence: ["she"], or ["them", "##selves"].
+    """Split a word into its tokens within a sentence: ["she"], or ["them", "##selves"].
 
     `fill` returns single tokens. A word of several tokens has no entry in `top`, and a sum over a
     list of words counts 0 for it, as the paper's does. Omit such a word, or choose another model.
@@ -121,10 +124,10 @@ def pieces(word: str, model: str | Model) -> list[str]:
     return [strip_space_mark(tokenizer.decode([i])) for i in ids[1][len(ids[0]) :]]
 
 
-def _at_blank(texts: list[str], model: Model, k: int) -> list[Positions]:
+def _at_blank(texts: list[str], model: Model, k: int) -> list[Choices]:
     """The one position of each text."""
-    found = []
+    filled = []
     for h in embed(texts, model).to(model.device).split(256):
         best = head_logits(h, model).softmax(1).topk(k)
-        found += [[pair] for pair in zip(best.indices.tolist(), best.values.tolist())]
-    return found
+        filled += [[pair] for pair in zip(best.indices.tolist(), best.values.tolist())]
+    return filled

@@ -101,9 +101,9 @@ class Model:
     def pooler(self) -> Callable[[Tensor], Tensor]:
         """From the first token's last states [n, d] to the input of a sentence classifier.
 
-        This is the checkpoint's own pooler (BERT's: dense, tanh) or, if it has none, the first
-        part of the masked head (dense, activation, norm; none of XLNet's). UserError: there is no
-        masked head."""
+        This is the checkpoint's pooler (BERT's: dense, tanh) or, if it has none, the first part of
+        the masked head (dense, activation, norm; XLNet has none). UserError: there is no masked
+        head."""
         base, weights = self.base, next(self.net.parameters())
         missing: set[str] = set()
         if self.kind == "masked" and self.source:  # its class omits the checkpoint's pooler
@@ -214,12 +214,19 @@ class Model:
 def load(
     name: str, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
 ) -> Model:
-    """A model by pocket name (`pocket-english`), folder, or Hugging Face name.
+    """Load a language model and its tokenizer; the same one again if it was loaded before.
 
-    `device`: by default `PROBEBOOK_DEVICE`, else a GPU if there is one. `dtype`: by default
-    `PROBEBOOK_DTYPE`, else float32 on every device. Code that comes with a model is never run, and
-    pickled weights (`pytorch_model.bin`) are never read. Raises UserError if no model of that name
-    can be loaded, or for a device or precision that is not there."""
+    Code that comes with a model is never run, and pickled weights (`pytorch_model.bin`) are never
+    read.
+
+    Args:
+        name: A pocket model (`pocket-english`), a folder, or a Hugging Face name.
+        device: Default: `PROBEBOOK_DEVICE`, else a GPU if there is one.
+        dtype: Default: `PROBEBOOK_DTYPE`, else float32 on every device.
+
+    Raises:
+        UserError: No model of that name can be loaded, or the device or precision does not
+            exist."""
     return _load_once(name, choose_device(device), choose_dtype(dtype))
 
 
@@ -231,7 +238,7 @@ def _load_once(name: str, device: torch.device, dtype: torch.dtype) -> Model:
 def load_anew(
     name: str, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
 ) -> Model:
-    """`load`, with a network of its own, which can be trained."""
+    """Load a model that shares its network with no other (`load`), so that it can be trained."""
     here = {"local_files_only": hub.is_local(name)}  # then no request goes to the hub
     import transformers as hf
 
@@ -272,10 +279,10 @@ def load_anew(
 
 
 def _loading_error(name: str, error: str) -> UserError:
-    """One line for the error of transformers when it cannot load a model."""
+    """Turn the error of transformers when it cannot load a model into one line."""
     if "trust_remote_code" in error:
         return UserError(
-            f"{name} brings code of its own, which is never run: give a model of an "
+            f"{name} needs code from its repository, which is never run: give a model of an "
             "architecture in transformers"
         )
     if "model.safetensors" in error:
@@ -287,7 +294,7 @@ def _loading_error(name: str, error: str) -> UserError:
 
 
 def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
-    """The base network of a checkpoint, and the names of the weights that the checkpoint lacks.
+    """Load the base network of a checkpoint, and name the weights that the checkpoint lacks.
 
     Transformers' warnings about weights that the base network does not use are silenced."""
     import transformers as hf
@@ -305,7 +312,7 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
 
 @lru_cache
 def depth(name: str) -> int:
-    """`Model.depth`, read from a model's configuration alone (no weights are loaded)."""
+    """Read the number of blocks from a model's configuration, without loading weights."""
     import transformers as hf
 
     try:
@@ -318,10 +325,10 @@ def depth(name: str) -> int:
         if config.is_encoder_decoder
         else ("num_hidden_layers",)
     )
-    found = (getattr(config, name, None) for name in names)
-    return next((layers for layers in found if layers), None) or load(name).depth
+    values = (getattr(config, name, None) for name in names)
+    return next((layers for layers in values if layers), None) or load(name).depth
 
 
 def as_model(model: str | Model) -> Model:
-    """The model itself or, given its name, the loaded model."""
+    """Return the model itself or, given its name, load it."""
     return model if isinstance(model, Model) else load(model)

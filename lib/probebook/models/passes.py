@@ -30,7 +30,7 @@ class Stop(Exception):
 
 
 def part_for(model: Model, at: PositionRule) -> Model:
-    """The part of a model that a position rule reads."""
+    """Return the part of a model that a position rule reads."""
     return model if at == "[MASK]" else model.encoder
 
 
@@ -42,16 +42,23 @@ def at_layer(
     component: Component = "residual",
     times: int = 1,
 ) -> Iterator[None]:
-    """Inside, a forward pass raises Stop at `layer` or, given `put`, goes on with its states.
+    """Stop forward passes at a layer, or let them go on with other states.
 
-    With `times`, `put` gets m copies of the states [m · b, t, d] of b texts; the blocks' other
-    inputs are then repeated m times."""
+    Inside, a pass raises Stop at the layer or, given `put`, goes on with its result.
+
+    Args:
+        model: The model.
+        layer: 0 (embeddings) … depth.
+        put: Maps the layer's states to other ones.
+        component: Which states (see `embed`).
+        times: `put` gets m copies of the states [m · b, t, d] of b texts; the blocks' other inputs
+            are then repeated m times."""
     now = threading.local()  # which block a thread's pass is in; the shape of its states
     residual = component == "residual"
     edited = layer if residual else layer - 1  # the block concerned
     matrix = None if residual or edited < 0 else writer(model.blocks[edited], component)
     missing = UserError(
-        f"layer {layer} of {model.name}: no {component} output is found there; "
+        f"layer {layer} of {model.name}: there is no {component} output; "
         "take 'residual', or a layer from 1 on with 'attention' or 'mlp'"
     )
     if matrix is None and not residual:

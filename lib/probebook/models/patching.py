@@ -1,4 +1,4 @@
-"""Predictions from edited states: they replace a layer's own, and the rest of the network runs."""
+"""Predict from edited states: they replace those of a layer, and the rest of the network runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from probebook.models.passes import (
     threads,
 )
 
-Edit = Callable[[Tensor], Tensor] | Tensor | None
+StateEdit = Callable[[Tensor], Tensor] | Tensor | None
 Positions = Literal["one", "following"]
 
 
@@ -33,25 +33,33 @@ def carry(
     model: str | Model,
     layer: int,
     at: PositionRule,
-    edit: Edit,
+    edit: StateEdit,
     read: PositionRule = "[MASK]",
     component: Component = "residual",
     positions: Positions = "one",
 ) -> Tensor:
-    """Last-layer states at `read` once the states at (`layer`, `at`) are replaced: float32 [n, d].
+    """Carry edited states to the last layer: replace the states at (`layer`, `at`), then run on.
 
-    `edit` maps the states [n, d] of all texts to new ones, or is the new states, or None (no
-    change). The rest of the network runs on the edited states. `at` must name one token per text.
-    `component`: what is replaced there, as in `embed`.
-    `positions`: "following" replaces the states of all later tokens as well. A function is called
-    with the states at `at`, then with those one token later, and so on (where a text has ended,
-    with those of its last token). Given states stand at each of these tokens.
-    New states [m, n, d] are m separate edits; the result is [m, n, d], and the blocks below the
-    edit run only once. The result is where the new states are."""
+    Args:
+        texts: The texts.
+        model: A model, or its name or folder.
+        layer: Where the states are replaced (see `embed`).
+        at: At which token; the rule must name one token per text.
+        edit: Maps the states [n, d] of all texts to new ones, or is the new states, or None (no
+            change). New states [m, n, d] are m separate edits; the blocks below the edit run only
+            once.
+        read: Where the last layer is read.
+        component: What is replaced there, as in `embed`.
+        positions: "following" replaces the states of all later tokens as well. A function is called
+            with the states at `at`, then with those one token later, and so on (where a text has
+            ended, with those of its last token). Given states stand at each of these tokens.
+
+    Returns:
+        Last-layer states at `read`, float32 [n, d] or [m, n, d], where the new states live."""
     model, texts = as_model(model), list(texts)
     part, model = part_for(model, at), part_for(model, read)
     if positions not in ("one", "following"):
-        raise UserError(f"positions={positions!r}: 'one' or 'following'")
+        raise UserError(f"positions={positions!r} is not valid: expected 'one' or 'following'")
     if part.kind == "seq2seq" and model.kind != "seq2seq":
         raise UserError(
             f"read={read!r}: the encoder of {part.name} does not read what its decoder "
@@ -63,8 +71,8 @@ def carry(
     groups, current = list(batches(texts, model, read, at)), threading.local()
     _one_token(groups, at)
     if callable(edit) and positions == "following":
-        found = _following(texts, part, layer, at, component)
-        edits, alone = torch.stack([torch.as_tensor(edit(h)) for h in found], 1)[None], True
+        following = _following(texts, part, layer, at, component)
+        edits, alone = torch.stack([torch.as_tensor(edit(h)) for h in following], 1)[None], True
     else:
         new = edit(embed(texts, part, layer, at, component=component)) if callable(edit) else edit
         new = torch.as_tensor(new)
@@ -75,7 +83,7 @@ def carry(
                 [carry(texts, model, layer, at, one, read, component, positions) for one in new]
             )
         edits, alone = new.reshape(-1, len(texts), 1, new.shape[-1]), new.ndim == 2
-    m, n, known, d = edits.shape  # known: tokens that have own states
+    m, n, known, d = edits.shape  # known: tokens whose states are given
     out = Collected(m, n, d)
 
     def put(hidden: Tensor) -> Tensor:
@@ -93,14 +101,16 @@ def carry(
 
     with at_layer(part, layer, put, component, m), threads(model.device) as pool:
         list(pool.map(one, groups))
-    found = out.complete().to(edits.device)
-    return found[0] if alone else found
+    carried = out.complete().to(edits.device)
+    return carried[0] if alone else carried
 
 
 class Tail:
-    """`tail(states, rows)`: the last-layer states [b, d] at `read` of some of the texts, once the
-    states at (`layer`, `at`) are `states` [b, d] of the rows [b]. As `carry`, but differentiable
-    with respect to the states; `at` must name one token per text."""
+    """The network above a layer, differentiable with respect to the states (`carry` is not).
+
+    `tail(states, rows)` gives the last-layer states [b, d] at `read` of some of the texts, once the
+    states at (`layer`, `at`) are `states` [b, d] of the rows [b]. `at` must name one token per
+    text."""
 
     def __init__(
         self,
@@ -139,17 +149,19 @@ def patch(
     model: str | Model,
     layer: int,
     at: PositionRule,
-    edit: Edit,
+    edit: StateEdit,
     read: PositionRule = "[MASK]",
     component: Component = "residual",
     positions: Positions = "one",
 ) -> Tensor:
-    """Token logits [n, vocabulary] at `read` once `carry` has replaced states at another place."""
+    """Predict tokens after an edit of hidden states: logits [n, vocabulary] at `read`.
+
+    The arguments are those of `carry`, which carries the edited states to the last layer."""
     return head_logits(carry(texts, model, layer, at, edit, read, component, positions), model)
 
 
 def _one_token(groups: Sequence[Batch], at: PositionRule) -> None:
-    """UserError unless the second rule of the batches names one token in every text."""
+    """Raise UserError unless the second rule of the batches names one token in every text."""
     if any((batch.others[0].max(1).values != 1).any() for batch in groups):
         raise UserError(
             f"at={at!r} spans several tokens: patch one token, e.g. '[MASK]' or ('last', words)"

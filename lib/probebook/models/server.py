@@ -124,17 +124,17 @@ class Server:
             if _read_cached(path, what) is None:
                 client = client or self._client()
                 try:
-                    found = self._ask(client, prompt, settings, ask)
+                    result = self._ask(client, prompt, settings, ask)
                 except UserError as e:
-                    kept = f"; new answers kept: {asked}, call again to go on" if asked else ""
-                    raise UserError(f"{e}{kept}") from None
+                    note = f"; new answers kept: {asked}, call again to go on" if asked else ""
+                    raise UserError(f"{e}{note}") from None
                 asked += 1
                 content = {
                     "base_url": self.base_url,
                     "model": self.model,
                     "prompt": prompt,
                     "settings": settings,
-                    what: found,
+                    what: result,
                 }
                 with atomic_write(path) as part:
                     part.write_text(json.dumps(content))
@@ -209,12 +209,12 @@ class Server:
         return f"{hints.get(code, other)} (HTTP {code}: {' '.join(message.split())[:200]})"
 
 
-def _positions(found: Logprobs | None, k: int) -> list[tuple[str, list[tuple[str, float]]]]:
+def _positions(logprobs: Logprobs | None, k: int) -> list[tuple[str, list[tuple[str, float]]]]:
     """(token, its k best alternatives with falling log-probabilities) at each position."""
-    if found is None or found.top_logprobs is None:
+    if logprobs is None or logprobs.top_logprobs is None:
         raise UserError("the answer has no log-probabilities; such a server cannot be used here")
     out = []
-    for token, best in zip(found.tokens, found.top_logprobs, strict=True):
+    for token, best in zip(logprobs.tokens, logprobs.top_logprobs, strict=True):
         pairs = [(str(other), float(p)) for other, p in best.items()]
         pairs = sorted(pairs, key=lambda pair: -pair[1])[:k]
         if not pairs or not all(p < 1e-3 for _, p in pairs):

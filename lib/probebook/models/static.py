@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 
 def load(name: str | Path = "pocket-vectors") -> Vectors:
-    """The book's vectors (300 dimensions), or those of a text file in GloVe's format.
+    """Load the book's vectors (300 dimensions), or those of a text file in GloVe's format.
 
     Each line of such a file has a word and its numbers. Raises UserError if the file is missing or
     a line has another form."""

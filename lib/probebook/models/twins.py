@@ -23,10 +23,12 @@ SENTENCES = 4_000  # number of sentences to shuffle
 
 @lru_cache(maxsize=4)
 def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
-    """A model by name, or a twin of it: "random:NAME" (untrained weights), "corrupted-STEPS:NAME".
+    """Load a model, or a twin of it.
 
-    `source`: the sentences on which a corrupted twin is trained; `seed`: of random weights, and
-    of a corrupted twin's shuffling, masking and batches."""
+    Args:
+        name: A model's name, or "random:NAME" (untrained weights), or "corrupted-STEPS:NAME".
+        source: The sentences on which a corrupted twin is trained.
+        seed: Of random weights, and of a corrupted twin's shuffling, masking and batches."""
     kind, _, plain = name.partition(":")
     if kind == "random":
         model = load(plain)
@@ -51,7 +53,7 @@ def corrupted_twin(
     lr: float = 5e-5,
     seed: int = 12345,
 ) -> Model:
-    """A masked language model trained further on shuffled words (Zhu et al. 2022, § 4.4).
+    """Train a masked language model further on shuffled words (Zhu et al. 2022, § 4.4).
 
     BERT's masking and AdamW, with a rate that falls linearly to 0. Every epoch has the same
     shuffled texts. The weights are cached. UserError: not a masked model, or no steps."""

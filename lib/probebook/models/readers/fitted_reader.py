@@ -60,13 +60,13 @@ class FittedReader:
             )
         choices, spans, values, scores = zip(*(self.answers[key] for key in keys))
         forms = self.net.heads.forms
-        said = []
+        texts = []
         for (story, question, _), choice, span, value in zip(keys, choices, spans, values):
             form = forms[choice]
             words = story[slice(*span)] if form == "span" else answer_words(form, value, question)
-            said.append(words)
+            texts.append(words)
         columns = {
-            "said": said,
+            "said": texts,
             "start": [a for a, _ in spans],
             "end": [b for _, b in spans],
             "form": [forms[choice] for choice in choices],
@@ -111,18 +111,18 @@ class FittedReader:
             if len(rows):
                 yield rows, self.net.batch(cut, rows)
 
-    def _remember(self, keys: list[tuple], found: dict[str, Tensor]) -> None:
-        parts = (found[name].tolist() for name in ("choice", "spans", "value", "best"))
+    def _remember(self, keys: list[tuple], results: dict[str, Tensor]) -> None:
+        parts = (results[name].tolist() for name in ("choice", "spans", "value", "best"))
         self.answers.update(zip(keys, zip(*parts)))
 
     def _answer(self, table: pd.DataFrame, see: Callable | None = None) -> dict[str, Tensor]:
         """Of each row: the place of its form, its span's characters, its value [2], its scores."""
         cut = self.windows(table)
-        found = self._score(cut, see)
-        choice, window, best = decide(to_numpy(found["scores"]), cut.item)
+        scored = self._score(cut, see)
+        choice, window, best = decide(to_numpy(scored["scores"]), cut.item)
         is_span = choice == best.shape[1] - 1
         first, last = (
-            to_numpy(found[end])[window] - cut.story[window, 0] for end in ("first", "last")
+            to_numpy(scored[end])[window] - cut.story[window, 0] for end in ("first", "last")
         )
         spans = []
         for offsets, wanted, a, b in zip((cut.offsets[w] for w in window), is_span, first, last):
@@ -131,7 +131,7 @@ class FittedReader:
         return {
             "choice": torch.from_numpy(choice),
             "spans": torch.tensor(spans),
-            "value": found["value"][window],
+            "value": scored["value"][window],
             "best": torch.from_numpy(best),
         }
 

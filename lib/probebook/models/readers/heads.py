@@ -168,22 +168,22 @@ def _weighted(start: Tensor, h: Tensor) -> Tensor:
 
 def typed_targets(table: pd.DataFrame, answer: Tensor, item: np.ndarray) -> dict[str, Tensor]:
     """`kind` and `value` [w] for `Typed`, from the table's words and the windows' answers."""
-    found = []
+    pairs = []
     for question, words, kind in zip(table.question, table.answer.str.lower(), table.kind):
         if kind == "number" and words in NUMBERS:
-            found.append((Typed.kinds.index("number"), NUMBERS.index(words)))
+            pairs.append((Typed.kinds.index("number"), NUMBERS.index(words)))
         elif kind == "option" and words in (choices := options(question)):
-            found.append((Typed.kinds.index("option"), choices.index(words)))
+            pairs.append((Typed.kinds.index("option"), choices.index(words)))
         else:
-            found.append((Typed.kinds.index("span"), 0))
-    kind, value = torch.tensor(found)[torch.from_numpy(item)].unbind(1)
+            pairs.append((Typed.kinds.index("span"), 0))
+    kind, value = torch.tensor(pairs)[torch.from_numpy(item)].unbind(1)
     return {"kind": torch.where(answer < 0, kind, answer), "value": value}
 
 
 def options(question: str) -> list[str]:
     """The words before and after the last "or" of a question, lower-case; [] if it has none."""
-    found = re.search(r".*?(\w+),? or (?:an? |the )?(\w+)", question.lower())
-    return list(found.groups()) if found else []
+    match = re.search(r".*?(\w+),? or (?:an? |the )?(\w+)", question.lower())
+    return list(match.groups()) if match else []
 
 
 def answer_words(form: str, value: np.ndarray, question: str) -> str:
@@ -213,13 +213,13 @@ def decide(scores: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray
     `scores` [w, c]: those of the windows; `item` [w]: the item of each. An item's score is the
     greatest of its windows', but the smallest for unknown, as in the released code."""
     items = np.unique(item)
-    found = np.empty((len(items), scores.shape[1]))
-    window = np.empty(found.shape, int)
+    best = np.empty((len(items), scores.shape[1]))
+    window = np.empty(best.shape, int)
     for c in range(scores.shape[1]):
         sign = -1 if c == WORD_ANSWERS.index("unknown") else 1
         order = np.lexsort((sign * scores[:, c], item))  # the last of each item is the best
         last: np.ndarray = np.append(np.flatnonzero(np.diff(item[order])), len(order) - 1)
         window[:, c] = order[last]
-        found[:, c] = scores[window[:, c], c]
-    choice = found.argmax(1)
-    return choice, window[np.arange(len(items)), choice], found
+        best[:, c] = scores[window[:, c], c]
+    choice = best.argmax(1)
+    return choice, window[np.arange(len(items)), choice], best

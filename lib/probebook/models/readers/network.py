@@ -1,4 +1,4 @@
-"""The network of a reader: its own float32 encoder, and the heads that read its states."""
+"""The network of a reader: a float32 copy of an encoder, and the heads that read its states."""
 
 from __future__ import annotations
 
@@ -95,16 +95,17 @@ class Network(nn.Module):
 
 
 def reader_folder(name: str | Path) -> Path:
-    """The folder of a shipped reader, or of one that was saved. UserError: there is none."""
+    """Return the folder of a shipped reader, or of one that was saved. UserError: there is none."""
     for folder in (POCKET / name, Path(name)):
         if (folder / "reader.safetensors").exists():
             return folder
     shipped = ", ".join(sorted(path.parent.name for path in POCKET.glob("*/reader.safetensors")))
     raise UserError(
-        f"no reader {str(name)!r}: give one of {shipped}, or a folder that FittedReader.save wrote"
+        f"{str(name)!r} is not a reader: expected {shipped}, "
+        "or a folder that FittedReader.save wrote"
     )
 
 
 def saved_weights(name: str | Path) -> dict[str, Tensor]:
-    """The weights of a saved reader (float16), by name."""
+    """Load the weights of a saved reader (float16), by name."""
     return load_file(reader_folder(name) / "reader.safetensors")

@@ -50,14 +50,16 @@ class Windows:
             order, group = np.argsort(size, kind="stable"), len(size)
         else:
             order, group = draws.permutation(len(size)), max(1, int(16 * tokens / size.mean()))
-        found = []
+        batches = []
         for rows in np.split(order, range(group, len(order), group)):
             rows, begin = rows[np.argsort(size[rows], kind="stable")], 0
             for i in range(1, len(rows) + 1):
                 if i == len(rows) or size[rows[i]] * (i + 1 - begin) > tokens:
-                    found.append(rows[begin:i])
+                    batches.append(rows[begin:i])
                     begin = i
-        return iter(found if draws is None else [found[i] for i in draws.permutation(len(found))])
+        return iter(
+            batches if draws is None else [batches[i] for i in draws.permutation(len(batches))]
+        )
 
     def padded(self, rows: np.ndarray) -> dict[str, Tensor]:
         """`ids`, `types`, `mask` (1 at tokens), `story` (true at the story's) [b, t], `cls` [b]."""
@@ -85,11 +87,20 @@ def cut(
     max_length: int = 512,
     stride: int = 128,
 ) -> Windows:
-    """Windows of at most `max_length` tokens; neighbours in a story share `stride` of them.
+    """Cut stories into windows that an encoder can read, each with the question and its context.
 
-    Before the story (for XLNet, after it) come the last `context` tokens of the last two questions
-    with their answers and the question (Chaturvedi et al., § 4.2). Raises UserError for an empty
-    story, or a question that is longer than `context`."""
+    Before the story (for XLNet, after it) come the last two questions with their answers and the
+    question (Chaturvedi et al., § 4.2).
+
+    Args:
+        table: Questions with their stories and history.
+        tokenizer: The encoder's.
+        context: Largest number of tokens before the story; the last ones are taken.
+        max_length: Largest number of tokens of a window.
+        stride: Number of tokens that neighbouring windows of a story share.
+
+    Raises:
+        UserError: An empty story, or a question that is longer than `context`."""
     contexts = question_contexts(table, tokenizer, context)
     empty = np.flatnonzero(table.story.str.strip() == "")
     if len(empty):
@@ -104,7 +115,7 @@ def cut(
     story_part = 1
     if "xlnet" in type(tokenizer).__name__.lower():
         texts, story_part = texts[::-1], 0
-    found = tokenizer(
+    encoding = tokenizer(
         *texts,
         truncation=("only_first", "only_second")[story_part],
         max_length=max_length,
@@ -114,14 +125,14 @@ def cut(
         return_token_type_ids=True,
     )
     story, offsets = [], []
-    for i, spans in enumerate(found["offset_mapping"]):
-        places = np.flatnonzero(np.array(found.sequence_ids(i), dtype=object) == story_part)
+    for i, spans in enumerate(encoding["offset_mapping"]):
+        places = np.flatnonzero(np.array(encoding.sequence_ids(i), dtype=object) == story_part)
         story.append((places[0], places[-1] + 1) if len(places) else (0, 0))
         offsets.append(np.array(spans).reshape(-1, 2)[slice(*story[-1])])
-    ids, item = found["input_ids"], np.array(found["overflow_to_sample_mapping"])
+    ids, item = encoding["input_ids"], np.array(encoding["overflow_to_sample_mapping"])
     cls = np.array([row.index(tokenizer.cls_token_id) for row in ids])
     return Windows(
-        item, ids, found["token_type_ids"], np.array(story), offsets, cls, tokenizer.pad_token_id
+        item, ids, encoding["token_type_ids"], np.array(story), offsets, cls, tokenizer.pad_token_id
     )
 
 
@@ -140,10 +151,10 @@ def question_contexts(
         " ".join([*(part for turn in history[-2:] for part in turn), question])
         for history, question in zip(table.history, table.question)
     ]
-    found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    encoding = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     return [
         text[spans[-tokens][0] :] if len(spans) > tokens else text
-        for text, spans in zip(texts, found["offset_mapping"])
+        for text, spans in zip(texts, encoding["offset_mapping"])
     ]
 
 
@@ -163,8 +174,8 @@ def targets(table: pd.DataFrame, windows: Windows) -> dict[str, Tensor | list[np
     if len(wrong):
         row = table.iloc[wrong[0]]
         raise UserError(
-            f"answer {str(row.answer)!r} at {row.start}:{row.end} is no span of its "
-            f"story of {len(row.story)} characters: give start and end, or yes, no or "
+            f"answer {str(row.answer)!r} at {row.start}:{row.end} is not a span of its "
+            f"story of {len(row.story)} characters: expected start and end, or yes, no or "
             "unknown"
         )
     answers, starts, ends, tags = [], [], [], []
@@ -199,8 +210,10 @@ def batch_targets(
     tags = torch.zeros(batch["ids"].shape)
     for i, row in enumerate(rows):
         tags[i, targets["tags"][row]] = 1
-    found = {name: value[rows] for name, value in targets.items() if isinstance(value, Tensor)}
-    return {name: value.to(batch["ids"].device) for name, value in (found | {"tags": tags}).items()}
+    chosen = {name: value[rows] for name, value in targets.items() if isinstance(value, Tensor)}
+    return {
+        name: value.to(batch["ids"].device) for name, value in (chosen | {"tags": tags}).items()
+    }
 
 
 def _overlaps(offsets: np.ndarray, start: int, end: int) -> np.ndarray:

@@ -71,8 +71,8 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
-        kept = torch.empty(x.shape, dtype=x.dtype).bernoulli_(1 - self.p).div_(1 - self.p)
-        return x * kept.to(x.device)
+        mask = torch.empty(x.shape, dtype=x.dtype).bernoulli_(1 - self.p).div_(1 - self.p)
+        return x * mask.to(x.device)
 
 
 def train_head(
@@ -85,9 +85,17 @@ def train_head(
     seed: int,
     dropout: float = 0.1,
 ) -> Head:
-    """Train only the head, beginning with `start`, on states h [n, d] and classes z [n].
+    """Train only the head, by AdamW in seeded batches.
 
-    AdamW in seeded batches; the learning rate falls linearly to 0."""
+    Args:
+        h: States [n, d].
+        z: Classes [n].
+        start: The head to begin with.
+        epochs: Passes over the states.
+        batch: States in a batch.
+        lr: Learning rate, which falls linearly to 0.
+        seed: Of orders and dropouts.
+        dropout: Of both dropouts."""
     if epochs == 0:
         return start
     net, draws, z = start.net(dropout).to(h.device), np.random.default_rng(seed), z.to(h.device)
@@ -138,7 +146,7 @@ class Trainer:
     - `parameters`: what is trained.
     - `epochs`, `batch`: passes over the texts, texts in a batch.
     - `lr`: falls linearly to 0.
-    - `change`: gives the ids to read in place of a batch's own.
+    - `change`: gives the ids to read in place of those of a batch.
     - `steps`: the largest number of batches (None: all).
     """
 
@@ -171,7 +179,7 @@ class Trainer:
         """Update `parameters` by the loss of each batch in turn.
 
         `loss` is given the rows of the batch, their states [b, d] at `at`, and all states
-        [b, t, d]. However it ends, torch has its own seed and its setting of gradients again."""
+        [b, t, d]. However it ends, torch's seed and its setting of gradients are restored."""
         device, pad = self.body.device, self.body.tokenizer.pad_token_id
         with torch_seed(self.seed), torch.enable_grad():
             self.body.net.train()
@@ -194,11 +202,11 @@ class Trainer:
 
     def _epoch(self, draws: np.random.Generator) -> list[list[int]]:
         """The rows of each batch: sorted by length within 16 batches, then in random order."""
-        order, found = draws.permutation(len(self.ids)).tolist(), []
+        order, batches = draws.permutation(len(self.ids)).tolist(), []
         for i in range(0, len(order), 16 * self.batch):
             rows = sorted(order[i : i + 16 * self.batch], key=lambda r: len(self.ids[r]))
-            found += [rows[j : j + self.batch] for j in range(0, len(rows), self.batch)]
-        return [found[i] for i in draws.permutation(len(found))]
+            batches += [rows[j : j + self.batch] for j in range(0, len(rows), self.batch)]
+        return [batches[i] for i in draws.permutation(len(batches))]
 
 
 class Cloze:

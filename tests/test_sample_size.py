@@ -207,7 +207,7 @@ def test_the_command_line(tmp_path):
         (lambda: size.mcnemar_power(0.7, 0.6, 10), "add up to at most 1"),
         (lambda: size.mcnemar_power(0.2, 0.1, 0), "at least one item"),
         (lambda: size.mcnemar_power(0.2, 0.1, 10, method="guess"), "'exact' or 'simulate'"),
-        (lambda: size.mcnemar_power(0.2, 0.1, 10, test="t"), "one of exact, chi2"),
+        (lambda: size.mcnemar_power(0.2, 0.1, 10, test="t"), "expected exact or chi2"),
         (lambda: size.items_needed_exactly(0.1, 0.1), "no number of items"),
         (lambda: size.judge_pilot([1, 0], [1, 0, 1]), "same shape"),
         (lambda: size.judge_pilot([0.5, 1], [1, 0]), "only 0 and 1"),

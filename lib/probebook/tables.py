@@ -31,16 +31,12 @@ ESCAPED_TABLE = """
 {{ escape(r) }}{{ super() }}{% endblock %}
 """
 
-    pandas' template of styled tables takes text as HTML; that of plain tables escapes it."""
+
+def escape() -> None:
+    """Make all styled tables show text as it is written, also `<b>` and `&`."""
     from pandas.io.formats.style import Styler  # needs Jinja
 
-    blank, shown = '"&nbsp;"', "c.display_value"
-    source = Styler.env.loader.get_source(Styler.env, "html_table.tpl")[0]
-    source = source.replace("caption}}", "caption|e}}")
-    escaped = f"{{{{{shown} if {shown} == {blank} else {shown}|e}}}}"
-    source = source.replace(f"{{{{{shown}}}}}", escaped)
-    template = source.replace("caption[0]}}", "caption[0]|e}}")
-    Styler.template_html_table = Styler.env.from_string(template)
+    Styler.template_html_table = Styler.env.from_string(ESCAPED_TABLE)
 
 
 def side_by_side(
@@ -130,8 +126,11 @@ def judges_over_seeds(
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:
     """Show a figure of this run beside its mean over several (`intervals.figures_over_seeds`).
 
-    `verdict`: head of the last column, which says `above` or `below` where the mean is significantly on
-    that side of 0, else "open"."""
+    Args:
+        beside: The figures, with the columns runs, mean, low, high and verdict.
+        verdict: Head of the last column.
+        above: Its word where the mean is significantly above 0; where it is open, "open".
+        below: Its word where the mean is significantly below 0."""
     words = {1: above, 0: "open", -1: below}
     table = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
     table = table.rename(

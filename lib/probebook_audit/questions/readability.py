@@ -212,8 +212,8 @@ def shortcut_table(layer: LayerResult) -> pd.DataFrame:
 
 
 def answer_shortcut(sources: pd.DataFrame, classes: int) -> dict:
-    """Sources whose rule is significantly better than the majority count; the one that misleads most
-    leads."""
+    """Name the source that misleads most among those whose rule is significantly better than the
+    majority."""
     real = sources[sources["rule low"] > sources.usual]
     if sources.empty:
         return {"word": "not asked", "what": "", "control": ""}

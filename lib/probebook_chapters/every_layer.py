@@ -1,7 +1,7 @@
 """Probes, oracles and edits of the blank's state at every layer, as pages 1/03 and 1/07 fit them.
 
 layers = fit()                                   # 1 … depth → FittedLayer
-layers[4].edit("AlterRep", 1.0, h, to)         # states [n, d]
+layers[4].edit("AlterRep", 1.0, h, to)           # states [n, d]
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class FittedLayer:
         numbers, which the two erasures do not read. UserError: another method or strength."""
         if method not in METHODS or not 0 <= strength <= METHODS[method]:
             raise UserError(
-                f"{method} at {strength:g}: one of {', '.join(METHODS)}, at a strength "
-                "from 0 to the largest in METHODS"
+                f"{method!r} at {strength:g} is not a valid edit: expected one of "
+                f"{', '.join(METHODS)}, at a strength from 0 to the largest in METHODS"
             )
         row = INTERVENTIONS[method]
         if row.scale is None and not strength:

@@ -42,13 +42,10 @@ EXPLAINERS = {
     "ConceptSHAP": Row(lambda variant, seed: ConceptSHAP(variant, seed=seed), colour=5),
     "CausaLM": Row(lambda variant, seed: CausaLM(variant, seed=seed), colour=9),
     "INLP": Row(
-        lambda variant, seed: INLPExplainer(variant, seed=seed),
-        colour=INTERVENTIONS["INLP"].colour,
+        lambda variant, seed: INLPExplainer(variant, seed=seed), colour=INTERVENTIONS["INLP"].colour
     ),
     "LEACE": Row(
-        lambda variant, seed: LEACEExplainer(),
-        colour=INTERVENTIONS["LEACE"].colour,
-        in_paper=False,
+        lambda variant, seed: LEACEExplainer(), colour=INTERVENTIONS["LEACE"].colour, in_paper=False
     ),
     "AlterRep": Row(
         lambda variant, seed: AlterRepExplainer(),
@@ -56,8 +53,6 @@ EXPLAINERS = {
         in_paper=False,
     ),
     "PGD": Row(
-        lambda variant, seed: PGDExplainer(),
-        colour=INTERVENTIONS["PGD"].colour,
-        in_paper=False,
+        lambda variant, seed: PGDExplainer(), colour=INTERVENTIONS["PGD"].colour, in_paper=False
     ),
 }

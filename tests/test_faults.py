@@ -270,8 +270,8 @@ def test_a_page_that_eats_memory_is_ended(tiny, capfd):
     ("seconds", "memory", "says"),
     [
         ("soon", None, "time limit 'soon': should be seconds, or a time such as 30min or 2h"),
-        ("0", None, "more than"),
-        ("-1h", None, "more than"),
+        ("0", None, "must be positive"),
+        ("-1h", None, "must be positive"),
         (None, "much", "memory limit 'much': should be a size such as 800MB or 6GiB"),
     ],
 )

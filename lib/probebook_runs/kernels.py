@@ -53,7 +53,7 @@ def parse_limits(seconds: str | None = None, memory: str | None = None) -> Limit
                 f"memory limit {memory!r}: should be a size such as 800MB or 6GiB"
             ) from None
     if any(limit is not None and not limit > 0 for limit in (time_limit, memory_limit)):
-        raise UserError("a limit of time or memory should be more than nothing")
+        raise UserError("a limit of time or memory must be positive")
     return Limits(time_limit, memory_limit)
 
 

@@ -22,7 +22,7 @@ from probebook.corpora import agreement
 from probebook.models import carry, embed, word_logits
 from probebook.models.embedding import head_logits
 from probebook_book import stills
-from probebook_book.boxes import SENTENCES, Box, boxes
+from probebook_book.boxes import Box, boxes, sentences
 from probebook_book.try_it import write
 from probebook_chapters.every_layer import METHODS, fit
 from test_browser import (  # noqa: F401
@@ -36,6 +36,7 @@ from test_browser import (  # noqa: F401
     resize,
 )
 
+SENTENCES = sentences()
 STATIC = ROOT / "book" / "_static"
 STRENGTHS = {"INLP": 8, "LEACE": 1, "AlterRep": 2, "MeanShift": 1, "FGSM": 0.4, "PGD": 0.4}
 SHOWN = "return !document.querySelector('.try-it .shown').hidden"

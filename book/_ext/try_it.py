@@ -26,7 +26,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from probebook_book.boxes import SENTENCES, Box
+from probebook_book.boxes import Box, sentences
 
 BLANK = "___"
 
@@ -66,10 +66,10 @@ class TryIt(SphinxDirective):
 
 def form(box: Box, question: str = "") -> str:
     """The box as it stands before the model is loaded."""
-    sentences = [text.replace("[MASK]", BLANK) for text in SENTENCES]
+    shown = [text.replace("[MASK]", BLANK) for text in sentences()]
     options = "".join(
         f"<option{' selected' if i == box.sentence else ''}>{escape(text)}</option>"
-        for i, text in enumerate(sentences, 1)
+        for i, text in enumerate(shown, 1)
     )
     kept = " ".join(
         f'data-{name}="{escape(value)}"'
@@ -82,7 +82,7 @@ def form(box: Box, question: str = "") -> str:
 <fieldset class="sentence"><legend>A sentence with a blank</legend>
 <label>Choose one <select name="example">{options}</select></label>
 <label>or type your own, with {BLANK} for the verb
-<input name="text" value="{escape(sentences[box.sentence - 1])}" spellcheck="false"></label>
+<input name="text" value="{escape(shown[box.sentence - 1])}" spellcheck="false"></label>
 <button>Try it</button></fieldset>
 <p class="loading">The first answer loads the model from this book’s folder, 12 MB.
 Nothing is sent anywhere.</p>

@@ -1,5 +1,5 @@
-"""What the boxes of the directive `try-it` offer: ten sentences, in each of which the model prefers
-the right verb, and what a box shows."""
+"""What the boxes of the directive `try-it` offer: the sentences of `book/try_it.yaml`, and what a
+box shows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
+from probebook.base import read_yaml
 from probebook_runs.pages import home
 
 SHOWN = ("words", "verb", "linear", "oracle", "picture")
 FENCE = re.compile(r"^```\{try-it\}.*\n((?::\w+:.*\n)*)", re.MULTILINE)
 OPTION = re.compile(r"^:(\w+):(.*)$", re.MULTILINE)
-
-SENTENCES = (
-    "The keys to the cabinet [MASK] on the table.",
-    "The key to the cabinets [MASK] on the table.",
-    "The letter from the kings [MASK] very long.",
-    "The ships near the island [MASK] made of gold.",
-    "The teacher of the boys [MASK] afraid of the dark.",
-    "The dogs behind the house [MASK] very hungry.",
-    "Everyone knows that the lamp near the windows [MASK] lost.",
-    "The stories about the queen [MASK] hard to understand.",
-    "The captain that the sailors saw [MASK] ready to go.",
-    "The boxes on the table in the garden [MASK] very heavy.",
-)
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Box:
     @property
     def text(self) -> str:
         """The sentence at which the box opens."""
-        return SENTENCES[self.sentence - 1]
+        return sentences()[self.sentence - 1]
 
     @property
     def key(self) -> str:
@@ -58,18 +47,20 @@ class Box:
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:12]
 
 
+@cache
+def sentences() -> tuple[str, ...]:
+    """The sentences that a box offers; in each the model prefers the right verb."""
+    return tuple(read_yaml(home() / "book" / "try_it.yaml"))
+
+
 def boxes() -> list[Box]:
     """The boxes on the book's pages."""
     paths = [
         path for folder in ("book", "notebooks") for path in sorted((home() / folder).rglob("*.md"))
     ]
-    found = [
-        dict(OPTION.findall(options))
+    written = [
+        {name: value.strip() for name, value in OPTION.findall(options)}
         for path in paths
         for options in FENCE.findall(path.read_text(encoding="utf-8"))
     ]
-    return list(
-        dict.fromkeys(
-            Box.of({name: value.strip() for name, value in options.items()}) for options in found
-        )
-    )
+    return list(dict.fromkeys(map(Box.of, written)))

@@ -9,20 +9,21 @@ themselves. Nothing is loaded from the network: `course/offline/` holds what the
 from __future__ import annotations
 
 import ast
-import html
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from jinja2 import FileSystemLoader
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import probebook_chapters.checks
 from probebook.base import UserError
 from probebook_book import pdf
+from probebook_book.templates import render
 from probebook_runs.labs.exercises import TITLE, Exercise, exercises, rubrics, solution
 from probebook_runs.pages import Page, home
 from probebook_runs.plain import markdown, stored_numbers
@@ -32,44 +33,8 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 OFFLINE = ("mathjax", "reveal")  # folders of book/_static/offline
-SHOWN = ("image/png", "text/html")
+OUTPUTS = ("image/png", "text/html")
 FILES = ("slides.html", "handout.html", "handout.pdf", "instructor.html")
-MATHJAX = """<script>MathJax = {tex: {inlineMath: [["$", "$"], ["\\\\(", "\\\\)"]]},
-options: {enableMenu: false}};</script>
-<script defer src="../offline/mathjax/tex-svg.js"></script>"""
-DECK = """{%- extends "reveal/index.html.j2" -%}
-{%- block html_head_js -%}{%- endblock -%}
-{%- block html_head_js_mathjax -%}MATHJAX{%- endblock -%}
-{%- block html_head_css -%}<style>STYLE</style>{%- endblock -%}
-{%- block footer_js -%}
-<script src="../offline/reveal/dist/reveal.js"></script>
-<script>Reveal.initialize({hash: true, slideNumber: true, width: 1100, height: 700})</script>
-{%- endblock -%}""".replace("MATHJAX", MATHJAX)
-DECK_STYLE = """
-.reveal {font: 30px/1.4 sans-serif; color: #222}
-.reveal .slides {text-align: left}
-.reveal h1 {font-size: 1.8em; font-weight: bold}
-.reveal h2, .reveal h3 {font-size: 1.3em; font-weight: bold; margin-bottom: .6em}
-.reveal p {margin: .5em 0} .reveal li {margin: .3em 0 .3em 1.2em; list-style: disc}
-.reveal strong {font-weight: bold} .reveal em {font-style: italic}
-.reveal blockquote {border-left: .2em solid #1f77b4; padding-left: 1em}
-.reveal img {max-height: 470px; max-width: 100%; width: auto}
-.reveal table {font-size: .6em; border-collapse: collapse} .reveal th {font-weight: bold}
-.reveal td, .reveal th {padding: .15em .6em; text-align: right; border-bottom: 1px solid #ddd}
-.reveal .jp-Cell, .reveal .jp-OutputArea-output {padding: 0; overflow: visible}
-.reveal .jp-OutputPrompt, .reveal .jp-InputPrompt {display: none}"""
-SHEET_STYLE = """
-@page {size: A4; margin: 12mm}
-body {font: 9pt/1.35 sans-serif; max-width: 60rem; margin: auto; color: #222}
-.handout {columns: 2; column-gap: 7mm} .handout div {break-inside: avoid}
-h1 {font-size: 14pt; margin: 0 0 .4em} h2 {font-size: 10pt; margin: .7em 0 .1em}
-p, ul {margin: .2em 0} pre {background: #f4f4f4; padding: .5em; overflow-x: auto}
-.anchor-link {display: none}
-.instructor {font-size: 11pt} .instructor h2 {font-size: 14pt; margin-top: 1.5em}
-.instructor h3 {font-size: 11pt}"""
-MARKING = """A check tests only how long a written answer is and whether it mentions the subject.
-Read the answers, and give the points that the rubric of the question says. An argument as good as
-the one in the rubric earns the same points."""
 
 
 def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
@@ -132,14 +97,14 @@ def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
 def text_of(page: Page, heading: str) -> str:
     """A section of a page as plain Markdown with the numbers of the book's run; "" if there is
     none."""
-    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", _markdown(page), re.M | re.S)
-    return found[1].strip() if found else ""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", _markdown(page), re.M | re.S)
+    return section[1].strip() if section else ""
 
 
 def box_of(page: Page, kind: str) -> str:
     """A box of a page, `claim` or `needs`, as plain Markdown."""
-    found = re.search(rf"^:::\{{div\}} {kind}\n(.*?)\n:::", _source(page), re.M | re.S)
-    return _plain(found[1], page) if found else ""
+    box = re.search(rf"^:::\{{div\}} {kind}\n(.*?)\n:::", _source(page), re.M | re.S)
+    return _plain(box[1], page) if box else ""
 
 
 def _source(page: Page) -> str:
@@ -160,20 +125,18 @@ def _plain(text: str, page: Page) -> str:
 
 def deck(title: str, pages: list[Page]) -> str:
     """The slides of a chapter as an HTML page of reveal.js."""
-    from jinja2 import DictLoader
     from nbconvert import SlidesExporter
 
     cells = [_slide(f"# {title}")]
     for page in pages:
         cells += _slides(page)
-    template = DECK.replace("STYLE", DECK_STYLE)
     exporter = SlidesExporter(
         template_file="deck.html.j2",
         exclude_input=True,
         embed_images=True,
         reveal_url_prefix="../offline/reveal",
         reveal_theme="../reset",
-        extra_loaders=[DictLoader({"deck.html.j2": template})],
+        extra_loaders=[FileSystemLoader(home() / "book" / "templates")],
     )
     return exporter.from_notebook_node(new_notebook(cells=cells, metadata={"title": title}))[0]
 
@@ -191,7 +154,7 @@ def _slides(page: Page) -> Iterator[NotebookNode]:
         if "slide" in cell.metadata.get("tags", []):
             caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
             yield _slide(_plain(caption.strip(), page), "subslide")
-            yield new_code_cell(outputs=list(_shown(cell)))
+            yield new_code_cell(outputs=list(_outputs(cell)))
     yield _slide(f"### What we learned\n\n{text_of(page, 'What we learned')}", "subslide")
     for question, answers, right in quiz(page):
         options = "\n".join(f"- {answer}" for answer in answers)
@@ -199,25 +162,26 @@ def _slides(page: Page) -> Iterator[NotebookNode]:
         yield _slide(right, "fragment")
 
 
-def _shown(cell: NotebookNode) -> Iterator[NotebookNode]:
+def _outputs(cell: NotebookNode) -> Iterator[NotebookNode]:
     for output in cell.outputs:
-        data = {kind: output.data[kind] for kind in SHOWN if kind in output.get("data", {})}
+        data = {kind: output.data[kind] for kind in OUTPUTS if kind in output.get("data", {})}
         if data:
             yield new_output("display_data", data)
 
 
 def quiz(page: Page) -> list[tuple[str, list[str], str]]:
-    """Question, possible answers, and what is said of the right one, for each of a page's quiz."""
-    found = []
+    """Question, possible answers, and the comment on the right one, for each of a page's quiz."""
+    questions = []
     for part in re.split(r"^\*\*\d\.\*\*", text_of(page, "Check yourself"), flags=re.M)[1:]:
-        answers = re.findall(r"<summary>(.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
-        right = [
-            f"**{answer[:1]}** · {said}" for answer, said in answers if said.startswith("Right:")
-        ]
-        found.append(
-            (part.partition("<details>")[0].strip(), [answer for answer, _ in answers], right[0])
+        options = re.findall(r"<summary>(.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
+        answers = [answer for answer, _ in options]
+        right = next(
+            f"**{answer[:1]}** · {comment}"
+            for answer, comment in options
+            if comment.startswith("Right:")
         )
-    return found
+        questions.append((part.partition("<details>")[0].strip(), answers, right))
+    return questions
 
 
 # handout and solutions
@@ -227,46 +191,31 @@ def sheet(title: str, text: str, kind: str) -> str:
     """Markdown as an HTML page that a browser shows and prints."""
     from nbconvert.filters import markdown2html
 
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8>"
-        f"<meta name=viewport content='width=device-width'>"
-        f"<title>{html.escape(title)}</title><style>{SHEET_STYLE}</style>{MATHJAX}"
-        f"<body class={kind}>{markdown2html(text)}</html>\n"
-    )
+    return render("sheet.html.j2", title=title, kind=kind, body=markdown2html(text))
 
 
 def handout(title: str, pages: list[Page]) -> str:
-    """One page for students: each page's question and what it found."""
-    parts = [f"# {title}"]
-    for page in pages:
-        parts.append(f"<div>\n\n## {page.title}\n\n{box_of(page, 'claim')}\n\n</div>")
-    return "\n\n".join(parts)
+    """One page for students: each page's question and its answer."""
+    return render("handout.md.j2", title=title, pages=pages, claim=partial(box_of, kind="claim"))
 
 
 def instructor(title: str, pages: list[Page]) -> str:
     """Solutions, written answers with their rubrics, and the usual mistakes."""
-    parts = [f"# {title}: for the instructor", "## How to mark written answers", MARKING]
-    for page in pages:
-        parts.append(f"## {page.title}")
-        marks = rubrics(page)
-        cells = page.notebook.cells
-        for exercise in exercises(page.notebook, page.name):
-            solved, check = cells[exercise.cell], cells[exercise.cell + 1]
-            parts.append(
-                f"### {exercise.number} · {exercise.title} ({exercise.difficulty}, "
-                f"{exercise.minutes} minutes)"
-            )
-            parts.append(_plain(_task(cells, exercise), page))
-            parts.append(
-                _answer(solved.source)
-                if exercise.kind == "interpretation"
-                else f"```python\n{solution(solved.source)}\n```"
-            )
-            if exercise.number in marks:
-                parts.append("Rubric:\n\n- " + marks[exercise.number].replace("\n", "\n- "))
-            if slips := mistakes(page, check.source):
-                parts.append("Usual mistakes:\n\n" + "\n".join(f"- {slip}" for slip in slips))
-    return "\n\n".join(parts)
+    return render("instructor.md.j2", title=title, pages=pages, exercises=_solved)
+
+
+def _solved(page: Page) -> Iterator[dict[str, Any]]:
+    """The exercises of a page: title and minutes, the task, an answer, its rubric, mistakes."""
+    marks, cells = rubrics(page), page.notebook.cells
+    for exercise in exercises(page.notebook, page.name):
+        source, check = cells[exercise.cell].source, cells[exercise.cell + 1].source
+        written = exercise.kind == "interpretation"
+        yield vars(exercise) | {
+            "task": _plain(_task(cells, exercise), page),
+            "answer": _answer(source) if written else f"```python\n{solution(source)}\n```",
+            "rubric": marks.get(exercise.number, "").splitlines(),
+            "mistakes": mistakes(page, check),
+        }
 
 
 def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
@@ -309,11 +258,11 @@ def mistakes(page: Page, check: str) -> list[str]:
             else [ast.unparse(target) for target in getattr(node, "targets", [])]
         )
         if called[1] in names:
-            return list(_said(node))
+            return list(_messages(node))
     return []
 
 
-def _said(check: ast.AST) -> Iterator[str]:
+def _messages(check: ast.AST) -> Iterator[str]:
     """The hints `why` of a check, and the messages that it raises."""
     for node in ast.walk(check):
         if (

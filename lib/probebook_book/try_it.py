@@ -23,9 +23,10 @@ from probebook.corpora.words import single_tokens
 from probebook.models import Model
 from probebook.probes.mlp import FittedMLP
 from probebook_book import stills
-from probebook_book.boxes import SENTENCES, boxes
+from probebook_book.boxes import boxes, sentences
 from probebook_chapters.causal_probing import Judges
 from probebook_chapters.every_layer import METHODS, FittedLayer, fit
+from probebook_runs.pages import home
 
 PART = 7 * 150_000  # bytes of one script, before seven bits become a character
 DOTS = 120  # states in a layer's picture
@@ -40,6 +41,7 @@ def export(build: Path) -> list[Path]:
     read = [
         *sorted(PACKAGE.parent.glob("probebook*/**/*.py")),
         DATA / "corpora" / "agreement.yaml",
+        home() / "book" / "try_it.yaml",
         *sorted((DATA / "models" / "pocket-agreement").iterdir()),
     ]
     made_of = [*map(sha256, read), *(box.key for box in boxes())]
@@ -112,7 +114,7 @@ def _about(lm: Model) -> dict:
         "nouns": [[noun.singular, noun.plural] for noun in words.nouns]
         + [["cabinet", "cabinets"], ["teacher", "teachers"]],
         "verbs": sorted(pair for pair in forms if set(pair) <= set(known)),
-        "sentences": SENTENCES,
+        "sentences": sentences(),
     }
 
 

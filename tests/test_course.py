@@ -134,7 +134,7 @@ def test_a_chapter_that_cannot_be_made_stops_no_other_and_leaves_nothing(tmp_pat
 
     (tmp_path / "1" / "slides.html").write_text("old")
     monkeypatch.setattr(pdf, "chromium", lambda: "chromium")
-    monkeypatch.setattr(pdf, "printed", not_printed)
+    monkeypatch.setattr(pdf, "print_page", not_printed)
     with pytest.raises(UserError, match="^chapter 1 is not written: could not be printed$"):
         list(courses.write(tmp_path, ("1",)))
     assert (tmp_path / "1" / "slides.html").read_text() == "old"
@@ -150,8 +150,8 @@ def test_the_instructors_page_has_what_the_book_leaves_out(course, built_book):
 
 
 def test_usual_mistakes_are_those_of_the_check():
-    said = mistakes(find("1_causal_probing/01"), "check.majority_ze(answer, ze, test)")
-    assert said == ["count test sentences only, and of these only the ones with an attractor"]
+    hints = mistakes(find("1_causal_probing/01"), "check.majority_ze(answer, ze, test)")
+    assert hints == ["count test sentences only, and of these only the ones with an attractor"]
     assert mistakes(find("1_causal_probing/01"), "check.no_such(answer)") == []
 
 

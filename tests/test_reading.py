@@ -15,9 +15,9 @@ FIGURE = "---\nmystnb:\n  figure:\n    caption: c\n---\ndraw()\n"
 def page(tmp_path, monkeypatch, text):
     monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
     (tmp_path / "notebooks/1_demo").mkdir(parents=True)
-    found = Page("1_demo/01")
-    found.path.write_text(HEADER + text, encoding="utf-8")
-    return found
+    amount = Page("1_demo/01")
+    amount.path.write_text(HEADER + text, encoding="utf-8")
+    return amount
 
 
 def test_what_is_counted(tmp_path, monkeypatch):
@@ -29,8 +29,8 @@ def test_what_is_counted(tmp_path, monkeypatch):
         f"```{{code-cell}} ipython3\n{FIGURE}```\n\n"
         "## Exercises\n\nnot counted\n\n```{code-cell} ipython3\nd = 4\n```\n"
     )
-    found = reading.amount(page(tmp_path, monkeypatch, text))
-    assert found == reading.Amount(words=7, lines=3, figures=1)
+    amount = reading.amount(page(tmp_path, monkeypatch, text))
+    assert amount == reading.Amount(words=7, lines=3, figures=1)
 
 
 def test_minutes_add_up():
@@ -40,12 +40,12 @@ def test_minutes_add_up():
 def test_the_times_stand_at_the_head_of_the_box():
     one = pages()[0]
     text = ":::{div} needs\nRead first: nothing.\n:::"
-    lines = reading.headed(text, one, 200).splitlines()
+    lines = reading.add_times(text, one, 200).splitlines()
     assert lines[0] == ":::{div} needs"
     assert lines[1].startswith(f"**{reading.minutes(one)} minutes to read**")
     assert lines[1].endswith("runs in 3 minutes.")
     assert lines[2:] == ["", "Read first: nothing.", ":::"]
-    assert reading.headed("no box", one, 200) == "no box"
+    assert reading.add_times("no box", one, 200) == "no box"
 
 
 TITLE = itemgetter("title")

@@ -396,8 +396,8 @@ def test_a_figure_asks_what_its_box_asks(browser, folder, layers):  # noqa: F811
     )
     found = answers(browser, folder, [[text, []] for text in SENTENCES])
     for text, one in zip(SENTENCES, found):
-        assert one["read"]["verb"]["forms"] == stills.likeliest(text, layers, about["verbs"])
-        assert one["read"]["flips"][0]["text"] == stills.flipped(text, about["nouns"])
+        assert one["read"]["verb"]["forms"] == stills.likeliest_forms(text, layers, about["verbs"])
+        assert one["read"]["flips"][0]["text"] == stills.flip_number(text, about["nouns"])
 
 
 def test_on_paper_and_without_scripts_a_figure_stands_for_a_box(browser, paper):  # noqa: F811

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from probebook.base import atomic_write, read_yaml, sha256
-from probebook_book.reading import headed
+from probebook_book.reading import add_times
 from probebook_runs.execute import run_all, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs.exercises import book_edition
@@ -181,7 +181,7 @@ def _book_edition(run: Run) -> bytes:
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
     if first and record:
-        first.source = headed(first.source, run.page, record.seconds)
+        first.source = add_times(first.source, run.page, record.seconds)
     return f"{nbformat.writes(notebook)}\n".encode()
 
 

@@ -55,18 +55,18 @@ def prose(name: str, n: int = 3_000) -> dict[str, Any]:
 
 def _verb_choice(model: Model, table: pd.DataFrame) -> dict[str, float]:
     """The share of sentences in which the right verb form has the larger logit, by cell."""
-    found = verb_choice(table, model)
-    cell = found.zc.map(NUMBER) + "–" + found.ze.map(NUMBER)
-    return found.share.set_axis(cell).sort_index().round(3).to_dict()
+    choices = verb_choice(table, model)
+    cell = choices.zc.map(NUMBER) + "–" + choices.ze.map(NUMBER)
+    return choices.share.set_axis(cell).sort_index().round(3).to_dict()
 
 
 def _probes(model: Model) -> dict[str, dict[str, float]]:
     """Z_c on sentences of the paper's shares; Z_e, rare in those, on sentences with equal cells."""
-    found = {}
+    shares = {}
     for name, cells in (("zc", None), ("ze", CROSSED)):
         table = agreement.generate(6_000, seed=3, contingency=cells, nouns="test")
-        found[name] = _probe(model, table, table[name].to_numpy(), agreement.split(table))
-    return found
+        shares[name] = _probe(model, table, table[name].to_numpy(), agreement.split(table))
+    return shares
 
 
 def _probe(

@@ -57,7 +57,7 @@ def readme(name: str) -> str:
             "about": WORDS["prose"]["about"][name],
             "more_data": "; generated agreement sentences" if name in STARTS else "",
             "piece": "piece" if record["recipe"]["arch"] == "causal" else "masked piece",
-            "measured": _measured(card),
+            "measured": _share_rows(card),
         }
     elif kind == "biographies":
         values["row"] = _biography_row(name)
@@ -90,7 +90,7 @@ def _stored(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(record.read_text()), json.loads(card.read_text())
 
 
-def _measured(card: dict[str, Any]) -> str:
+def _share_rows(card: dict[str, Any]) -> str:
     """The rows of a Markdown table with all shares of a card of a model of prose."""
     rows = []
     for part, value in card.items():

@@ -82,7 +82,7 @@ def _chapter(folder: Path, texts: dict[str, str]) -> list[Path]:
         for name, text in texts.items():
             (made / name).write_text(text, encoding="utf-8")
         if browser := pdf.chromium():
-            pdf.printed(browser, made / "handout.html", made)  # handout.pdf
+            pdf.print_page(browser, made / "handout.html", made)  # handout.pdf
         folder.mkdir(exist_ok=True)
         for name in FILES:
             (folder / name).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from probebook.base import UserError, atomic_write, read_yaml
 from probebook_runs.pages import home
 
-SECONDS = 20  # by the page's own clock: until formulas are set
+SECONDS = 20  # by the clock of the page: until formulas are set
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -22,7 +22,7 @@ def chromium() -> str | None:
 def chapters() -> dict[str, list[str]]:
     """Number and files (without ending) of each chapter: an opener with its pages, or a part of the
     contents without sections that holds notebooks."""
-    found = {}
+    files_of: dict[str, list[str]] = {}
     for part in read_yaml(home() / "_toc.yml")["parts"]:
         opened = [
             [chapter["file"], *(page["file"] for page in chapter["sections"])]
@@ -32,8 +32,8 @@ def chapters() -> dict[str, list[str]]:
         for files in opened or [[chapter["file"] for chapter in part["chapters"]]]:
             numbers = [file.split("/")[1][0] for file in files if file.startswith("notebooks/")]
             if numbers:
-                found[numbers[0]] = files
-    return found
+                files_of[numbers[0]] = files
+    return files_of
 
 
 def write(out: Path) -> list[Path]:
@@ -50,13 +50,13 @@ def write(out: Path) -> list[Path]:
     for number, files in chapters().items():
         paths.append(out / f"{number}.pdf")
         with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
-            pages = [printed(browser, book / f"{name}.html", Path(work)) for name in files]
+            pages = [print_page(browser, book / f"{name}.html", Path(work)) for name in files]
             with atomic_write(paths[-1]) as part:
                 _join(pages, part)
     return paths
 
 
-def printed(browser: str, page: Path, work: Path) -> Path:
+def print_page(browser: str, page: Path, work: Path) -> Path:
     """Print an HTML page to a PDF file in the folder `work`. UserError: it could not be printed."""
     out = work / f"{page.stem}.pdf"
     command = [
@@ -79,12 +79,12 @@ def printed(browser: str, page: Path, work: Path) -> Path:
     return out
 
 
-def _join(printed: list[Path], out: Path) -> None:
+def _join(paths: list[Path], out: Path) -> None:
     """Join files; each has a bookmark of its name."""
     from pypdf import PdfWriter
 
     writer = PdfWriter()
-    for path in printed:
+    for path in paths:
         writer.append(path, outline_item=path.stem)
     with open(out, "wb") as file:
         writer.write(file)

@@ -64,7 +64,7 @@ def exercise_minutes(page: Page) -> int:
     return sum(exercise.minutes for exercise in exercises(page.notebook, page.name))
 
 
-def headed(text: str, page: Page, seconds: float) -> str:
+def add_times(text: str, page: Page, seconds: float) -> str:
     """A page's first text with its times, at the head of its box `needs`."""
     ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
     times = (

@@ -30,9 +30,11 @@ def write(
     """Write KEY.png of a box, and KEY.json: its caption, in MyST, and a text for who does not see
     it. `nouns`, `verbs`: pairs of singular and plural that the boxes know."""
     figures.style()
-    forms = likeliest(box.text, layers, verbs)
+    forms = likeliest_forms(box.text, layers, verbs)
     figure, caption, alt = (
-        _edited(box, layers, nouns, forms) if box.methods else _read(box, layers, forms)
+        _edit_figure(box, layers, nouns, forms)
+        if box.methods
+        else _probe_figure(box, layers, forms)
     )
     with atomic_write(folder / f"{box.key}.png") as path:
         figure.savefig(path, format="png")
@@ -40,14 +42,14 @@ def write(
         path.write_text(json.dumps({"caption": caption, "alt": alt}), encoding="utf-8")
 
 
-def flipped(text: str, nouns: Sequence[Sequence[str]]) -> str:
+def flip_number(text: str, nouns: Sequence[Sequence[str]]) -> str:
     """A sentence whose first noun has the other number."""
     other = {word: turned for pair in nouns for word, turned in (pair, pair[::-1])}
     word = next(word for word in re.findall(r"\w+", text) if word in other)
     return re.sub(rf"\b{word}\b", other[word], text, count=1)
 
 
-def likeliest(
+def likeliest_forms(
     text: str, layers: dict[int, FittedLayer], verbs: Sequence[tuple[str, str]]
 ) -> tuple[str, str]:
     """The pair of a verb's forms to which the model gives the most probability."""
@@ -55,7 +57,7 @@ def likeliest(
     return verbs[int(scores.reshape(-1, 2).logsumexp(1).argmax())]
 
 
-def _edited(
+def _edit_figure(
     box: Box, layers: dict[int, FittedLayer], nouns: Sequence[Sequence[str]], forms: tuple[str, str]
 ) -> tuple[Figure, str, str]:
     """Curves over strength at the layer at which the box opens."""
@@ -64,7 +66,7 @@ def _edited(
     table = over_strength(layers, box.text, forms, layer, 1 - plural, box.methods.split())
     towards, flip = f" Flips go towards *{forms[1 - plural]}*.", ""
     if box.flip:
-        text, at = flipped(box.text, nouns), layers[layer]
+        text, at = flip_number(box.text, nouns), layers[layer]
         h = embed([text], lm, layer=layer)
         read = word_logits([text], lm, [forms]), at.oracle.zc(h), at.oracle.ze(h)
         truth = [float(logits.softmax(1)[0, 1]) for logits in read]
@@ -87,7 +89,7 @@ def _edited(
         limits=(-0.03, 1.03),
     )
     end = table[table.strength == 1].set_index("method")[shown]
-    said = "; ".join(
+    values = "; ".join(
         f"{method} {', '.join(map(_percent, row))}" for method, *row in end.itertuples()
     )
     return (
@@ -99,12 +101,12 @@ def _edited(
         ),
         (
             f"Curves over strength in the panels {', '.join(PANELS[name] for name in shown)}. "
-            f"Chance of the plural at the largest strength, in this order: {said}."
+            f"Chance of the plural at the largest strength, in this order: {values}."
         ),
     )
 
 
-def _read(
+def _probe_figure(
     box: Box, layers: dict[int, FittedLayer], forms: tuple[str, str]
 ) -> tuple[Figure, str, str]:
     """What linear probes read at each layer; the verb, which the last layer decides, is a line."""
@@ -124,7 +126,7 @@ def _read(
         f"*{lm.tokenizer.convert_ids_to_tokens(i)}* ({_percent(p)})"
         for p, i in zip(top.values.tolist(), top.indices.tolist())
     )
-    said = "; ".join(
+    values = "; ".join(
         f"{noun} {', '.join(map(_percent, part.plural))}"
         for noun, part in table.groupby("noun", sort=False)
     )
@@ -145,7 +147,8 @@ def _read(
             f"*{forms[1]}* to *{forms[0]}*. The model's likeliest words: {words}."
         ),
         (
-            f"Two curves over layers 1 to {max(layers)}, the chance that a noun is plural: {said}. "
+            f"Two curves over layers 1 to {max(layers)}, the chance that a noun is plural: "
+            f"{values}. "
             f"A dashed line, the preference for {forms[1]}: {_percent(verb)}."
         ),
     )

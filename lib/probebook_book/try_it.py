@@ -72,7 +72,7 @@ def write(folder: Path, layers: dict[int, FittedLayer]) -> None:
     singles = {
         f"{layer}.{name}": part.float()
         for layer, at in layers.items()
-        for name, part in _fitted(at).items()
+        for name, part in _fitted_numbers(at).items()
     }
     planes = b"".join(_planes(list(group.values())) for group in (halves, singles))
     packed = zlib.compress(planes, 9)
@@ -86,7 +86,7 @@ def write(folder: Path, layers: dict[int, FittedLayer]) -> None:
         "singles": {name: list(part.shape) for name, part in singles.items()},
         **_about(lm),
         "strengths": METHODS,
-        "layers": {k: _judged(at) for k, at in layers.items()},
+        "layers": {k: _judge_report(at) for k, at in layers.items()},
     }
     text = json.dumps(about, ensure_ascii=True, separators=(",", ":"))
     with atomic_write(folder / "model.js") as path:
@@ -118,17 +118,17 @@ def _about(lm: Model) -> dict:
     }
 
 
-def _fitted(at: FittedLayer) -> dict[str, Tensor]:
+def _fitted_numbers(at: FittedLayer) -> dict[str, Tensor]:
     """All numbers that probes and edits of one layer need, by name."""
-    probes = {f"linear.{noun}": probe for noun, probe in _both(at.linear).items()}
-    found = {
+    probes = {f"linear.{noun}": probe for noun, probe in _by_noun(at.linear).items()}
+    numbers = {
         name: torch.cat([probe.weight[1] - probe.weight[0], probe.bias.diff()])
         for name, probe in probes.items()
     }
-    for noun, probe in {**_both(at.oracle), "attacked": at.data.probe}.items():
-        found |= _perceptron(f"perceptron.{noun}", probe)
+    for noun, probe in {**_by_noun(at.oracle), "attacked": at.data.probe}.items():
+        numbers |= _perceptron(f"perceptron.{noun}", probe)
     leace = at.fitted["LEACE"]
-    return found | {
+    return numbers | {
         "inlp": at.fitted["INLP"].basis.T,
         "alterrep": at.fitted["AlterRep"].inlp.basis.T,
         "leace": torch.cat([leace.left.T, leace.right.T, leace.mean[None]]),
@@ -139,7 +139,7 @@ def _fitted(at: FittedLayer) -> dict[str, Tensor]:
     }
 
 
-def _both(judges: Judges) -> dict:
+def _by_noun(judges: Judges) -> dict:
     return {"subject": judges.zc, "attractor": judges.ze}
 
 
@@ -161,12 +161,12 @@ def _cloud(at: FittedLayer) -> Tensor:
     return torch.cat([at.s.h[rows] @ at.axes, at.s.zc[rows, None].float()], 1)
 
 
-def _judged(at: FittedLayer) -> dict:
+def _judge_report(at: FittedLayer) -> dict:
     """How well each probe of a layer does on uncorrelated sentences, and whether it can judge."""
     return {
         kind: {
             noun: {"accuracy": round(float(row.accuracy), 4), "usable": bool(row.usable)}
-            for noun, (_, row) in zip(_both(judges), judges.report.iterrows())
+            for noun, (_, row) in zip(_by_noun(judges), judges.report.iterrows())
         }
         for kind, judges in (("linear", at.linear), ("perceptron", at.oracle))
     }

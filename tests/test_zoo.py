@@ -352,7 +352,7 @@ def test_an_edit_of_any_component_at_the_blank_is_one_of_the_decoder(folders, na
 def test_a_component_or_positions_that_there_are_not_are_named_in_one_line(folders):
     model = load(folders["bert"])
     for layer, component in ((0, "mlp"), (1, "cross-attention"), (1, "neurons")):
-        with pytest.raises(UserError, match=f"no {component} output is found there"):
+        with pytest.raises(UserError, match=f"there is no {component} output"):
             embed(TEXTS, model, layer, component=component)
     with pytest.raises(UserError, match="'one' or 'following'"):
         patch(TEXTS, model, 1, "[MASK]", None, positions="all")

@@ -440,8 +440,7 @@ def best_strengths(
 
 
 def number_axes(s: AgreementSetting) -> Tensor:
-    """Two axes [d, 2] of length 1, at a right angle: towards plural subjects, towards plural
-    attractors.
+    """Find two orthonormal axes [d, 2]: towards plural subjects, towards plural attractors.
 
     Differences of class means in the intervention part; the first is taken out of the second."""
     fit = s.parts["intervention"]
@@ -471,15 +470,20 @@ def follow(
     rows: Tensor,
     push: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> pd.DataFrame:
-    """Scores of edits at [MASK] where they are made and where they arrive: two rows for each edit.
+    """Score edits at [MASK] where they are made and where they arrive: two rows for each edit.
 
-    - `at`, `judges`: by layer; the highest is the model's last
-    - `rows`: the sentences
-    - `push(x, edited)`: other states in place of the edited ones (a control, "random")
+    Args:
+        at: The sentences by layer; the highest is the model's last.
+        judges: Oracles by layer.
+        layer: Where the edits are made.
+        edits: The edits.
+        rows: The sentences to edit.
+        push: Maps states and edited states to other ones in place of these (a control, "random").
 
-    Columns method, layer, strength, directions ("learned" or "random"), other verb (share of the
-    sentences in which the head prefers the form that does not fit the subject), judged ("at its
-    layer" or "at the last layer"), and the three measures."""
+    Returns:
+        Columns method, layer, strength, directions ("learned" or "random"), other verb (share of
+        the sentences in which the head prefers the form that does not fit the subject), judged ("at
+        its layer" or "at the last layer"), and the three measures."""
     s, end = at[layer], max(at)
     x, to, table = s.h[rows], 1 - s.zc[rows], s.table.iloc[to_numpy(rows)]
     texts, forms = list(table.text), table[["other_verb", "verb"]].to_numpy().tolist()
@@ -503,7 +507,7 @@ def follow(
 
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:
-    """Edits that erase, one per rank: rank → fitted edit."""
+    """Make the edits that erase, one per rank, from rank → fitted edit."""
 
     def erase(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
         return lambda x, to: edit(x)
@@ -512,7 +516,7 @@ def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:
 
 
 def flips(method: str, symbol: str, fitted: Mapping[float, Callable]) -> list[Edit]:
-    """Edits towards the other label, one per strength: strength → fitted edit."""
+    """Make the edits towards the other label, one per strength, from strength → fitted edit."""
 
     def flip(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
         return lambda x, to: edit(x, to=to)

@@ -58,11 +58,14 @@ def display_name(name: str) -> str:
 def prepare(
     task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024, seed: int = 0
 ) -> pd.DataFrame:
-    """The largest data set: text, z and split (train, dev, test as 4:1:1).
+    """Prepare the largest data set: text, z and split (train, dev, test as 4:1:1).
 
-    - `source`: "plain", "wikitext2" or "english", or a folder with SentEval's files
-    - `n`: sentences drawn from a source that is no folder
-    - `per_class`: training texts of each class"""
+    Args:
+        task: A probing task.
+        source: "plain", "wikitext2" or "english", or a folder with SentEval's files.
+        n: Number of sentences to draw from a source that is not a folder.
+        per_class: Number of training texts of each class.
+        seed: Of the draws."""
     if source in probing_tasks.SOURCES:
         table = probing_tasks.generate(task, _sentences(source, n, seed), seed=seed)
     else:
@@ -77,7 +80,7 @@ def _sentences(source: str, n: int, seed: int) -> tuple:
 
 
 def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
-    """Rows of a prepared table that make a smaller data set; no row changes its split."""
+    """Select the rows of a smaller data set from a prepared table; no row changes its split."""
     numbered = table.assign(row=range(len(table)))
     return probing_tasks.subset(numbered, per_class, seed).row.to_numpy(copy=True)
 
@@ -85,7 +88,7 @@ def rows(table: pd.DataFrame, per_class: int, seed: int = 0) -> np.ndarray:
 def states(
     texts: Sequence[str], configuration: str, source: str = "plain", seed: int = 0
 ) -> Tensor:
-    """States h [n, d] float32 of texts, by "NAME POOLING": "pocket-english mean", "gpt2 last".
+    """Embed texts by "NAME POOLING", as in "pocket-english mean" or "gpt2 last": float32 [n, d].
 
     NAME is one of
 
@@ -124,7 +127,7 @@ def states(
 
 
 def add_noise(h: Tensor, scale: float, seed: int = 0) -> Tensor:
-    """States with Gaussian noise of standard deviation `scale` on every coordinate (§ 4.3)."""
+    """Add Gaussian noise of standard deviation `scale` to every coordinate of states (§ 4.3)."""
     noise = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed))
     return h + scale * noise.to(h)
 
@@ -269,7 +272,7 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
 
 
 def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = 0.8) -> float:
-    """Least number of test items from which on the power stays at least `enough`; NaN if none."""
+    """Find the least number of test items from which on the power stays `enough`; NaN if none."""
     order = np.argsort(items)
     items, reached = np.asarray(items)[order], np.asarray(power)[order] >= enough
     stays = np.logical_and.accumulate(reached[::-1])[::-1]
@@ -316,7 +319,9 @@ def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = 
 
 
 def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: float = 1) -> float:
-    """Power with `train` training items and a quarter as many test items, mean over training sets.
+    """Compute the power with `train` training items and a quarter as many test items.
+
+    It is the mean over training sets.
 
     - `rates` [sizes, draws, 2]: shares that only A and only B gets right after training on `sizes`
       items; interpolated over log n between sizes, constant beyond them
@@ -336,7 +341,7 @@ def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: floa
 def least_training_items(
     sizes: Sequence[int], rates: np.ndarray, sign: float = 1, power: float = 0.8, most: float = 1e5
 ) -> float:
-    """Training items from which on `true_power` is at least `power`, to about 3 %; at most
+    """Find the training items from which on `true_power` reaches `power`, to about 3 %; at most
     `most`."""
     grid = np.geomspace(min(sizes), most, 120)
     low = [train for train in grid if true_power(train, sizes, rates, sign) < power]

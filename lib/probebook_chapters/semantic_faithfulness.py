@@ -65,7 +65,7 @@ IN_WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def questions(source: str, n: int | None = None, seed: int = 0) -> pd.DataFrame:
-    """Questions about `n` stories of a source.
+    """Load questions about `n` stories of a source.
 
     `source`: "stories" (generated), "coqa:PART" or "hotpotqa:PART", with a part that
     `corpora.conversations` names or a path."""
@@ -137,7 +137,7 @@ def answers(
 
 
 def scores(answered: pd.DataFrame, by: Sequence[str] = ("reader", "version")) -> pd.DataFrame:
-    """EM, F1, unk% (percent, table 4) and the share of right answers, by group.
+    """Score answers by EM, F1, unk% (percent, table 4) and the share of right ones, by group.
 
     The share is of 1; its interval is over stories."""
     rows = []
@@ -167,7 +167,7 @@ def train_reader(
 
 
 def recipe(encoder: str, seed: int = 0) -> Reader:
-    """How a run trains readers on an encoder.
+    """Choose how a run trains readers on an encoder.
 
     Pocket models are trained like the shipped readers, others as in the paper (§ 4.3; an update
     sees four windows of 512 tokens)."""
@@ -190,7 +190,7 @@ def recipe(encoder: str, seed: int = 0) -> Reader:
 
 
 def training_source(source: str) -> str:
-    """The source of stories on which the readers of a source are trained.
+    """Name the source of stories on which the readers of a source are trained.
 
     It is the part or the file whose name has train in place of dev. UserError for a name that has
     neither."""
@@ -213,7 +213,7 @@ def readers(
     train: int = 3_000,
     seed: int = 0,
 ) -> dict[str, FittedReader]:
-    """Readers by name: a regime, or "untrained", the encoder with heads that have learned nothing.
+    """Load or train readers by name: a regime, or "untrained", whose heads have learned nothing.
 
     - `encoder`: "pocket-stories" loads the shipped readers, among them "base", from which the
       regimes start. Readers on any other encoder are trained here
@@ -271,12 +271,12 @@ def printed_models(encoder: str) -> list[str]:
 
 
 def deletion(source: str) -> str:
-    """The version that the paper makes by deletion: "OS-R" for HotpotQA, else "TS-R"."""
+    """Name the version that the paper makes by deletion: "OS-R" for HotpotQA, else "TS-R"."""
     return "OS-R" if source.startswith("hotpotqa") else "TS-R"
 
 
 def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Yes/no questions of a CSV file, before and after an edit that reverses the answer.
+    """Read yes/no questions from a CSV file, before and after an edit that reverses the answer.
 
     Columns: story, modified (the edited story), question, answer (yes or no, of the first); others
     are ignored. UserError for a file without them, or another answer."""
@@ -308,7 +308,7 @@ def read_hand_edits(path: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
-    """Answers to choose from for each question: gold first, "unknown" last.
+    """Draw answers to choose from for each question: gold first, "unknown" last.
 
     Between them stand
 

@@ -37,11 +37,16 @@ def exact_match(
     gold: Sequence[str] | Sequence[Sequence[str]],
     leave_one_out: bool = False,
 ) -> np.ndarray:
-    """1 where the normalised answers are the same, else 0; float64 [n].
+    """Score answers by whether they equal the right one, both normalised: 1 or 0.
 
-    - `gold`: the right answer of each item, or a list of several, of which the best counts.
-    - `leave_one_out`: leave out each of several right answers in turn, score the best of the
-      others, and take the mean, as CoQA's script does."""
+    Args:
+        predicted: Answers, one per item.
+        gold: The right answer of each item, or a list of several, of which the best counts.
+        leave_one_out: Leave out each of several right answers in turn, score the best of the
+            others, and take the mean, as CoQA's script does.
+
+    Returns:
+        The scores, float64 [n]."""
     return _best(predicted, gold, leave_one_out, lambda a, b: float(a == b))
 
 
@@ -50,7 +55,7 @@ def f1(
     gold: Sequence[str] | Sequence[Sequence[str]],
     leave_one_out: bool = False,
 ) -> np.ndarray:
-    """Harmonic mean of precision and recall over the bags of normalised words; float64 [n].
+    """Score answers by F1, the harmonic mean of precision and recall over their words; float64 [n].
 
     The arguments are those of `exact_match`. If one answer has no words, the score is 1 if the
     other has none either, else 0 (SQuAD 2.0, CoQA; SQuAD 1.1 gives 0 in both cases)."""
@@ -90,14 +95,21 @@ def _best(
 
 
 def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = None) -> pd.DataFrame:
-    """Right answers before and after an edit that reverses the right answer (§ 6); bool [n] both.
+    """Combine right answers before and after an edit that reverses the right answer (§ 6).
 
-    Columns: share, low, high, n. Rows:
+    Args:
+        original: Whether the answer before the edit is right, bool [n].
+        modified: The same after it.
+        story: The text that each question belongs to.
 
-    - original, modified: Org-Acc and Mod-Acc
-    - both: Comb-Acc
-    - just one: one of the two, which is all that a model can reach if it answers both alike
-    - drop: original − modified, with the interval of a paired difference (`clustered_mean`)"""
+    Returns:
+        A table with the columns share, low, high, n. Rows:
+
+        - original, modified: Org-Acc and Mod-Acc
+        - both: Comb-Acc
+        - just one: one of the two, which is all that a model can reach if it answers both alike
+        - drop: original − modified, with the interval of a paired difference
+          (`clustered_mean`)"""
     (a, story), b = same_items(original, story), same_items(modified, story)[0]
     table = _rates({"original": a, "modified": b, "both": a * b, "just one": np.abs(a - b)}, story)
     table.loc["drop"] = [*clustered_mean(a - b, story, errors=norm.ppf(0.975)), len(a)]
@@ -107,12 +119,17 @@ def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = Non
 def necessity(
     whole: ArrayLike, without: ArrayLike, entailed: ArrayLike | None = None
 ) -> np.ndarray:
-    """1 where the right answer disappears with the rationale, 0 where it stays; float64 [n].
+    """Mark where the right answer disappears with the rationale: 1, and 0 where it stays.
 
-    `whole`, `without` [n] bool: the story's right answer is given for the whole story, and for the
-    story without its rationale. NaN where it is not given for the whole story, or where the story
-    without the rationale still entails it (`entailed` [n] bool). The mean is Pearl's probability of
-    necessity, P(Y_without = 0 | Y_whole = 1)."""
+    The mean is Pearl's probability of necessity, P(Y_without = 0 | Y_whole = 1).
+
+    Args:
+        whole: Whether the story's right answer is given for the whole story, bool [n].
+        without: Whether it is given for the story without its rationale.
+        entailed: Whether the story without the rationale still entails it.
+
+    Returns:
+        float64 [n], NaN where the answer is not given for the whole story or is still entailed."""
     whole, without, entailed = _same(whole, without, entailed)
     return np.where((whole == 1) & (entailed == 0), 1 - without, np.nan)
 
@@ -120,13 +137,19 @@ def necessity(
 def sufficiency(
     with_it: ArrayLike, without: ArrayLike, entailed: ArrayLike | None = None
 ) -> np.ndarray:
-    """1 where the right answer appears with the rationale, 0 where it does not; float64 [n].
+    """Mark where the right answer appears with the rationale: 1, and 0 where it does not.
 
-    `with_it`, `without` [n] bool: the right answer is given with and without the rationale, in the
-    same surroundings: the rest of the story, or nothing (the rationale alone against an empty
-    story). NaN where it is given without the rationale as well, or is entailed there. The mean is
-    Pearl's probability of sufficiency, P(Y_with = 1 | Y_without = 0). The unconditional share of
-    right answers on the rationale alone is `rate(alone)`."""
+    The mean is Pearl's probability of sufficiency, P(Y_with = 1 | Y_without = 0). The unconditional
+    share of right answers on the rationale alone is `rate(alone)`.
+
+    Args:
+        with_it: Whether the right answer is given with the rationale, bool [n].
+        without: Whether it is given without, in the same surroundings: the rest of the story, or
+            nothing (the rationale alone against an empty story).
+        entailed: Whether it is entailed without the rationale.
+
+    Returns:
+        float64 [n], NaN where the answer is given without the rationale, or is entailed there."""
     with_it, without, entailed = _same(with_it, without, entailed)
     return np.where((without == 0) & (entailed == 0), with_it, np.nan)
 
@@ -138,7 +161,9 @@ def causes(
     entailed: ArrayLike | None = None,
     story: ArrayLike | None = None,
 ) -> pd.DataFrame:
-    """Four rates of a rationale as a cause of the right answer; columns share, low, high, n.
+    """Rate a rationale as a cause of the right answer; columns share, low, high, n.
+
+    The arguments are those of `necessity` and `sufficiency`. Rows:
 
     - necessity, and sufficiency in the rest of the story
     - both: P(Y_whole = 1, Y_without = 0)

@@ -44,12 +44,19 @@ class Mean(NamedTuple):
 
 
 def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95) -> Rate:
-    """Share of 1s among values 0 and 1 [n], with Wilson's interval, which has a width at 0 and 1
-    too.
+    """Compute the share of 1s with Wilson's interval, which has a width at 0 and 1, too.
 
-    NaN marks an item that does not count; the share is NaN if no item counts. Groups divide n by
-    the design effect (the ratio of the clustered to the simple variance, at least 1). Where all
-    values are equal, there is no such ratio, and each group counts once (Korn & Graubard 1998)."""
+    Groups divide n by the design effect (the ratio of the clustered to the simple variance, at
+    least 1). Where all values are equal, there is no such ratio, and each group counts once (Korn &
+    Graubard 1998).
+
+    Args:
+        values: 0, 1, or NaN for an item that does not count, [n].
+        groups: The group of each item.
+        level: Of the interval.
+
+    Returns:
+        The share, NaN if no item counts, its interval and the number of items."""
     values, groups = same_items(values, groups)
     keep = ~np.isnan(values)
     values, number = values[keep], np.unique(groups[keep], return_inverse=True)[1]
@@ -73,7 +80,7 @@ def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95
 def clustered_mean(
     values: ArrayLike, groups: ArrayLike | None = None, errors: float = 1.96
 ) -> Mean:
-    """Mean of values [n] ± `errors` standard errors; the error is that of sums over groups."""
+    """Average values [n] ± `errors` standard errors; the error is that of sums over groups."""
     values, groups = same_items(values, groups)
     mean, number = values.mean(), np.unique(groups, return_inverse=True)[1]
     half = errors * np.linalg.norm(np.bincount(number, values - mean)) / len(values)
@@ -249,15 +256,14 @@ def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
 
 
 def draw_counts(groups: int, n: int = 1000, seed: int = 0) -> np.ndarray:
-    """How often each of so many groups is drawn in n bootstrap samples; int64 [n, groups]."""
+    """Draw how often each of so many groups is in n bootstrap samples; int64 [n, groups]."""
     return np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), n)
 
 
 def resample_means(
     values: pd.DataFrame, groups: pd.Series, n: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """Means of the columns over all items (row 0) and over n draws of whole groups (the other
-    rows).
+    """Average columns over all items (row 0) and over n draws of whole groups (the other rows).
 
     All columns share the draws, so that differences and ratios of columns have intervals too: see
     `contrast`; for the best of several columns see `contrasts`. NaN marks an item that does not
@@ -272,8 +278,7 @@ def resample_means(
 def resample_seeds(
     values: Sequence[pd.DataFrame] | np.ndarray, groups: pd.Series, n: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """`resample_means` of the mean over several trainings: both their seeds and the groups could
-    have been others.
+    """Resample the mean over several trainings, whose seeds could have been others, as groups.
 
     `values`: one table of the same items for each seed, or an array [seeds, items]; `groups`
     [items] are drawn once for all seeds, as all are judged on the same items (NaN in the same
@@ -300,12 +305,12 @@ def resample_seeds(
 
 
 def percentiles(draws: ArrayLike) -> np.ndarray:
-    """The 2.5 % and 97.5 % points of draws [n] or [n, m]: [2] or [2, m]."""
+    """Compute the 2.5 % and 97.5 % points of draws [n] or [n, m]: [2] or [2, m]."""
     return np.percentile(draws, [2.5, 97.5], axis=0)
 
 
 def contrast(draws: ArrayLike) -> dict[str, np.ndarray]:
-    """Value, interval and verdict of a comparison whose draws are rows as in `resample_means`.
+    """Compare with 0: value, interval and verdict, from draws in rows as in `resample_means`.
 
     `draws` [1 + n] or [1 + n, m]. Keys: here (row 0), low and high (`percentiles` of the other
     rows), verdict (1: the interval lies above 0; −1: below 0; 0: it contains 0)."""
@@ -315,14 +320,13 @@ def contrast(draws: ArrayLike) -> dict[str, np.ndarray]:
 
 
 def holm(p: ArrayLike) -> np.ndarray:
-    """Holm's adjusted p-values [m] of a family: rejecting those ≤ α errs with probability α at
-    most, whichever hypotheses are true (Holm 1979)."""
+    """Adjust the p-values [m] of a family by Holm's method: rejecting those ≤ α errs with
+    probability α at most, whichever hypotheses are true (Holm 1979)."""
     return multipletests(p, method="holm")[1]
 
 
 def contrasts(draws: Mapping[Any, ArrayLike] | pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
-    """A family of comparisons with 0: one row each, verdicts by Holm's correction within the
-    family.
+    """Compare a family with 0: one row each, verdicts by Holm's correction within the family.
 
     `draws`: name → [1 + n] as for `contrast`, or [1 + n, k] for *the least* of k differences. "A is
     better than each of k others" is the least of its k leads; "each of 3 is better than each of 4"

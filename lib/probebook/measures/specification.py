@@ -25,7 +25,7 @@ _PLACE = {word: place for place, words in enumerate(LISTS.values()) for word in 
 
 
 def gender_mass(filled: Sequence) -> np.ndarray:
-    """Probability of each list in percent, [n, 3] (female, male, neutral), not normalised (app. G).
+    """Sum the probability of each list in percent, [n, 3] (female, male, neutral; app. G).
 
     `filled`: what `models.fill` returns: `tokens`, and `top`, the probabilities by token at each
     position. If exactly one generated token is in the lists, its position counts; otherwise the
@@ -62,14 +62,14 @@ def _mass(one: Any) -> np.ndarray:
 
 
 def shares(mass: ArrayLike) -> np.ndarray:
-    """Shares of female, male and neutral in their sum, in percent, [n, 3]; NaN without any mass."""
+    """Divide female, male and neutral by their sum, in percent, [n, 3]; NaN without any mass."""
     mass = np.asarray(mass, float)
     total = mass.sum(-1, keepdims=True)
     return np.divide(100 * mass, total, out=np.full_like(mass, np.nan), where=total > 0)
 
 
 def slopes(mass: ArrayLike, index: ArrayLike) -> pd.DataFrame:
-    """Linear fits of the mean mass at each w over its index (§ 4.1; figures 3 and 6).
+    """Fit lines to the mean mass at each w over its index (§ 4.1; figures 3 and 6).
 
     `mass` [n, 3] of texts, `index` [n] of their times or places. Rows female, male, neutral and
     delta (female − male). Columns: slope in percentage points per step, the ends `low` and `high`
@@ -107,7 +107,7 @@ class Scores(NamedTuple):
 
 
 def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = 0.5) -> Scores:
-    """Scores of "metric > threshold means unspecified" (Table 3).
+    """Score the rule "metric > threshold means unspecified" (Table 3).
 
     UserError unless there are texts of both kinds."""
     metric, unspecified = _check_metric(metric, unspecified)
@@ -123,10 +123,16 @@ def area(
     draws: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """Area under the ROC curve, and the ends of its 95 % bootstrap interval.
+    """Compute the area under the ROC curve, and the ends of its 95 % bootstrap interval.
 
-    The area is P(metric of an unspecified text > of a well-specified one). The bootstrap draws
-    `groups` (occupations, say; by default each text is one)."""
+    The area is P(metric of an unspecified text > of a well-specified one).
+
+    Args:
+        metric: The metric of each text, [n].
+        unspecified: Which texts are unspecified.
+        groups: What the bootstrap draws, occupations, say; by default each text.
+        draws: Number of draws.
+        seed: Of the draws."""
     metric, unspecified = _check_metric(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
     a, b = metric[unspecified], metric[~unspecified]

@@ -1,4 +1,4 @@
-"""Completions and answers from a server with OpenAI's format, cached so that none is paid twice."""
+"""Ask a server with OpenAI's format for completions, cached so that none is paid twice."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Server:
 
     @classmethod
     def at(cls, address: str, model: str) -> Server:
-        """The model of that name at an address; the key is OPENAI_API_KEY's, or there is none."""
+        """Make a server for a model at an address; its key is OPENAI_API_KEY, if that is set."""
         key = "OPENAI_API_KEY"
         return cls(address, model, key if os.environ.get(key) else None)
 
     def complete(self, prompts: Sequence[str], k: int = 5, steps: int = 20) -> list[Filled]:
-        """The greedy continuation of each prompt: the k ≤ 5 best tokens at each position.
+        """Continue each prompt greedily: the k ≤ 5 best tokens at each position.
 
         (McMilin, appendix F.) Each answer is cached as it arrives (`completions/`, JSON, without
         the key). A second call asks only for missing answers, and needs no key if there are none.
@@ -94,7 +94,7 @@ class Server:
         ]
 
     def answer(self, prompts: Sequence[str], steps: int = 20, chat: bool = False) -> list[str]:
-        """The model's greedy answer to each prompt, at most `steps` tokens, unedited.
+        """Answer each prompt greedily, in at most `steps` tokens, unedited.
 
         `chat`: send the prompt as the one message of a user; otherwise the model continues it.
         Answers are cached, and errors raised, as by `complete`; no log-probabilities are needed."""

@@ -101,7 +101,7 @@ def test_generated_stories_for_a_regime_are_those_of_the_shipped_readers(monkeyp
     ],
 )
 def test_other_names_are_refused(names, encoder, source):
-    with pytest.raises(UserError, match="one of ot, ot-matched, .*ibt"):
+    with pytest.raises(UserError, match="expected ot, ot-matched, .*ibt"):
         experiment.readers(names, encoder, source)
 
 

@@ -164,6 +164,8 @@ def test_visible_code_needs_no_name_of_a_hidden_cell(page):
 def test_code_is_laid_out_and_the_rest_stays(page):
     before = page(CODE, "x = {'a':1,\n  'b': 2}\n%time x\n")
     assert check.check([before]) == []  # a cell with a line of IPython stays as it is
+    operator = f"x = (\n    {'a' * 40}\n    != {'b' * 40}\n)\n"
+    assert check.check([page(CODE, operator)]) == []
     before = page(CODE, "x = {'a':1,\n  'b': 2}\n")
     assert check.check([before], fix=True) == []
     assert before.path.read_text() == PAGE.replace(CODE, 'x = {"a": 1, "b": 2}\n', 1)

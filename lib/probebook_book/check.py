@@ -24,14 +24,22 @@ from probebook_book.reading import FOLD
 from probebook_runs.labs.exercises import exercises, rubrics
 from probebook_runs.pages import Page, home
 
-COLUMNS, CELL_LINES, HIDDEN_LINES = 78, 40, 10  # what the book's column shows; of a cell
-CLAIM_WORDS, PAGE_WORDS = 60, 1500
-CLAIM_NUMBERS, PARAGRAPH_NUMBERS, PAGE_NUMBERS, EVIDENCE_NUMBERS = 2, 3, 15, 3
-QUESTIONS, ANSWERS, EXERCISES = 2, 3, (3, 5)
+COLUMNS = 78  # of code that fit beside the margin, measured at 1,300 pixels
+CELL_LINES = 40
+HIDDEN_LINES = 10  # of a cell that readers do not see
+PAGE_WORDS = 1500  # before the exercises
+PAGE_NUMBERS = 15  # of runs, in the text
+PARAGRAPH_NUMBERS = 3
+CLAIM_WORDS = 60
+CLAIM_NUMBERS = 2
+EVIDENCE_NUMBERS = 3
+QUESTIONS = 2
+ANSWERS = 3  # to a question, at least
+EXERCISES = (3, 5)  # at least, at most
 LAST_SECTIONS = ["What we learned", "Check yourself", "Exercises"]
 PURPOSES = ["To understand", "To check the paper", "To use it"]
 COLUMN_NAMES = {"mlp", "RLACE", "ot", "ibt", "unk"}  # no words for readers
-STATISTICS = set(
+MAKES_EVIDENCE = set(  # calls that no hidden cell may make
     "mean std var sem median quantile corr corrcoef fit rate bootstrap contrasts holm groupby "
     "write_table".split()
 )
@@ -42,7 +50,7 @@ CODE_CELL = re.compile(
     r"(?P<code>.*?)(?P<end>^```$)",
     re.DOTALL | re.MULTILINE,
 )
-MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)
+MAGIC = re.compile(r"^\s*(?:%{1,2}\w|!(?!=)).*$", re.MULTILINE)  # IPython's, not x != y
 
 Faults = Iterator[tuple[int, str]]
 
@@ -286,7 +294,7 @@ def _hidden(page: Page, cells: list[Cell]) -> Faults:
             yield cell.number, "a hidden cell asserts, chooses or defines a function"
         calls = (node.func for node in cell.nodes if isinstance(node, ast.Call))
         called = {getattr(func, "attr", getattr(func, "id", "")) for func in calls}
-        if hidden := called & STATISTICS:
+        if hidden := called & MAKES_EVIDENCE:
             yield cell.number, f"a hidden cell calls {', '.join(sorted(hidden))}"
         later = (other.names(ast.Load) for other in shown if other.number > cell.number)
         if needed := (cell.names(ast.Store) & set().union(*later)) - bound:

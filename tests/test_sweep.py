@@ -479,7 +479,7 @@ def test_any_scheduler_will_do_if_its_workers_see_the_same(book, cluster, monkey
         RunProgress(dict.fromkeys(runs, 1.0), 1) as progress,
     ):
         sweeps._run_all(cluster, runs, Limits(), progress)
-    monkeypatch.setattr(sweeps, "has", lambda page, values: {"torch": "9"})
+    monkeypatch.setattr(sweeps, "inventory", lambda page, values: {"torch": "9"})
     with (
         pytest.raises(
             UserError,

@@ -222,7 +222,7 @@ def test_rules_of_papers_find_what_breaks_them():
         "generated text"
     ]
     opener = (
-        "\n## Published beside ours\npublished( figures.beside( "
+        "\n## Published beside ours\npublished( figures.versus_published( "
         f"{{doc}}`../notebooks/{paper.chapter}/01`\n\n## What to read\n"
         "- **To understand**: {doc}`a`\n- **To check the paper**: {doc}`b`\n- **To use it**: {doc}`c`"
     )

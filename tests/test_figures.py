@@ -12,7 +12,7 @@ import seaborn as sns
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from probebook.figures import GREYS, PALETTE, beside, lines, method_colours, slider
+from probebook.figures import GREYS, PALETTE, lines, method_colours, slider, versus_published
 from probebook.figures.look import colour_positions
 
 # What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
@@ -133,7 +133,7 @@ def test_published_values_are_hollow_and_stand_beside_ours():
     )
     ours = data["source"] == "ours"
     data = data.assign(low=data.value.where(ours) - 0.1, high=data.value.where(ours) + 0.1)
-    figure = beside(data, "method", "value", "measure")
+    figure = versus_published(data, "method", "value", "measure")
     assert [ax.get_xlabel() for ax in figure.axes] == ["C", "S"]
     for ax, measure in zip(figure.axes, "CS"):
         drawn = [box[0] for box in ax.containers]

@@ -321,7 +321,7 @@ def opener_faults(paper: Paper, opener: str) -> Iterator[str]:
             yield f"{words} words in its claim box, at most {CLAIM_WORDS}"
     beside = opener.partition("\n## Published beside ours\n")[2].partition("\n## ")[0]
     link = f"{{doc}}`../notebooks/{paper.chapter}/"
-    for part in ("published(", "figures.beside(", link):
+    for part in ("published(", "figures.versus_published(", link):
         if part not in beside:
             yield f"its section Published beside ours lacks {part}"
     read = opener.partition("\n## What to read\n")[2]

@@ -3,7 +3,14 @@
 figures.lines(curves, "rank", "accuracy", hue="method", col="probe", baseline=majority)
 """
 
-from probebook.figures.comparisons import against, bars, beside, heat, histograms, ranges
+from probebook.figures.comparisons import (
+    bars,
+    heat,
+    histograms,
+    ranges,
+    scatter_pairs,
+    versus_published,
+)
 from probebook.figures.curves import lines
 from probebook.figures.look import GREYS, PALETTE, method_colours, style
 from probebook.figures.widgets import live, slider
@@ -13,15 +20,15 @@ __all__ = [
     "GREYS",
     "MEASURES",
     "PALETTE",
-    "against",
     "bars",
-    "beside",
     "heat",
     "histograms",
     "lines",
     "live",
     "method_colours",
     "ranges",
+    "scatter_pairs",
     "slider",
     "style",
+    "versus_published",
 ]

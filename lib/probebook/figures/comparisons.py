@@ -102,7 +102,7 @@ def ranges(
     return look.done(figure)
 
 
-def beside(
+def versus_published(
     data: pd.DataFrame,
     y: str,
     x: str,
@@ -233,7 +233,7 @@ def histograms(
     return look.done(figure)
 
 
-def against(
+def scatter_pairs(
     data: pd.DataFrame,
     pairs: Sequence[tuple[str, str]],
     hue: str,

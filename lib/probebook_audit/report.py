@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from probebook.base import UserError, read_yaml
 from probebook_audit import labelled
-from probebook_audit.fitting import check_methods
+from probebook_audit.fitting import METHODS, STREAMED, check_methods
 from probebook_audit.from_files import fitting_items
 from probebook_audit.from_model import check, default_place
 from probebook_audit.measuring import check_draws
@@ -316,10 +316,20 @@ def _methods(known: Mapping, about: Mapping, concept: str, model: str) -> str:
         name: ", ".join(map(str, known[name])) for name in ("layers", "methods", "doses", "ranks")
     }
     numbers = {str(name).replace(" ", "_"): number for name, number in about.items()}
-    known = {**known, **numbers, **lists, "concept": concept, "model": model}
+    table = {"natural": _natural_strengths(), "streamed": " and ".join(STREAMED)}
+    known = {**known, **numbers, **lists, **table, "concept": concept, "model": model}
     place = words["files" if known["states"] else "model"].format(**known)
     parts = [words["text"], *([words["streamed"]] if known["streamed_states"] else [])]
     return " ".join(part.format(place=place, **known) for part in parts)
+
+
+def _natural_strengths() -> str:
+    """What dose 1 is for each method that shifts states: "1 for A and B, 2 for C"."""
+    names: dict[float, list[str]] = {}
+    for name, row in METHODS.items():
+        if row.scale in ("s", "α"):
+            names.setdefault(row.natural, []).append(name)
+    return ", ".join(f"{dose:g} for {' and '.join(names[dose])}" for dose in sorted(names))
 
 
 def _checklist(answers: Sequence[Answer], given: set[str]) -> list[Check]:

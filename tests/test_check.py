@@ -205,7 +205,7 @@ def test_without_ruff_it_says_so_in_one_line(page, monkeypatch):
     ],
 )
 def test_evidence_is_told_in_sentences_with_few_numbers(text, fault):
-    line = Evidence(page="1_demo/01_first", kind="real text", evidence=text)
+    line = Evidence(page="1_demo/01_first", kind="real text", text=text)
     faults = [*check.evidence_faults(line)]
     assert len(faults) == bool(fault)
     assert not fault or fault in faults[0]
@@ -213,10 +213,9 @@ def test_evidence_is_told_in_sentences_with_few_numbers(text, fault):
 
 def test_rules_of_papers_find_what_breaks_them():
     paper = verdicts()[0]
-    claim = next(claim for paper in verdicts() for claim in paper.claims if claim.further)
+    claim = next(one for paper in verdicts() for one in paper.claims if len(one.evidence) > 1)
     assert [*check.claim_faults(claim)] == []
-    last = claim.lines[-1]
-    turned = claim.model_copy(update={"kind": last.kind, "further": [claim]})
+    turned = claim.model_copy(update={"evidence": claim.evidence[::-1]})
     assert [*check.claim_faults(turned)] == [
         "its evidence should come in the order printed or released numbers, real text, "
         "generated text"

@@ -90,7 +90,7 @@ def test_an_unknown_model_is_refused_at_once_where_the_hub_cannot_be_reached(tmp
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(
-        "probebook: no model 'no/such': give a pocket model (pocket-agreement, "
+        "probebook: 'no/such' is not a known model: expected a pocket model (pocket-agreement, "
     )
     assert time.monotonic() - began < 20  # five more attempts would sleep 23 s
 

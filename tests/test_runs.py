@@ -384,12 +384,12 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
         "probebook.measures.reliability",
         "probebook_runs.page",
     } <= set(names)
-    assert not {"probebook_cli", "probebook_runs.execute", "probebook.interventions.inlp"} & set(
+    assert not {"probebook_cli", "probebook_runs.execute", "probebook.measures.sample_size"} & set(
         names
     )
     for name, same in [
         ("probebook_cli/__init__", True),
-        ("probebook/interventions/inlp", True),
+        ("probebook/measures/sample_size", True),
         ("probebook/base", False),
         ("probebook/measures/reliability", False),
     ]:

@@ -30,7 +30,7 @@ def _skip_generated(
 
 
 def _own(function: Any) -> bool:
-    return (function.__module__ or "").partition(".")[0] == "probebook"
+    return (function.__module__ or "").startswith("probebook")
 
 
 def _shorten_factories(

@@ -322,7 +322,7 @@ def opener_faults(paper: Paper, opener: str) -> Iterator[str]:
     beside = opener.partition("\n## Published beside ours\n")[2].partition("\n## ")[0]
     link = f"{{doc}}`../notebooks/{paper.chapter}/"
     for part in ("published(", "figures.versus_published(", link):
-        if part not in beside:
+        if not re.search(rf"(?<!\w){re.escape(part)}", beside):
             yield f"its section Published beside ours lacks {part}"
     read = opener.partition("\n## What to read\n")[2]
     items = re.findall(r"^- \*\*(.+?)\*\*: (.+?)(?=^- |\Z)", read, re.MULTILINE | re.DOTALL)

@@ -22,7 +22,7 @@ from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
 from probebook.corpora.published import published
-from probebook_book import findings
+from probebook_book import check, findings
 from probebook_book.findings import VERDICTS, claims, strongest, verdicts
 from probebook_runs.archive import archived, manifests, sweep_table
 from probebook_runs.pages import _imports, _python, pages
@@ -258,11 +258,10 @@ def test_the_audit_opens_with_the_five_strongest(monkeypatch):
 
 
 @PAPERS
-def test_evidence_is_nearest_first(paper):
-    """Printed or released numbers before real text before generated text."""
+def test_evidence_is_nearest_first_and_none_of_its_numbers_is_typed(paper):
+    """By the rules of `probebook check`: the kinds in their order, numbers of runs in sentences."""
     for claim in paper.claims:
-        kinds = [get_args(findings.Kind).index(line.kind) for line in claim.evidence]
-        assert kinds == sorted(kinds), claim.claim
+        assert [*check.claim_faults(claim)] == [], claim.claim
 
 
 def test_only_three_kinds_of_evidence():
@@ -292,10 +291,7 @@ def test_evidence_names_its_runs(line):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_no_number_of_the_evidence_is_typed(line):
-    """All stand in braces and come from a run; those of stored runs are there."""
-    typed = re.sub(r"\{[^}]*\}", "", line.text)
-    assert re.findall(r"(?<![A-Za-z])\d", typed) == []
+def test_the_evidences_numbers_of_stored_runs_are_there(line):
     for place in line.stored.values():
         if place[0] != findings.BOOK_RUN:  # that run is made with the book
             assert np.isfinite(findings.stored_value(line.page, *place))

@@ -119,6 +119,7 @@ BROKEN = [  # what stands in place of what, and the fault
     (CODE, "x = 1\n" * 41, ":cell 4: 42 lines in 'x = 1', at most 40"),
     (CODE, f'x = "{"a" * 80}"\n', ":cell 4: a line of 86 characters: 'x = "),
     (CODE, "x = '1'\n", ":cell 4: its code is not laid out: probebook check --fix"),
+    (CODE, 't = x.groupby("a").b.idxmax()\n', ":cell 4: it picks a group's leader by its label"),
     ('glue("x", 1)', 'glue("x", 1 if x else 2)', ":cell 4: words of the text are chosen"),
     (HIDDEN, "\n".join([HIDDEN] * 11), ":cell 5: 11 lines in a hidden cell, at most 10"),
     (HIDDEN, "assert True", ":cell 5: a hidden cell asserts"),

@@ -271,6 +271,13 @@ def _cells(page: Page, cells: list[Cell]) -> Faults:
                 yield cell.number, f"a line of {len(line)} characters: {_start(line.strip())}"
 
 
+def _leaders(page: Page, cells: list[Cell]) -> Faults:
+    """Row labels may be doubled, as after `pd.concat`: a leader found by its label is several."""
+    for cell in cells:
+        if re.search(r"\.groupby\([^()]*\)(\.\w+)?\.idx(max|min)\(", cell.source):
+            yield cell.number, "it picks a group's leader by its label: measures.leaders.best_rows"
+
+
 def _chosen_words(page: Page, cells: list[Cell]) -> Faults:
     for cell in cells:
         for node in cell.nodes:
@@ -309,6 +316,7 @@ RULES = (
     _questions,
     _exercises,
     _cells,
+    _leaders,
     _chosen_words,
     _hidden,
 )

@@ -44,6 +44,19 @@ def works() -> pd.DataFrame:
     )
 
 
+def provenance(table: pd.DataFrame) -> pd.Series:
+    """How many sentences of a table of `load` or `generate` have which origin.
+
+    Index: "generated", "collected by others", "mined, read in training" (a pocket model may have
+    been trained on the work), "mined, never read"; only those that occur."""
+    seen = works().set_index("work").seen
+    origin = pd.Series("mined, never read", table.index, name="origin")
+    origin[table.work.map(seen).eq(True)] = "mined, read in training"
+    origin[table.work == ""] = "collected by others"
+    origin[table.group != ""] = "generated"
+    return origin.value_counts(sort=False).rename("sentences")
+
+
 def _linzen() -> list[dict]:
     """The sentences of Linzen et al., without the 4 lines whose index misses the verb."""
     sentences = fetch("linzen_testset.text").read_text(encoding="utf-8").splitlines()

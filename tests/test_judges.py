@@ -11,6 +11,8 @@ import torch
 
 from probebook.base import UserError
 from probebook.corpora import agreement
+from probebook.interventions.serialization import load, save
+from probebook.probes import MLPProbe
 from probebook_chapters import causal_probing as cp
 
 SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
@@ -141,3 +143,69 @@ def test_why_oracles_cannot_judge_is_one_line():
     assert cp.why_unusable({"with both": cp.oracles(planted(), **SMALL)}) == ""
     why = cp.why_unusable({"with one": cp.oracles(s, **SMALL)})
     assert re.fullmatch("no usable judge: number of the attractor: [^\\n]*", why)
+
+
+# a panel of perceptrons
+
+
+def test_a_score_is_the_mean_of_all_that_can_judge():
+    """A rate of 1e-9 leaves its perceptron where it began: it reads nothing and does not judge."""
+    s, grid = planted(), dict(layers=[1], widths=[8, 16], lrs=[1e-2, 1e-9])
+    judges = cp.oracles(s, **grid)
+    assert judges.report.tried.tolist() == [4, 4]
+    assert judges.report.judges.tolist() == [2, 2]
+    assert {one.cell.lr for one in judges.zc.members} == {1e-2}
+    rows = s.parts["test"]
+    edited, to = s.h[rows].roll(1, 0), 1 - s.zc[rows]
+    c, kept = cp.score_edit(s, judges, edited, rows, to)
+    assert c.shape == kept.shape == (2, len(rows))
+    for i, (zc, ze) in enumerate(zip(judges.zc.members, judges.ze.members)):
+        one = cp.Judges(zc, ze, judges.report)
+        for mean, alone in zip((c[i], kept[i]), cp.score_edit(s, one, edited, rows, to)):
+            torch.testing.assert_close(mean, alone[0])
+    assert cp.means(c, kept)["completeness"] == pytest.approx(float(c.mean(1).mean()))
+
+
+def test_the_best_perceptron_is_one_of_the_panel():
+    s, grid = planted(), dict(layers=[1], widths=[4], lrs=[1e-2, 1e-9])
+    rows, valid = s.parts["oracle"], s.parts["oracle_valid"]
+    panel = cp.perceptrons(s, s.zc, rows, valid, **grid)
+    best = cp.perceptron(s, s.zc, rows, valid, **grid)
+    assert best.cell == panel.members[0].cell
+    assert [cell for cell, _ in best.scores] == [one.cell for one in panel.members]
+    alone = MLPProbe.grid([1], [4], [1e-2, 1e-9], [s.seed])
+    alone = alone.fit(s.h[rows], s.zc[rows], s.h[valid], s.zc[valid])
+    torch.testing.assert_close(best(s.h[:9]), alone(s.h[:9]), rtol=0, atol=0)
+
+
+def test_a_panel_is_saved_and_read(tmp_path):
+    s = planted(400)
+    panel = cp.perceptrons(s, s.zc, s.parts["oracle"], s.parts["oracle_valid"], **SMALL)
+    save(panel, tmp_path / "panel.safetensors")
+    torch.testing.assert_close(
+        load(tmp_path / "panel.safetensors")(s.h), panel(s.h), rtol=0, atol=0
+    )
+
+
+def test_intervals_hold_the_spread_of_the_judges():
+    """Two judges that disagree about everything: the mean of two drawn is 0, .5 or 1."""
+    torch.manual_seed(0)
+    apart = torch.stack([torch.zeros(500), torch.ones(500)]).double()
+    agreed = torch.rand(1, 500).double()
+    ends = cp.intervals(apart, agreed, n=400)
+    assert (ends["completeness_low"], ends["completeness_high"]) == (0, 1)
+    half = 1.96 * float(agreed.std()) / 500**0.5
+    width = ends["selectivity_high"] - ends["selectivity_low"]
+    assert width == pytest.approx(2 * half, rel=0.15)
+
+
+def test_rounding_hardly_moves_a_score():
+    """As another processor would, noise of one part in ten million trains other perceptrons."""
+    s, noise = planted(2000, reads=(1.5, 1.0)), torch.Generator().manual_seed(1)
+    other = cp.replace(s, h=s.h * (1 + 1e-7 * torch.randn(s.h.shape, generator=noise)))
+    rows = s.parts["test"]
+    edited, to = s.h[rows].roll(1, 0), 1 - s.zc[rows]
+    here, there = (
+        cp.means(*cp.score_edit(s, cp.oracles(one), edited, rows, to)) for one in (s, other)
+    )
+    assert here == pytest.approx(there, abs=1e-4)

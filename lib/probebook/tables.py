@@ -97,6 +97,9 @@ def judges(report: pd.DataFrame) -> Styler:
             ],
         }
     )
+    if "judges" in report:
+        judging = report.judges.map("{:.0f}".format) + report.tried.map(" of {:.0f}".format)
+        table.insert(3, "judges", judging)
     wrapped = [{"selector": "th", "props": "white-space: normal"}]  # heads of two lines fit
     return (
         table.style.hide()

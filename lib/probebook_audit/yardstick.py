@@ -43,7 +43,7 @@ GRID: dict[str, Any] = dict(
 )
 FALL = 0.2  # of the share explained, from the book's worlds to fresh ones
 FEWEST = 300  # training sentences that an oracle needs
-ORACLES: dict[str, Any] = dict(layers=(1,), widths=(64,), lrs=(1e-2,))
+ORACLES: dict[str, Any] = dict(layers=(1,), widths=(64, 256), lrs=(1e-3,))
 SCORES = ["explained", "random", "follows", "closeness", "kept", "removed", "reliable"]
 WORDS = read_yaml(Path(__file__).with_name("yardstick.yaml"))
 

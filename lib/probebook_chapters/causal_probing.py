@@ -21,14 +21,16 @@ from probebook.interventions.attack import Attack
 from probebook.interventions.serialization import load as load_fitted
 from probebook.interventions.serialization import save
 from probebook.measures import MEASURES
-from probebook.measures.intervals import bootstrap, rate
+from probebook.measures.intervals import rate
+from probebook.measures.leaders import best_rows
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook.models import Model, carry, embed, embed_layers, word_logits
 from probebook.models.cache import digest, key_name, load_or_compute, read_or_make
 from probebook.models.loading import as_model
-from probebook.probes import LinearProbe, MLPProbe
+from probebook.probes import LinearProbe, MLPProbe, Panel
+from probebook.probes.mlp import FittedMLP
 
-Probe = Callable[[Tensor], Tensor]  # states [n, d] → logits [n, k]
+Probe = Callable[[Tensor], Tensor]  # states [n, d] → logits [n, k], a panel's [m, n, k]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class AgreementSetting:
 class Judges:
     """Oracle probes of the property that an edit targets (Z_c) and of the one to leave alone (Z_e).
 
+    Each is a probe, or a panel of all perceptrons of a grid that can judge, whose scores are
+    averaged.
     `report`: how well they judge (`evaluate_oracles`). Scores by an unusable oracle are NaN."""
 
     zc: Probe
@@ -108,16 +112,16 @@ def prepare(
     return AgreementSetting(lm, layer, table, h, zc, ze, parts, seed)
 
 
-def perceptron(
+def perceptrons(
     s: AgreementSetting,
     z: Tensor,
     rows: Tensor,
     valid: Tensor,
     layers: Sequence[int] = (1, 2),
     widths: Sequence[int] = (64, 256),
-    lrs: Sequence[float] = (1e-3, 1e-2),
-) -> Probe:
-    """Train a grid of perceptrons on `rows` and return the best on `valid`; z −1 is left out.
+    lrs: Sequence[float] = (3e-4, 1e-3),
+) -> Panel:
+    """Train a grid of perceptrons on `rows`, to judge together; z −1 is left out.
 
     It is cached, so that the pages of a chapter train it once.
 
@@ -125,21 +129,28 @@ def perceptron(
         s: The sentences and their states.
         z: Labels of all sentences.
         rows: Training rows.
-        valid: Rows to choose on.
+        valid: Rows on which their accuracy is measured.
         layers: Numbers of hidden layers in the grid.
         widths: Their widths.
         lrs: Learning rates."""
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     grid = MLPProbe.grid(layers, widths, lrs, [s.seed])
-    examples = [s.h[rows], z[rows], s.h[valid], z[valid]]
+    examples = s.h[rows], z[rows], s.h[valid], z[valid]
     data = digest(dict(zip(("h", "z", "h_valid", "z_valid"), examples)))
-    key = [[asdict(cell) for cell in grid.cells], data]
+    key = ["panel", [asdict(cell) for cell in grid.cells], data]
     path = cache_path() / "probes" / f"{key_name(key)}.safetensors"
-    return read_or_make(path, _load_probe, lambda: grid.fit(*examples), save)
+    return read_or_make(path, _load_panel, lambda: Panel(tuple(grid.fit_all(*examples))), save)
 
 
-def _load_probe(path: Path) -> Probe | None:
-    """The probe in a file; None if the file is missing or damaged."""
+def perceptron(
+    s: AgreementSetting, z: Tensor, rows: Tensor, valid: Tensor, **grid: Sequence
+) -> FittedMLP:
+    """The best of the `perceptrons` on `valid`: one probe, to be attacked or to read states."""
+    return perceptrons(s, z, rows, valid, **grid).best()
+
+
+def _load_panel(path: Path) -> Panel | None:
+    """The perceptrons in a file; None if the file is missing or damaged."""
     try:
         return load_fitted(path)
     except UserError:
@@ -211,8 +222,8 @@ class CachedAttack:
 
 
 def accuracy(probe: Probe, h: Tensor, z: Tensor) -> float:
-    """Compute the share of rows whose largest logit is the label's."""
-    return float((probe(h).argmax(1) == z).double().mean())
+    """Compute the share of rows whose largest logit is the label's; of a panel, the mean."""
+    return float((probe(h).argmax(-1) == z).double().mean())
 
 
 def uncorrelated_rows(s: AgreementSetting, name: str, part: str) -> Tensor:
@@ -232,21 +243,25 @@ def uncorrelated_rows(s: AgreementSetting, name: str, part: str) -> Tensor:
 
 
 def oracles(
-    s: AgreementSetting, train: Callable[..., Probe] = perceptron, fewest: int = 500, **settings
+    s: AgreementSetting, train: Callable[..., Probe] = perceptrons, fewest: int = 500, **settings
 ) -> Judges:
-    """Train, choose and evaluate oracle probes on sentences where Z_c and Z_e do not correlate.
+    """Train and evaluate oracle probes on sentences where Z_c and Z_e do not correlate.
+
+    The paper judges by the perceptron with the best validation accuracy. Many tie there, and
+    rounding decides; so all that can judge do, and their scores are averaged.
 
     Args:
         s: The sentences and their states.
-        train: `perceptron` (figures 1–3) or `linear_probe` (figures 4–6).
+        train: `perceptrons` (figures 1–3) or `linear_probe` (figures 4–6); `perceptron` for one.
         fewest: An oracle with fewer training sentences does not judge (`evaluate_oracles`); 0 lets
             every oracle judge, to try code on a few sentences or a model that knows nothing.
         **settings: Settings of `train`."""
-    probes = {}
+    probes, rows = {}, {}
     for name in ("zc", "ze"):
-        rows, valid = uncorrelated_rows(s, name, "oracle"), _choosing(s, name, fewest)
-        probes[name] = train(s, getattr(s, name), rows, valid, **settings)
-    return Judges(**probes, report=evaluate_oracles(s, probes, fewest))
+        trained, valid = uncorrelated_rows(s, name, "oracle"), _choosing(s, name, fewest)
+        probe = train(s, getattr(s, name), trained, valid, **settings)
+        probes[name], rows[name] = _examine(s, name, probe, fewest)
+    return Judges(**probes, report=pd.DataFrame(rows.values(), index=[*rows]))
 
 
 def _choosing(s: AgreementSetting, name: str, fewest: int) -> Tensor:
@@ -265,49 +280,59 @@ def evaluate_oracles(
     """Can these oracles judge? One row for each of "zc" and "ze".
 
     - property; trained, tested: uncorrelated sentences of the oracle's part and of the test part
-    - accuracy, low, high: on the tested ones, 95 % interval (over nouns where they are known)
+    - tried, judges: probes of the oracle, and those of them that can judge
+    - accuracy: on the tested sentences, the mean of those that can judge (of all, if none can);
+      low, high: from the lowest to the highest end of their 95 % intervals (over nouns where they
+      are known)
     - majority: accuracy of always giving the more frequent label
     - wrong_rule: accuracy of the better of two rules that read the other property, "the same
       number" and "the opposite number"
-    - usable: at least `fewest` training sentences, and `low` above majority and wrong rule; else
-      reason says why not
+    - usable: at least `fewest` training sentences, and a probe whose interval lies above majority
+      and wrong rule; else reason says why not
     """
-    nouns = {"zc": "subject", "ze": "attractor"}
-    other = {"zc": "ze", "ze": "zc"}
-    rows = []
-    for name, probe in probes.items():
-        trained = len(uncorrelated_rows(s, name, "oracle"))
-        test = uncorrelated_rows(s, name, "test")
-        z, elsewhere = getattr(s, name)[test], getattr(s, other[name])[test]
-        noun = s.table[nouns[name]].to_numpy()[to_numpy(test)]
-        right: np.ndarray = to_numpy(probe(s.h[test]).argmax(1) == z).astype(float)
-        score = rate(right, noun if (noun != "").all() else None)
-        same = float((elsewhere == z)[elsewhere >= 0].double().mean())
-        majority = float(z.bincount().max() / len(z))
-        baseline = max(majority, same, 1 - same)
-        reason = ""
-        if trained < fewest:
-            reason = f"{trained} training sentences, fewer than {fewest}"
-        elif fewest and score.low <= baseline:
-            reason = (
-                f"right in {score.share:.0%} of uncorrelated sentences (interval from "
-                f"{score.low:.0%}), and a rule without it in {baseline:.0%}"
-            )
-        rows.append(
-            {
-                "property": f"number of the {nouns[name]}",
-                "trained": trained,
-                "tested": len(test),
-                "accuracy": score.share,
-                "low": score.low,
-                "high": score.high,
-                "majority": majority,
-                "wrong_rule": max(same, 1 - same),
-                "usable": not reason,
-                "reason": reason,
-            }
-        )
+    rows = [_examine(s, name, probe, fewest)[1] for name, probe in probes.items()]
     return pd.DataFrame(rows, index=[*probes])
+
+
+def _examine(s: AgreementSetting, name: str, probe: Probe, fewest: int) -> tuple[Probe, dict]:
+    """An oracle without the members that cannot judge, and its row of `evaluate_oracles`."""
+    noun, other = {"zc": ("subject", "ze"), "ze": ("attractor", "zc")}[name]
+    trained = len(uncorrelated_rows(s, name, "oracle"))
+    test = uncorrelated_rows(s, name, "test")
+    z, elsewhere = getattr(s, name)[test], getattr(s, other)[test]
+    nouns = s.table[noun].to_numpy()[to_numpy(test)]
+    right = (probe(s.h[test]).argmax(-1) == z).reshape(-1, len(z))
+    groups = nouns if (nouns != "").all() else None
+    scores = pd.DataFrame([rate(to_numpy(one.double()), groups) for one in right])
+    same = float((elsewhere == z)[elsewhere >= 0].double().mean())
+    majority = float(z.bincount().max() / len(z))
+    baseline = max(majority, same, 1 - same)
+    able = scores.low > baseline if fewest else scores.low >= 0
+    reason, best = "", scores.loc[scores.low.idxmax()]
+    if trained < fewest:
+        reason = f"{trained} training sentences, fewer than {fewest}"
+    elif not able.any():
+        reason = (
+            f"right in {best.share:.0%} of uncorrelated sentences (interval from "
+            f"{best.low:.0%}), and a rule without it in {baseline:.0%}"
+        )
+    if isinstance(probe, Panel) and able.any():
+        probe = Panel(tuple(one for one, can in zip(probe.members, able) if can))
+    counted = scores[able] if able.any() else scores
+    return probe, {
+        "property": f"number of the {noun}",
+        "trained": trained,
+        "tested": len(test),
+        "tried": len(scores),
+        "judges": int(able.sum()),
+        "accuracy": float(counted.share.mean()),
+        "low": float(counted.low.min()),
+        "high": float(counted.high.max()),
+        "majority": majority,
+        "wrong_rule": max(same, 1 - same),
+        "usable": not reason,
+        "reason": reason,
+    }
 
 
 def oracle_report(judges: Mapping[str, Judges]) -> pd.DataFrame:
@@ -355,16 +380,16 @@ def score_edit(
         before: Unedited states; default: those of `s`.
 
     Returns:
-        Completeness [n] and selectivity [n] (NaN: no attractor); NaN throughout where the oracle is
-        not usable."""
+        Completeness [m, n] and selectivity [m', n] by each of m and m' judges (NaN: no attractor);
+        NaN throughout where the oracle is not usable."""
     before = s.h[rows] if before is None else before
-    c = completeness(judges.zc(edited).softmax(1), to=to)
+    c = completeness(judges.zc(edited).softmax(-1), to=to).reshape(-1, len(rows))
     some = s.ze[rows] >= 0
-    selective = torch.full_like(c, torch.nan)
+    kept = selectivity(judges.ze(edited[some]).softmax(-1), judges.ze(before[some]).softmax(-1))
+    kept = kept.reshape(-1, int(some.sum()))
+    selective = c.new_full((len(kept), len(rows)), torch.nan)
     if judges.usable("ze"):
-        selective[some] = selectivity(
-            judges.ze(edited[some]).softmax(1), judges.ze(before[some]).softmax(1)
-        )
+        selective[:, some] = kept
     return c if judges.usable("zc") else torch.full_like(c, torch.nan), selective
 
 
@@ -377,20 +402,29 @@ def means(c: Tensor, s: Tensor) -> dict[str, float]:
 def intervals(
     c: Tensor, s: Tensor, n: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, float]:
-    """Bootstrap the three `means` over sentences (percentiles): `<measure>_low`, `<measure>_high`.
+    """Bootstrap the three `means` (percentiles): `<measure>_low`, `<measure>_high`.
 
-    A sentence is drawn with both of its scores; selectivity averages over the drawn sentences that
-    have an attractor."""
+    Each of `n` draws takes as many judges as there are, with replacement, from `c` [m, n] and from
+    `s` [m', n], and as many sentences, each with both of its scores; selectivity averages over the
+    drawn sentences that have an attractor."""
+    rng = np.random.default_rng(seed)
+    sentences = rng.multinomial(c.shape[-1], np.full(c.shape[-1], 1 / c.shape[-1]), n)
 
-    def statistic(c, s, axis):
-        c, s = c.mean(axis), np.nanmean(s, axis)
-        return np.stack([c, s, 2 * c * s / np.maximum(c + s, 1e-300)])
+    def draws(scores: Tensor) -> np.ndarray:
+        by_judge = to_numpy(scores).reshape(-1, scores.shape[-1])
+        judges = rng.multinomial(len(by_judge), np.full(len(by_judge), 1 / len(by_judge)), n)
+        counted = ~np.isnan(by_judge[0])
+        weights = sentences[:, counted]
+        means = weights @ by_judge[:, counted].T / weights.sum(1, keepdims=True)
+        return (means * judges).sum(1) / len(by_judge)
 
-    low, high = bootstrap(statistic, to_numpy(c), to_numpy(s), n=n, level=level, seed=seed)
+    complete, kept = draws(c), draws(s)
+    drawn = (complete, kept, to_numpy(reliability(complete, kept)))
+    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=1)
     return {
         f"{name}_{side}": float(value)
-        for side, ends in (("low", low), ("high", high))
-        for name, value in zip(MEASURES, ends)
+        for side, values in zip(("low", "high"), ends)
+        for name, value in zip(MEASURES, values)
     }
 
 
@@ -432,10 +466,7 @@ def best_strengths(
 
     Returns:
         Rows of `scored`. Methods that no usable oracle judged are left out."""
-    validated = validated.dropna(subset="reliability")
-    top = validated.loc[
-        validated.groupby(list(by), sort=False)["reliability"].idxmax(), [*by, "strength"]
-    ]
+    top = best_rows(validated, by, "reliability")[[*by, "strength"]]
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
 
 

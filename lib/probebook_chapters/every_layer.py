@@ -24,11 +24,12 @@ from probebook_chapters.causal_probing import (
     linear_probe,
     number_axes,
     oracles,
+    perceptron,
     prepare,
     target,
 )
 
-GRID: dict[str, Any] = {"layers": [1, 2], "widths": [64], "lrs": [1e-3, 1e-2]}
+GRID: dict[str, Any] = {"layers": [1, 2], "widths": [64], "lrs": [3e-4, 1e-3]}
 METHODS = {row.name: row.slider for row in INTERVENTIONS.values() if row.slider is not None}
 INLP_RANK, ALTERREP_RANK = 16, 4
 
@@ -96,7 +97,7 @@ def _fit_layer(s: AgreementSetting) -> FittedLayer:
         name: INTERVENTIONS[name].fit(few if name == "AlterRep" else data) for name in METHODS
     }
     return FittedLayer(
-        s, oracles(s, linear_probe), oracles(s, **GRID), data, fitted, number_axes(s)
+        s, oracles(s, linear_probe), oracles(s, perceptron, **GRID), data, fitted, number_axes(s)
     )
 
 

@@ -64,7 +64,7 @@ class SentenceTrace:
         )
 
     def readings(self) -> pd.DataFrame:
-        """For each state: the oracles' probability that subject and attractor are plural."""
+        """For each state: the oracles' mean probability that subject and attractor are plural."""
         h = torch.cat(list(self.states.values()))
         read = {"subject": self.judges.zc, "attractor": self.judges.ze}
         return pd.concat(
@@ -73,7 +73,7 @@ class SentenceTrace:
                     {
                         "state": list(self.states),
                         "noun": noun,
-                        "plural": to_numpy(probe(h).softmax(1)[:, 1]),
+                        "plural": to_numpy(probe(h).softmax(-1)[..., 1].mean(0)),
                     }
                 )
                 for noun, probe in read.items()

@@ -17,7 +17,7 @@ from probebook.interventions.sparse_autoencoder import FittedSparseAutoencoder
 from probebook.interventions.table import INTERVENTIONS
 from probebook.models.cache import digest
 from probebook.probes.linear import LinearProbe
-from probebook.probes.mlp import FittedMLP, MLPProbe
+from probebook.probes.mlp import FittedMLP, MLPProbe, Panel
 
 CLASSES: dict[str, type] = {
     kind.__name__: kind
@@ -29,6 +29,7 @@ CLASSES: dict[str, type] = {
         LinearProbe,
         MLPProbe,
         FittedMLP,
+        Panel,
     )
 }
 

@@ -8,6 +8,6 @@
 
 from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.linear import LinearProbe
-from probebook.probes.mlp import MLPProbe
+from probebook.probes.mlp import MLPProbe, Panel
 
-__all__ = ["LinearDiscriminant", "LinearProbe", "MLPProbe"]
+__all__ = ["LinearDiscriminant", "LinearProbe", "MLPProbe", "Panel"]

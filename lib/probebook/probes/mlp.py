@@ -90,6 +90,25 @@ class FittedMLP:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """Perceptrons that judge together: `panel(h)` → logits [m, n, k], one judge after the other.
+
+    A score of states is the mean of the `members`' scores, so that it hardly moves where rounding
+    or the processor changes one of them (page 1/02)."""
+
+    members: tuple[FittedMLP, ...]
+
+    def __call__(self, h: ArrayLike) -> Tensor:
+        """Logits [m, n, k] in the dtype of h."""
+        return torch.stack([member(h) for member in self.members])
+
+    def best(self) -> FittedMLP:
+        """The first of those with the best validation accuracy, with the `scores` of all."""
+        scores = tuple((one.cell, one.accuracy) for one in self.members)
+        return replace(max(self.members, key=lambda one: one.accuracy), scores=scores)
+
+
+@dataclass(frozen=True)
 class Grid:
     """Perceptrons trained side by side; the result equals a loop over the `cells`.
 
@@ -108,7 +127,7 @@ class Grid:
         """Train every cell; return the first of those with the best validation accuracy.
 
         Without validation rows the last tenth of a seeded permutation is held out."""
-        return _best(self.fit_all(h, z, h_valid, z_valid))
+        return Panel(tuple(self.fit_all(h, z, h_valid, z_valid))).best()
 
     def fit_seeds(
         self,
@@ -122,7 +141,7 @@ class Grid:
         by_seed: dict[int, list[FittedMLP]] = {}
         for fitted in self.fit_all(h, z, h_valid, z_valid, rows):
             by_seed.setdefault(fitted.cell.seed, []).append(fitted)
-        return {seed: _best(cells) for seed, cells in by_seed.items()}
+        return {seed: Panel(tuple(cells)).best() for seed, cells in by_seed.items()}
 
     def fit_all(
         self,
@@ -173,11 +192,6 @@ class Grid:
                     tuple(b[i, :, 0] for b in biases),
                 )
         return [fitted[cell] for cell in self.cells]
-
-
-def _best(fitted: list[FittedMLP]) -> FittedMLP:
-    scores = tuple((f.cell, f.accuracy) for f in fitted)
-    return replace(max(fitted, key=lambda f: f.accuracy), scores=scores)
 
 
 def _shape(cell: MLPProbe) -> tuple[int, ...]:

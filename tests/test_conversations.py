@@ -14,7 +14,7 @@ from probebook.corpora import answer_spans, conversations
 from probebook.corpora.answer_spans import sentences
 from probebook.corpora.conversations import coqa, hotpotqa
 from probebook.corpora.fetch import entries
-from probebook.corpora.predicate_argument import colours, questions, sample, schemes
+from probebook.corpora.predicate_argument import colours, negated, questions, sample, schemes
 from probebook.corpora.stories.edits import augment, delete_rationale, truncate
 
 COLOURS, SCHEMES = colours(), schemes()
@@ -415,6 +415,25 @@ def test_the_open_question_has_the_colour_of_its_thing_for_an_answer():
         for row in table.itertuples()
     )
     assert all(f"{row.answer} {row.thing}" in row.story for row in table.itertuples())
+
+
+def test_the_contrast_set_denies_what_its_original_states():
+    table, original = negated(), questions()
+    assert len(table) == 520
+    assert table.story.nunique() == table.story_id.nunique() == 260
+    assert (table.groupby("scheme").story.nunique() == 52).all()
+    assert (table.groupby("story").answer.agg(set) == {"yes", "no"}).all()
+    pair = ["scheme", "colours", "question"]
+    assert (table.groupby(pair).answer.agg(sorted).map(tuple) == ("no", "yes")).all()
+    assert (table.merge(original, on=pair).answer_y == "yes").all()  # without the negation
+    for row in table.itertuples():
+        denied = f"{row.thing} that was not {row.colour}" in row.story
+        assert denied == (row.answer == "no")
+        assert (f" {row.colour} {row.thing}" in row.story) == (row.answer == "yes")
+        assert row.story.count(" not ") == 1
+        assert "{" not in row.story
+    assert "The blue car was standing in front of a house that was not scarlet." in {*table.story}
+    assert not {*table.story} & {*original.story}
 
 
 def test_drawn_stories_are_asked_the_same_questions():

@@ -167,6 +167,8 @@ def test_sizes_add_up():
     wrong = sum(520 - counts(percent, 520, 0.1)[0] for percent in davinci)
     assert wrong == said["predicate–argument: text-davinci-002, failures"] == 34
     assert round(100 - 3400 / 1040, 1) == 96.7
+    for model in DAVINCI:
+        assert said[f"predicate–argument, negated: {model}, percent right"] == 100
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """One sentence with two things of two colours, and questions about which has which.
 
 130 stories and 520 questions of each wording (Chaturvedi et al., § 7: five schemes; the paper names
-neither its colours nor its pairs). The words stand in `data/corpora/predicate_argument.yaml`.
+neither its colours nor its pairs), and as many with a negation. The words stand in
+`data/corpora/predicate_argument.yaml`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class _Story(NamedTuple):
     text: str
     things: tuple[str, str]
     colours: tuple[str, str]
+    negated: str = ""  # the thing that is not of its colour
 
 
 def schemes() -> dict[str, tuple[str, str]]:
@@ -54,15 +56,40 @@ def questions(wording: str = "original") -> pd.DataFrame:
     colours (of the first and the second thing), thing, colour (asked about; open: the right one),
     which (0: the first thing). UserError for another wording.
     """
-    ring = colours()
-    neighbours = list(zip(ring, ring[1:] + ring[:1]))
-    pairs = neighbours + [(two, one) for one, two in neighbours]
     stories = [
         _Story(number, text.format(*pair), things, pair)
         for number, (text, things) in enumerate(schemes().items())
-        for pair in pairs
+        for pair in _pairs()
     ]
     return _questions(stories, wording)
+
+
+def negated() -> pd.DataFrame:
+    """520 questions about the same stories with one thing not of its colour: § 7's contrast set.
+
+    Of 130 stories each, the first or the second thing is negated ("The red car was standing in
+    front of a house that was not green."). The paper prints one such story and no counts. Each
+    thing is asked about with its colour of the original story, which is right for one thing (yes)
+    and denied of the other (no). The other colours are not asked about: of the negated thing the
+    text does not tell them.
+
+    Columns: those of `questions`, with edit = "negated".
+    """
+    stories = [
+        _Story(number, text.format(*pair), things, pair, thing)
+        for number, (things, row) in enumerate(
+            zip(schemes().values(), word_table("predicate_argument")["schemes"])
+        )
+        for thing, text in zip(things, row["negated"])
+        for pair in _pairs()
+    ]
+    return _questions(stories, "original").assign(edit="negated")
+
+
+def _pairs() -> list[tuple[str, str]]:
+    ring = colours()
+    neighbours = list(zip(ring, ring[1:] + ring[:1]))
+    return neighbours + [(two, one) for one, two in neighbours]
 
 
 def sample(text: str, n: int, wording: str = "original", seed: int = 0) -> pd.DataFrame:
@@ -91,8 +118,9 @@ def _questions(stories: list[_Story], wording: str) -> pd.DataFrame:
     for number, story in enumerate(stories):
         own = dict(zip(story.things, story.colours))
         every = [(thing, colour) for thing in story.things for colour in story.colours]
-        for turn, (thing, colour) in enumerate(own.items() if is_open else every):
-            start, end, answer = -1, -1, "yes" if colour == own[thing] else "no"
+        for turn, (thing, colour) in enumerate(own.items() if is_open or story.negated else every):
+            true = colour == own[thing] and thing != story.negated
+            start, end, answer = -1, -1, "yes" if true else "no"
             if is_open:
                 start, end = next(re.finditer(rf"\b{colour}\b", story.text)).span()
                 answer = colour

@@ -257,7 +257,7 @@ def test_pages_about_real_text_share_the_judges_that_one_of_them_stores():
             values="value",
         ).reset_index()
 
-    judged = scores("reliability_real_first", "best")
+    judged = scores("reliability_real", "best")
     others = [
         ("first_interventions_real", "best"),
         ("nullifying_real", "best"),

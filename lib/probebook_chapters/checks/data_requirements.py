@@ -417,3 +417,30 @@ def overrated(wins: np.ndarray, losses: np.ndarray, n: int, gap: float) -> float
 no_upper_end = partial(
     interpretation, words=25, about=["interval|end|infinit", "pilot", "items|larger|more|collect"]
 )
+
+# 08 three theorems
+
+largest_block = partial(prediction, among=["first", "middle", "last"])
+
+
+@reference_solution(
+    [(0.1, 100, 0.05), (0.2, 2, 0.05), (0.01, 4096, 1e-8)],
+    why="each task may fail with half of δ, and the larger of two equal bounds is one of them",
+)
+def items_for_control(gap: float, size: int, fail: float) -> float:
+    """Exercise 2: the bound at δ/2, solved for n."""
+    return 2 * log(4 * size / fail) / gap**2
+
+
+@reference_solution(
+    [(10_000, 100, 0.1, 0.05), (500, 2, 0.3, 0.2), (10**6, 4096, 0.05, 1e-8)],
+    why="the bound is proportional to B, and B is minus the logarithm of the least probability",
+)
+def least_probability(n: int, size: int, nats: float, fail: float) -> float:
+    """Exercise 3: B is the excess over the bound at B = 1."""
+    return float(np.exp(-nats / np.sqrt(2 * log(2 * size / fail) / n)))
+
+
+which_blocks = partial(
+    interpretation, words=25, about=["last", "first", "labels|items|length|bits|term"]
+)

@@ -420,7 +420,7 @@ no_upper_end = partial(
 
 # 08 three theorems
 
-largest_block = partial(prediction, among=["first", "middle", "last"])
+both_guarantees = partial(prediction, among=["more often", "as often", "less often"])
 
 
 @reference_solution(

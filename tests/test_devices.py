@@ -323,7 +323,7 @@ def test_explainers_fitted_on_a_gpu_are_asked_on_the_cpu_and_the_other_way_round
         "TCAV": ex.TCAV(),
         "TCAV as released": ex.TCAV("released"),
         "ConceptSHAP": ex.ConceptSHAP(epochs=1, hidden=8),
-        "INLP": ex.INLPExplainer(rank=2),
+        "INLP": ex.INLPExplainer(rounds=1),
         "LEACE": ex.LEACEExplainer(),
         "AlterRep": ex.AlterRepExplainer(),
         "PGD": ex.PGDExplainer(steps=3),

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 import torch
 import transformers as hf
+from scipy.linalg import null_space
+from sklearn.linear_model import SGDClassifier
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -16,6 +18,9 @@ from probebook.base import UserError
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.causalm import control_concept, reverse
 from probebook.explainers.concept_shap import Coalitions, members, shapley
+from probebook.explainers.interventions import svm_directions
+from probebook.interventions import INLP
+from probebook.interventions.inlp import project_out
 from probebook.models import Model, embed, load
 from probebook.models.batches import Batch
 from probebook.models.classifier import Classifier
@@ -488,21 +493,57 @@ def test_tcavs_separator_is_of_present_from_unknown_and_the_released_one_drops_t
     assert moved == {"paper": True, "released": False}
 
 
-def test_inlp_of_rank_zero_has_no_effect_and_of_full_rank_the_same_one_for_all_labels(
-    table, changes
-):
+def test_inlp_without_rounds_has_no_effect_and_after_one_no_label_is_left(table, changes):
     model, question = World(), ex.questions(table, changes)
-    assert ex.INLPExplainer(rank=0, epochs=0).fit(table, model).effect(question).abs().max() == 0
-    # N′ learns a little.
-    assert 0 < ex.INLPExplainer(rank=0).fit(table, model).effect(question).abs().max() < 0.05
-    found = ex.INLPExplainer(rank=2, epochs=0).fit(table, model)
-    h = model.phi(table.description)
-    edited = found.edits["food"](h)
-    z = torch.tensor(COMBOS[:, 0])
-    means = torch.stack([edited[z == v].mean(0) for v in range(3)])
-    before = torch.stack([h[z == v].mean(0) for v in range(3)])
-    assert (means - means[0]).norm() < 0.1 * (before - before[0]).norm()
-    assert found.effect(question).abs().max() > 0.1
+    h, z = model.phi(table.description), torch.tensor(COMBOS[:, 0])
+
+    def spread(x):
+        means = torch.stack([x[z == v].mean(0) for v in range(3)])
+        return (means - means[0]).norm()
+
+    for variant in ("paper", "logistic"):
+        untouched = ex.INLPExplainer(variant, rounds=0, epochs=0).fit(table, model)
+        assert untouched.effect(question).abs().max() == 0
+        # N′ learns a little.
+        trained = ex.INLPExplainer(variant, rounds=0).fit(table, model)
+        assert 0 < trained.effect(question).abs().max() < 0.05
+        once = ex.INLPExplainer(variant, rounds=1, epochs=0).fit(table, model)
+        assert spread(once.edits["food"](h)) < 0.1 * spread(h), variant
+        assert once.effect(question).abs().max() > 0.1
+
+
+def test_inlp_projects_as_printed_onto_the_null_spaces_of_svms(table):
+    """§ F.2, written out: fit, project onto the null space of all weights, again. Three rounds: each
+    multiplies the rounding of the one before."""
+    rng = np.random.default_rng(0)
+    h, z = rng.normal(size=(200, 40)), rng.integers(0, 3, 200)
+    h[:, :5] += 2 * np.eye(3, 5)[z]
+    projection = np.eye(40)
+    for _ in range(3):
+        svm = SGDClassifier(loss="hinge", alpha=0.01, tol=1e-3, max_iter=1000, random_state=7)
+        kernel = null_space(svm.fit(h @ projection, z).coef_)
+        projection = projection @ kernel @ kernel.T
+    basis = svm_directions(torch.tensor(h), z, rounds=3, seed=7)
+    assert basis.shape == (40, 9)  # three classes: three directions a round
+    assert_close(basis.T @ basis, torch.eye(9).double())
+    expected = torch.tensor(h @ projection)
+    assert_close(project_out(torch.tensor(h), basis), expected, atol=1e-8, rtol=0)
+    found = ex.INLPExplainer(rounds=3, seed=7).fit(table, World())
+    states = World().phi(table.description)
+    own = svm_directions(states, COMBOS[:, 2], rounds=3, seed=7)
+    assert torch.equal(found.edits[ASPECTS[2]](states), project_out(states, own))
+
+
+def test_inlp_erases_as_printed_where_it_is_released_and_its_logistic_form_is_named(table):
+    h = World().phi(table.description)
+    edited = {
+        variant: ex.INLPExplainer(variant, seed=3).fit(table, World()).edits["noise"](h)
+        for variant in ("paper", "released", "logistic")
+    }
+    assert torch.equal(edited["paper"], edited["released"])
+    logistic = INLP(20, C=0.01).fit(h, COMBOS[:, 3])
+    assert torch.equal(edited["logistic"], logistic(h))
+    assert not torch.allclose(edited["paper"], edited["logistic"], atol=1e-3)
 
 
 def test_the_released_inlp_takes_one_step_an_epoch(table, monkeypatch):

@@ -152,7 +152,7 @@ def inlp_by_penalty(
     aspects: Iterable[str] | None = None,
     seed: int = 0,
 ) -> tuple[dict[float, ex.INLPExplainer], dict[float, float]]:
-    """INLP as a fitted explainer for each inverse penalty C, and how well each reads the aspects.
+    """INLP by logistic regressions for each inverse penalty C, and how well each reads the aspects.
 
     The second are accuracies of INLP's first classifiers on the labelled aspects of the dev
     reviews, means over the aspects. They see no pair of texts, so C can be chosen by them."""
@@ -166,7 +166,10 @@ def inlp_by_penalty(
             right.append((guessed == known)[known >= 0].mean())
         return float(np.mean(right))
 
-    fitted = {C: ex.INLPExplainer(seed=seed, C=C).fit(s.train, model, aspects) for C in penalties}
+    fitted = {
+        C: ex.INLPExplainer("logistic", seed=seed, C=C).fit(s.train, model, aspects)
+        for C in penalties
+    }
     return fitted, {C: accuracy(explainer) for C, explainer in fitted.items()}
 
 

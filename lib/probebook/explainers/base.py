@@ -114,10 +114,11 @@ class Explainer(ABC):
         return self._each(pairs, effect)
 
 
-def check_variant(variant: Variant) -> Variant:
-    """Return the variant; raise UserError unless it is "paper" or "released"."""
-    if variant not in ("paper", "released"):
-        raise UserError(f"{variant!r} is not a valid variant: expected 'paper' or 'released'")
+def check_variant(variant: str, expected: Sequence[str] = ("paper", "released")) -> Any:
+    """Return the variant; raise UserError unless it is one of those expected."""
+    if variant not in expected:
+        names = " or ".join(map(repr, expected))
+        raise UserError(f"{variant!r} is not a valid variant: expected {names}")
     return variant
 
 

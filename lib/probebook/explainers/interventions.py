@@ -5,16 +5,23 @@ are not in it. The paper asks (§ 6) whether INLP could use the direction of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.linalg import orth
+from sklearn.linear_model import SGDClassifier
 from torch import Tensor
 
+from probebook.base import to_numpy
 from probebook.corpora.cebab import VALUES
-from probebook.explainers.base import Explainer, Variant, check_variant, fit_concepts
+from probebook.explainers.base import Explainer, check_variant, fit_concepts
 from probebook.interventions import INLP, LEACE, PGD, AlterRep
+from probebook.interventions.inlp import project_out
 from probebook.models.training.finetune import train_head
 from probebook.probes import LinearProbe
 
@@ -24,39 +31,47 @@ class INLPExplainer(Explainer):
 
     It knows no direction c → c′: it estimates a change to "unknown".
 
-    - `variant`: "released" does as the released code does: each epoch is one step on all rows.
-    - `rank`: directions that P removes; 20 are ten rounds of a three-class classifier.
-    - `epochs`, `batch`, `lr`, `seed`: of N′. With rank 0 and no epochs the effect is 0.
-    - `C`: inverse penalty of INLP's logistic regressions (the paper's SVM has "similar behavior",
-      § F.2). A weak penalty finds directions along which states hardly differ, so P changes
-      little."""
+    - `variant`: "paper" finds the directions by support vector machines (§ F.2), and so does
+      "released", where each epoch of N′ is one step on all rows, as in the released code;
+      "logistic" finds them by logistic regressions, which are not the printed form.
+    - `rounds`: of classifiers, each on the states that the one before leaves. With no rounds and
+      no epochs the effect is 0.
+    - `C`: inverse penalty of the logistic regressions. A weak penalty finds directions along which
+      states hardly differ, so P changes little.
+    - `epochs`, `batch`, `lr`: of N′. `seed`: of N′ and the support vector machines."""
 
     sees = ("text", "concept")
     white_box = True
 
     def __init__(
         self,
-        variant: Variant = "paper",
-        rank: int = 20,
+        variant: Literal["paper", "released", "logistic"] = "paper",
+        rounds: int = 10,
         epochs: int = 5,
         batch: int = 32,
         lr: float = 2e-5,
         seed: int = 0,
         C: float = 0.01,
     ):
-        self.variant, self.rank, self.C = check_variant(variant), rank, C
+        self.variant = check_variant(variant, ("paper", "released", "logistic"))
+        self.rounds, self.C = rounds, C
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 
     def _fit(self, train: pd.DataFrame) -> None:
         h, z = self.model.phi(list(train.text)), self._classes(train)
         batch = len(h) if self.variant == "released" else self.batch
-        self.edits = fit_concepts(train, h, INLP(self.rank, C=self.C).fit)
+        self.edits = fit_concepts(train, h, self._erase)
         self.heads = {
             concept: train_head(
                 edit(h[z >= 0]), z[z >= 0], self.model.head, self.epochs, batch, self.lr, self.seed
             )
             for concept, edit in self.edits.items()
         }
+
+    def _erase(self, h: Tensor, z: np.ndarray) -> Callable[[Tensor], Tensor]:
+        if self.variant == "logistic":  # each round finds one direction fewer than there are labels
+            return INLP(self.rounds * (len(VALUES) - 1), C=self.C).fit(h, z)
+        return partial(project_out, basis=svm_directions(h, z, self.rounds, self.seed))
 
     def _effect(self, pairs: pd.DataFrame) -> Tensor:
         def effect(concept: str, rows: pd.DataFrame) -> Tensor:
@@ -65,6 +80,19 @@ class INLPExplainer(Explainer):
             return edited.softmax(1) - self.model.head(h).softmax(1)
 
         return self._each(pairs, effect)
+
+
+def svm_directions(h: Tensor, z: np.ndarray, rounds: int, seed: int) -> Tensor:
+    """Orthonormal directions [d, ≤ k·rounds] float64 that linear SVMs by SGD read (§ F.2).
+
+    Each round fits one SVM per label against the other k − 1 to what the rounds before leave of
+    h [n, d]; it takes the weights of all k."""
+    x, basis = h.double(), torch.zeros(h.shape[1], 0, dtype=torch.float64)
+    for _ in range(rounds):
+        svm = SGDClassifier(alpha=0.01, tol=1e-3, max_iter=1000, random_state=seed)
+        w = svm.fit(to_numpy(project_out(x, basis)), z).coef_.T
+        basis = torch.from_numpy(orth(np.hstack([basis, w / (np.linalg.norm(w) or 1)])))
+    return basis
 
 
 class LEACEExplainer(Explainer):

@@ -15,7 +15,7 @@ from probebook.base import UserError
 from probebook.corpora import cebab
 from probebook.corpora.published import published
 from probebook.measures.concept_effects import ate
-from probebook_chapters.concept_effects import double_edits, edit_distance
+from probebook_chapters.concept_effects import double_edits, edit_distance, self_validated
 
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
@@ -429,6 +429,45 @@ def test_published_double_edits():
     said = published("concept_effects_text").set_index("quantity").value
     both = found.first_stars.notna() & found.second_stars.notna()
     assert (len(found), both.sum()) == (said["double edits"], said["double edits, 5-way"])
+
+
+def test_editors_who_read_their_own_edits_are_counted_by_question():
+    votes = {
+        "review_workers": [dict(zip("abcde", "11122")), {}, dict(zip("abcde", "55432"))],
+        "food_aspect_validation_workers": [
+            dict(zip("abcde", ["Positive"] * 4 + ["unknown"])),
+            dict(zip("abcde", ["Positive"] * 3 + ["unknown"] * 2)),
+            "",  # no reader was asked
+        ],
+    }
+    rows = [
+        _row(1, "1", "food", "Positive", food="Positive") | {"edit_worker": "a"},
+        _row(2, "3", "service", "Positive") | {"edit_worker": "b"},
+        _row(3, "5", "food", "Positive") | {"edit_worker": "f"},  # no reader
+    ]
+    table = pd.DataFrame(rows).assign(split="test", **votes)
+    for aspect in cebab.ASPECTS[1:]:
+        table[f"{aspect}_aspect_validation_workers"] = ""
+    copied = table.assign(split="train_exclusive")  # a part of train: counts only once
+    found = self_validated(pd.concat([table, copied], ignore_index=True))
+    assert found.to_numpy().tolist() == [
+        [0, "review", False, "1", "no majority"],
+        [0, "food", True, "Positive", "Positive"],
+        [1, "food", False, "Positive", "no majority"],
+    ]
+
+
+@real
+def test_published_numbers_of_workers():
+    """As printed, but for the majorities: 50 in place of 24 fall below three labels."""
+    table = cebab.load("1.1")
+    said = published("concept_effects_text").set_index("quantity").value
+    own = self_validated(table)
+    own = own[own.edited]
+    assert len(own) == said["edits whose editor read the edited aspect"]
+    lost = own[own.before != own.after]
+    assert len(lost) == 50 != said["of these, without a majority then"]
+    assert set(lost.after) == {"no majority"}
 
 
 @real

@@ -5,6 +5,7 @@ scores them on another part's pairs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -427,6 +428,32 @@ def double_edits(table: pd.DataFrame) -> pd.DataFrame:
     for side in ("first", "second"):
         pairs[f"{side}_stars"] = stars[pairs[f"{side}_row"].astype(int)]
     return pairs
+
+
+def self_validated(table: pd.DataFrame) -> pd.DataFrame:
+    """Labels of edits for which the editor was also one of the readers (§ B.2).
+
+    Columns: row (position in `table`); question ("review" or an aspect); edited: whether that is
+    what the editor changed; before, after: the label of at least three readers with the editor's
+    vote and without it, "no majority" if there is none. The parts of the inclusive train split are
+    left out."""
+    columns = {"review": "review_workers"}
+    columns |= {aspect: f"{aspect}_aspect_validation_workers" for aspect in cebab.ASPECTS}
+    kept = np.flatnonzero(~table.split.isin(cebab.PARTS_OF_TRAIN))
+    workers, changed, found = table.edit_worker.array, table.edit_type.array, []
+    for question, column in columns.items():
+        for row, votes in zip(kept, table[column].array[kept]):
+            if votes and workers[row] in votes:
+                others = [vote for worker, vote in votes.items() if worker != workers[row]]
+                majorities = _majority(votes.values()), _majority(others)
+                found.append((row, question, question == changed[row], *majorities))
+    return pd.DataFrame(found, columns=["row", "question", "edited", "before", "after"])
+
+
+def _majority(votes: Iterable[str]) -> str:
+    """The label of at least three votes, or "no majority"."""
+    label, n = Counter(votes).most_common(1)[0]
+    return label if n >= 3 else "no majority"
 
 
 def edit_distance(a: str, b: str) -> int:

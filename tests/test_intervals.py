@@ -1,13 +1,13 @@
 """Intervals against closed forms, exact counts and plain loops; groups, not items, are drawn."""
 
 import gc
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import binom, binomtest, norm, sem, t, ttest_1samp
+from scipy.stats import binom, binomtest, norm, sem, spearmanr, t, ttest_1samp
 
 from probebook.base import UserError
 from probebook.measures.intervals import (
@@ -22,6 +22,7 @@ from probebook.measures.intervals import (
     least_over_seeds,
     mean_over_seeds,
     percentiles,
+    rank_correlation,
     rate,
     resample_means,
     resample_seeds,
@@ -426,6 +427,21 @@ def test_strong_effects_survive_the_correction(counted):
         )
 
 
+def test_intervals_that_hold_together_are_bonferronis_and_decide(counted):
+    """20 effects of 0 to 4 standard errors. Single intervals may leave out 0 where Holm's verdict
+    is open; those of `together` never do, and the rest of the row is the same."""
+    effects = np.linspace(0, 0.2, 20)
+    values = np.random.default_rng(5).normal(size=(400, 20)) + effects
+    draws = pd.DataFrame(counted @ values)
+    found, each = contrasts(draws, together=True), contrasts(draws)
+    ends = np.quantile(draws[1:], [0.05 / 20 / 2, 1 - 0.05 / 20 / 2], axis=0)
+    assert_allclose(found.low, ends[0])
+    assert_allclose(found.high, ends[1], atol=1e-3)
+    assert_array_equal(found.verdict, (found.low > 0) * 1 - (found.high < 0) * 1)
+    assert 0 < found.verdict.sum() <= each.verdict.sum() < (each.low > 0).sum()
+    assert_allclose(found[["here", "p", "p_holm"]], each[["here", "p", "p_holm"]])
+
+
 def test_a_family_too_large_for_its_draws_is_refused():
     draws = np.random.default_rng(0).normal(size=(400, 11))
     assert len(contrasts(pd.DataFrame(draws[:, :9]))) == 9  # needs 359
@@ -498,3 +514,37 @@ def test_the_least_of_several_leads_over_seeds_errs_as_often_as_it_says():
     ahead = least_over_seeds(rng.normal([1, 2, 9], 0.1, size=(5, 3)))
     assert ahead["low"] > 0
     assert ahead["p"] < 0.001
+
+
+# rank correlations
+
+
+def test_p_of_a_rank_correlation_counts_all_orders_and_ties():
+    for a, b in [
+        ([3, 1, 2, 5, 4, 6], [1, 2, 3, 4, 6, 5]),
+        ([0.6, 0.6, 1, 1, 1.2, 0.8, 0.7], [1, 2, 2, 4, 5, 3, 3]),
+    ]:
+        found = rank_correlation(a, b)
+        every = [spearmanr(a, order).statistic for order in permutations(b)]
+        assert found.rho == pytest.approx(spearmanr(a, b).statistic)
+        assert found.p == pytest.approx(np.mean(np.abs(every) >= abs(found.rho) - 1e-9))
+    a, b = range(12), [5, 0, 3, 2, 1, 4, 11, 6, 7, 8, 9, 10]  # too many orders: random ones
+    assert rank_correlation(a, b).p == pytest.approx(spearmanr(a, b).pvalue, abs=0.004)
+
+
+def test_the_interval_of_a_rank_correlation_is_fishers_and_covers_the_true_one():
+    a, b = [1, 2, 3, 4, 5, 6, 7, 8], [2, 1, 5, 3, 4, 8, 6, 7]
+    rho = spearmanr(a, b).statistic
+    z, error = 0.5 * np.log((1 + rho) / (1 - rho)), np.sqrt((1 + rho**2 / 2) / 5)
+    ends = [np.tanh(z - 1.959964 * error), np.tanh(z + 1.959964 * error)]
+    assert rank_correlation(a, b)[1:3] == pytest.approx(ends)
+    assert rank_correlation(a, [-x for x in b])[1:3] == pytest.approx([-x for x in ends[::-1]])
+    same = rank_correlation(a, a)
+    assert same.low > 0.85
+    assert (same.rho, same.high) == (pytest.approx(1), pytest.approx(1))
+    rng = np.random.default_rng(0)
+    for r in (0, 0.8):  # of normal pairs, whose ρ is known
+        pairs = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size=(1000, 8))
+        true = 6 / np.pi * np.arcsin(r / 2)
+        found = [rank_correlation(*one.T) for one in pairs]
+        assert 0.93 <= np.mean([one.low <= true <= one.high for one in found]) <= 0.98, r

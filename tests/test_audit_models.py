@@ -122,7 +122,7 @@ def test_edits_of_an_encoder_decoder_are_judged_by_what_its_decoder_says(texts, 
     """The label is known at the place's word, so edits are judged there, and rewriting is too."""
     found, _ = measured(texts, folders["t5"], "text", "last word", ["is", "are"], "", (1,))
     words = dict(zip(found.answers.question, found.answers.word))
-    assert words["judges"] != "none"
+    assert words["judges"] not in {"none", "too few", "not examined"}
     assert words["behaviour"] == "moves"
 
 
@@ -261,8 +261,8 @@ def test_too_few_draws_for_so_many_comparisons_are_refused_at_once(texts, tmp_pa
         ],
     )
     assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
-    assert "draws=239" in done.output
-    assert audit.check_draws(3, 2, 239) is None
+    assert "draws=359" in done.output
+    assert audit.check_draws(9, 359) is None
 
 
 @pytest.mark.parametrize(

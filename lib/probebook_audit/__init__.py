@@ -5,7 +5,7 @@ figures, and the first doubt among them is the verdict (`verdict.py`).
 
     case, = audit.cases(labelled.read("agreement"), "pocket-english", [-1])
     result = audit.conclude([audit.measure(case, 5, ["LEACE", "FGSM"], [.5, 1, 2], [1])])
-    result.verdict                                  # "reliable", "not enough data" …
+    result.verdict                                  # "passes", "not enough data" …
 """
 
 from probebook_audit.calibration import audit_planted, from_planted

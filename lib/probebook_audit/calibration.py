@@ -8,32 +8,71 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probebook_audit.case import Case, choice_probabilities
+from probebook.base import UserError
+from probebook_audit.case import Case, check_division, choice_probabilities
 from probebook_audit.measuring import measure
 from probebook_audit.result import conclude
 from probebook_chapters import planted
 
+REFUSED = "refused"  # the audit asks for other data before it begins
+UNREADABLE = {"not readable", "not enough data"}
+CANNOT = {"cannot be told from a shortcut"}
+FITTING = {  # kind: the verdicts that fit it
+    "absent": UNREADABLE,
+    "unused": {"not used"},
+    "another used": {"not used"},
+    "shortcut": {"shortcut"},
+    "noisy": UNREADABLE,
+    "few": {"not enough data"},
+    "leaking": UNREADABLE,
+    "few groups": UNREADABLE | {REFUSED},
+    "xor": {"readable, but not linearly"},
+    "unnamed": {"not used"},
+    "length": CANNOT,
+    "length, noisy": CANNOT | {"shortcut"},
+    "three lengths": CANNOT,
+    "author": CANNOT,
+    "one word": CANNOT,
+    "position": CANNOT,
+    "punctuation": CANNOT,
+    "capitals": CANNOT,
+    "used": {"passes"},
+}
+PLANTED = {  # kind: the source that gives the label
+    "shortcut": "other",
+    "length": "number of words",
+    "length, noisy": "number of words",
+    "three lengths": "number of words",
+    "author": "author",
+    "one word": "the word 'moreover'",
+    "position": "position in the file",
+    "punctuation": "punctuation marks",
+    "capitals": "share of capitals",
+}
 
-def from_planted(world: planted.Planted) -> Case:
+
+def from_planted(world: planted.Planted, rewritten: bool = True) -> Case:
     """The case of a world whose truth is known; a quarter of the groups, drawn at random, are the
-    test."""
+    test. `rewritten`: whether the audit is given the states of the rewritten items."""
     h, pair, head = map(torch.from_numpy, (world.h, world.pair, world.head))
-    groups = int(world.group.max()) + 1
+    groups, k = int(world.group.max()) + 1, int(world.label.max()) + 1
+    rewritten &= k == 2
     chosen = np.random.default_rng(groups).permutation(groups)[: groups // 4]
     probs = choice_probabilities(head)
     return Case(
         h,
         torch.from_numpy(world.label),
-        2,
+        k,
         {"other": torch.from_numpy(world.other)},
         world.group,
         torch.from_numpy(np.flatnonzero(np.isin(world.group, chosen))),
-        None,
-        pair,
-        torch.ones(len(h), dtype=torch.bool),
+        world.text,
+        pair if rewritten else None,
+        torch.ones(len(h), dtype=torch.bool) if rewritten else None,
         None,
         probs,
-        probs(pair, torch.arange(0)),
+        probs(pair, torch.arange(0)) if rewritten else None,
+        known=world.known,
     )
 
 
@@ -45,38 +84,40 @@ def audit_planted(
     margin: float = 2.0,
     weight: float = 1.0,
     trainings: int = 5,
+    rare: float = 0.5,
+    rewritten: bool = True,
 ) -> pd.DataFrame:
     """Audit planted worlds of one kind, one for each seed; a row for each world.
 
-    Columns kind, seed, verdict, named (the planted shortcut is named), moved, low, high (how far
-    rewriting moves the model's choice, as the audit says it), and truth."""
+    Columns kind, seed, verdict ("refused": too few groups), named (the planted source is named),
+    moved, low, high (how far rewriting moves the model's choice, as the audit says it), and
+    truth."""
     rows = []
     for seed in seeds:
-        world = planted.world(kind, n, seed, margin=margin, weight=weight, base=base)
-        layer = measure(
-            from_planted(world),
-            trainings,
-            ["LEACE", "MeanShift", "FGSM"],
-            [0.5, 1, 2],
-            [1],
-            150,
-            500,
-        )
-        result = conclude([layer], 0.5, len(world.h))
-        answers = result.answers.set_index("question")
-        moved = [
-            answers.get(f"rewriting {end}", pd.Series(dtype=float)).get("behaviour", np.nan)
-            for end in ("value", "low", "high")
-        ]
-        shortcut = answers.loc["shortcut"]
-        rows.append(
-            {
-                "kind": kind,
-                "seed": seed,
-                "verdict": result.verdict.value,
-                "named": int(shortcut.word == "named" and "other" in shortcut.what),
-                **dict(zip(("moved", "low", "high"), moved)),
-                "truth": world.moved,
-            }
-        )
-    return pd.DataFrame(rows)
+        world = planted.world(kind, n, seed, margin=margin, weight=weight, base=base, rare=rare)
+        row = {"kind": kind, "seed": seed, "verdict": REFUSED, "named": 0}
+        try:
+            row |= _audit(from_planted(world, rewritten), kind, trainings)
+        except UserError as refusal:
+            assert "give more groups" in str(refusal)
+        rows.append(row | {"truth": world.moved})
+    return pd.DataFrame(
+        rows, columns=["kind", "seed", "verdict", "named", "moved", "low", "high", "truth"]
+    )
+
+
+def _audit(case: Case, kind: str, trainings: int) -> dict:
+    check_division(case.z.numpy(), case.group, case.test, trainings)
+    methods = ["LEACE", "MeanShift", "FGSM"]
+    layer = measure(case, trainings, methods, [0.5, 1, 2], [1], 150, 500)
+    result = conclude([layer], 0.5, len(case.h))
+    answers = result.answers.set_index("question")
+    shortcut, about = answers.loc["shortcut"], answers.loc["behaviour"]
+    found = shortcut.word in ("named", "cannot be told") and PLANTED.get(kind, "-") in shortcut.what
+    return {
+        "verdict": result.verdict.value,
+        "named": int(found),
+        "moved": about.get("rewriting value"),
+        "low": about.get("rewriting low"),
+        "high": about.get("rewriting high"),
+    }

@@ -6,11 +6,10 @@ those that fit probes and edits, so the intervals include both sources of varian
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy.stats import contingency
 from torch import Tensor
@@ -21,6 +20,7 @@ from probebook.devices import place_states
 from probebook.probes.moments import Moments
 from probebook_audit.labelled import Labelled
 
+FEWEST_TO_FIT = 2  # items of each class
 Probe = Callable[[Tensor], Tensor]
 
 
@@ -29,7 +29,7 @@ class Case:
     """Items to be audited at one layer.
 
     - `h` [n, d] float32, `z` [n] with `k` values, `keep`: property → [n] (−1: none)
-    - `group` [n], `text`: as in `corpora.labelled`
+    - `group` [n], `text`, `known`: as in `labelled`
     - `partner` [n, d]: states of the rewritten texts; `paired` [n]: which items have one
     - `twin` [n, d]: states of the same model with random weights
     - `probs(h, rows)` → [m, c]: the model's choice from states of `rows`; `true` [n, c]: for the
@@ -55,6 +55,7 @@ class Case:
     saved: Probe | None = None
     others: Callable[[Tensor], list[Moments]] | None = None
     other_z: Tensor | None = None
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Bring everything to where the states are worked on."""
@@ -94,10 +95,10 @@ def test_rows(data: Labelled, most: int = 1000, share: float = 0.25) -> Tensor:
     return torch.from_numpy(np.flatnonzero(inside))
 
 
-def split_groups(case: Case, seed: int) -> dict[str, Tensor]:
+def split_groups(group: np.ndarray, test: Tensor, seed: int) -> dict[str, Tensor]:
     """The groups outside of the test in three parts: oracle (45 %), fit (40 %), valid (15 %)."""
-    rest = np.setdiff1d(np.arange(len(case.z)), to_numpy(case.test))
-    number = np.unique(case.group[rest], return_inverse=True)[1]
+    rest = np.setdiff1d(np.arange(len(group)), to_numpy(test))
+    number = np.unique(group[rest], return_inverse=True)[1]
     sizes = np.bincount(number)
     order = np.random.default_rng([seed, 1]).permutation(len(sizes))
     part: Any = np.zeros(len(sizes), dtype=np.int64)
@@ -105,15 +106,30 @@ def split_groups(case: Case, seed: int) -> dict[str, Tensor]:
     part[order] = np.searchsorted([0.45 * len(rest), 0.85 * len(rest)], begin, side="right")
     part = part[number]
     return {
-        name: torch.from_numpy(rest[part == i]).to(case.h.device)
+        name: torch.from_numpy(rest[part == i]).to(test.device)
         for i, name in enumerate(("oracle", "fit", "valid"))
     }
+
+
+def check_division(
+    z: np.ndarray, group: np.ndarray, test: Tensor, seeds: int, name: str = "the items"
+) -> None:
+    """UserError if a seed's division would leave too few items of a class to fit on, or none to
+    choose strengths on."""
+    for seed in range(seeds):
+        parts = split_groups(group, test, seed)
+        least = np.bincount(z[to_numpy(parts["fit"])], minlength=z.max() + 1).min()
+        if least < FEWEST_TO_FIT or not len(parts["valid"]):
+            raise UserError(
+                f"{name}: {len({*group})} groups are too few: seed {seed} would fit on {least} "
+                "items of a class; give more groups, or classes that are not one group each"
+            )
 
 
 def association(a: Tensor, b: Tensor) -> float:
     """Cramér's V of two properties [n], from 0 (independent) to 1; "none" (−1) counts as a
     value."""
-    table = pd.crosstab(to_numpy(a), to_numpy(b)).to_numpy()
+    table = contingency.crosstab(to_numpy(a), to_numpy(b)).count
     return float(contingency.association(table)) if min(table.shape) > 1 else 0.0
 
 

@@ -73,7 +73,7 @@ def fit(
     `doses` multiply each method's natural strength. `others`: one seed's of `of_others`, from which
     the `STREAMED` methods and the probe learn too. UserError: unknown methods."""
     check_methods(methods)
-    parts = split_groups(case, seed)
+    parts = split_groups(case.group, case.test, seed)
     judges, trained = {}, {}
     for name in ("", *case.keep):
         rows = _enough(case, uncorrelated_rows(case, parts["oracle"], name), name)

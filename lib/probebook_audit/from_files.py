@@ -63,6 +63,7 @@ def from_states(
         probs,
         true,
         saved=load_probe(probe, h.shape[1], len(data.classes)) if probe else None,
+        known=data.known,
         **_stream(data, path, h) if stream and len(data.other_rows) else {},
     )
 

@@ -14,7 +14,7 @@ from probebook.models import Model, carry, embed_layers, load, word_logits
 from probebook.models.batches import positions
 from probebook.models.passes import part_for
 from probebook.models.twins import encoder
-from probebook_audit.case import Case, test_rows
+from probebook_audit.case import Case, check_division, test_rows
 from probebook_audit.from_files import check_others, from_states, load_probe
 from probebook_audit.labelled import Labelled
 
@@ -90,6 +90,7 @@ def cases(
                 true,
                 depth,
                 load_probe(probe, lm.width, len(data.classes)) if probe else None,
+                known=data.known,
             )
         )
     return by_layer
@@ -104,16 +105,23 @@ def default_place(data: Labelled) -> str:
 
 
 def check(
-    data: Labelled, model: str, at: str, states: str = "", probe: str = "", stream: bool = False
+    data: Labelled,
+    model: str,
+    at: str,
+    states: str = "",
+    probe: str = "",
+    stream: bool = False,
+    seeds: int = 1,
+    most: int = 1000,
 ) -> None:
     """UserError if an audit of these items would fail: the split, the positions in every text, the
     words, or the files of states and of a probe."""
+    check_division(data.z, data.group, test_rows(data, most), seeds, data.name)
     if states:
         width = from_states(data, states).h.shape[1]
         if stream:
             check_others(data, states)
     else:
-        test_rows(data)
         lm = load(model)
         texts = [*(data.text or []), *filter(None, data.pair or [])]
         spot = data.spot and [

@@ -41,6 +41,8 @@ class Labelled:
     - `text`: the texts, or None where only states are given
     - `z` [n]: the label as a number; `classes`: its names
     - `keep`: property → [n] numbers, −1: none
+    - `known`: what else is known of the items and no judge reads: the position in the file, and
+      columns to keep with too many values for that; [n] floats (numbers) or ints (categories)
     - `pair`: the text rewritten so that the label changes ("": none), or None
     - `words` [n, m]: candidates whose probabilities are the model's behaviour, or None
     - `group` [n]: number of the item's group; items in one group are not independent
@@ -66,6 +68,7 @@ class Labelled:
     spot: list[str] | None = None
     other_rows: np.ndarray = field(default_factory=lambda: np.arange(0))
     other_z: np.ndarray = field(default_factory=lambda: np.arange(0))
+    known: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def read(
@@ -222,13 +225,14 @@ def _encode(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: in
     z = every[rows]
     group = np.unique(group[rows], return_inverse=True)[1]
     _check(z, classes, group, f"{data}, column {names['label']!r}")
-    keep = {
-        column: _encode_property(
-            _labels(table[column], f"{data}, column {column!r}").to_numpy()[rows],
-            f"{data}, column {column!r}",
-        )
-        for column in names["keep"]
-    }
+    keep, known = {}, {"position in the file": at[rows].astype(float)}
+    for column in names["keep"]:
+        where, many = f"{data}, column {column!r}", _many_values(table[column])
+        if many is None:
+            keep[column] = _encode_property(_labels(table[column], where).to_numpy()[rows], where)
+            continue
+        known[column] = many[rows]
+        notes.append(f"{column} has many values: tried as a shortcut, but no judge reads it.")
     take = [*rows]
     words = _words(table.iloc[rows], names.get("words", ()), data)
     return Labelled(
@@ -247,6 +251,7 @@ def _encode(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: in
         [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None,
         at[others],
         every[others],
+        known,
     )
 
 
@@ -283,6 +288,17 @@ def _labels(column: pd.Series, where: str) -> pd.Series:
             f"{MOST_CLASSES} classes: is this the right column?"
         )
     return text
+
+
+def _many_values(column: pd.Series) -> np.ndarray | None:
+    """A column of more values than a judge can read: floats if all are numbers, else a number for
+    each name; None: of few, whole values."""
+    text = _strings(column).str.strip()
+    numbers = pd.to_numeric(text.where(text != ""), errors="coerce").to_numpy(float)
+    numeric = np.isfinite(numbers[text != ""]).all()
+    if text[text != ""].nunique() > MOST_CLASSES:
+        return numbers if numeric else pd.factorize(text)[0]
+    return numbers if numeric and (numbers != numbers.round())[text != ""].any() else None
 
 
 def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> None:

@@ -14,33 +14,41 @@ from probebook.measures.reliability import reliability
 from probebook_audit.case import Case
 from probebook_audit.fitting import ACTUAL, Fit
 
+NEAR = 0.9  # of the items that are needed: an audit goes on
+
 
 @dataclass(frozen=True)
 class LayerResult:
     """Everything that was measured at one layer.
 
-    - `hits`: each seed's `readability.reader_hits`
-    - `reader_draws`, `control_draws` (None: not asked), `edit_draws`, `effect_draws`: rows of
-      `resample_seeds`, the first of which is the estimate, of `reader_hits`, `control_task_hits`,
-      `score_edits` and `score_effects`
+    - `hits`, `rules`: each seed's `readability.reader_hits`, `shortcut.rule_hits`
+    - `reader_draws`, `rule_draws` (and of the majority), `control_draws` (None: not asked),
+      `edit_draws`, `effect_draws`: rows of `resample_seeds`, the first of which is the estimate, of
+      `reader_hits`, `rule_hits`, `control_task_hits`, `score_edits` and `score_effects`
     - `judges`: `judge_table`; `usable`: the usable ones, (judge, property)
-    - `strength` of each method, and its reliability on the validation items (`validation`)
+    - `validation`: `edit_scores.choose_strengths`
     - `items`: scores of the test items, means over the seeds
     - `fewest`: uncorrelated training items that a judge needs"""
 
     case: Case
     fits: Sequence[Fit]
     hits: Sequence[pd.DataFrame]
+    rules: Sequence[pd.DataFrame]
     reader_draws: pd.DataFrame
+    rule_draws: pd.DataFrame
     control_draws: pd.DataFrame | None
     judges: pd.DataFrame
     usable: list[tuple[str, str]]
     edit_draws: pd.DataFrame
     effect_draws: pd.DataFrame
-    strength: dict[str, float]
-    validation: dict[str, float]
+    validation: pd.DataFrame
     items: pd.DataFrame
     fewest: int
+
+    @property
+    def strength(self) -> dict[str, float]:
+        """The chosen strength of each method."""
+        return dict(self.validation.get("strength", {}))
 
     def completeness(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of completeness by the less favourable judge."""
@@ -68,14 +76,16 @@ class LayerResult:
         kept = self.selectivity(method, kind, strength)
         return complete if kept is None else to_numpy(reliability(complete, kept))
 
-    def reduction(self, method: str, kind: str, left: str, whole: str) -> np.ndarray:
-        """Draws of the share of `whole` that an edit takes away at the method's strength:
-        1 − left / whole, both means over items."""
-        name = (method, kind, self.strength[method])
-        return (
-            1
-            - self.effect_draws[*name, left].to_numpy() / self.effect_draws[*name, whole].to_numpy()
-        )
+    def reduction(
+        self, method: str, kind: str, left: str, whole: str, strength: float | None = None
+    ) -> np.ndarray | None:
+        """Draws of the share of `whole` that an edit takes away, at the method's strength if no
+        other is given: 1 − left / whole, both means over items. None: not measured, or the whole
+        may be 0, since the rewritten text has the same state."""
+        name = (method, kind, self.strength[method] if strength is None else strength)
+        if (*name, left) not in self.effect_draws or (self.effect_draws[*name, whole] <= 0).any():
+            return None
+        return 1 - (self.effect_draws[*name, left] / self.effect_draws[*name, whole]).to_numpy()
 
     def strengths(self, method: str) -> list[float]:
         """All strengths that were tried."""

@@ -12,17 +12,17 @@ from probebook.measures.intervals import resample_seeds
 from probebook_audit.case import Case
 from probebook_audit.fitting import ACTUAL, fit, of_others
 from probebook_audit.layer import LayerResult
-from probebook_audit.questions import edit_scores, readability, rewriting
+from probebook_audit.questions import edit_scores, readability, rewriting, shortcut
 
 LEVEL = 0.05  # of every family of comparisons
 
 
-def check_draws(layers: int, methods: int, draws: int) -> None:
-    """UserError if the bootstrap has too few draws for as many comparisons (Holm's correction)."""
-    needed = math.ceil(2 * max(2, methods) * layers / LEVEL) - 1
+def check_draws(comparisons: int, draws: int) -> None:
+    """UserError if the bootstrap has too few draws for a family of comparisons (Holm)."""
+    needed = math.ceil(2 * comparisons / LEVEL) - 1
     if draws < needed:
         raise UserError(
-            f"{methods} methods at {layers} layers are so many comparisons that they "
+            f"methods at layers, or sources of the label, are {comparisons} comparisons, which "
             f"need {needed:,} draws at least: -p draws={needed}"
         )
 
@@ -44,7 +44,10 @@ def measure(
         for seed, others in enumerate(of_others(case, seeds))
     ]
     groups = pd.Series(case.group[to_numpy(case.test)])
-    hits = [readability.reader_hits(case, one) for one in fits]
+    rules = shortcut.rule_hits(case, fits)
+    hits = [readability.reader_hits(case, *both) for both in zip(fits, rules)]
+    usual = [rule.assign(majority=one.majority) for rule, one in zip(rules, hits)]
+    rule_draws = resample_seeds(usual, groups, draws)
     reader_draws = resample_seeds(hits, groups, draws)
     tasks = [readability.control_task_hits(case, seed) for seed in range(seeds)]
     control_draws = None
@@ -66,15 +69,14 @@ def measure(
     ]
     if not of_concept:
         usable = []
-    edit_draws = effect_draws = pd.DataFrame()
-    strength: dict[str, float] = {}
-    validation: dict[str, float] = {}
+    edit_draws = effect_draws = validation = pd.DataFrame()
     items = [one.add_prefix("probe|") for one in hits]
     if usable:
-        strength, validation = edit_scores.choose_strengths(case, fits, usable, methods)
+        validation = edit_scores.choose_strengths(case, fits, usable, methods)
+        strength = dict(validation.strength)
         scores = [edit_scores.score_edits(case, one, usable, case.test) for one in fits]
         edit_draws = resample_seeds(scores, groups, draws)
-        effects = [rewriting.score_effects(case, one, strength) for one in fits]
+        effects = [rewriting.score_effects(case, one, case.test, strength) for one in fits]
         if effects[0].shape[1]:
             some = [column for column in effects[0] if effects[0][column].notna().any()]
             effect_draws = resample_seeds([one[some] for one in effects], groups, draws)
@@ -83,13 +85,14 @@ def measure(
         case,
         fits,
         hits,
+        rules,
         reader_draws,
+        rule_draws,
         control_draws,
         judges,
         usable,
         edit_draws,
         effect_draws,
-        strength,
         validation,
         sum(items[1:], items[0]) / seeds,
         fewest,

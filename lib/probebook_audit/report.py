@@ -20,6 +20,7 @@ from probebook_audit.fitting import METHODS, STREAMED, check_methods
 from probebook_audit.from_files import fitting_items
 from probebook_audit.from_model import check, default_place
 from probebook_audit.measuring import check_draws
+from probebook_audit.questions.shortcut import count_sources
 from probebook_audit.report_pairs import Items, ReportPart, Scores
 from probebook_audit.result import IDS, AuditResult
 from probebook_audit.verdict import QUESTIONS, percent, sentence, tone
@@ -157,9 +158,12 @@ def plan_audit(
                 run.values["states"],
                 run.values["probe"],
                 run.values["stream"],
+                run.values["seeds"],
+                run.values["n_judged"],
             )
             layers = 1 if states else len(run.values["layers"])
-            check_draws(layers, len(run.values["methods"]), run.values["draws"])
+            comparisons = layers * max(3, len(run.values["methods"]))
+            check_draws(max(comparisons, count_sources(items)), run.values["draws"])
     return run
 
 

@@ -20,13 +20,13 @@ from probebook_audit.questions.edit_scores import (
     edit_leads,
 )
 from probebook_audit.questions.readability import (
+    PERCEPTRON,
     answer_data,
     answer_readable,
-    answer_shortcut,
     reader_leads,
-    shortcut_table,
 )
 from probebook_audit.questions.rewriting import answer_behaviour, answer_pairs
+from probebook_audit.questions.shortcut import answer_shortcut, shortcut_table
 from probebook_audit.verdict import Verdict, decide
 
 IDS = {  # of each table, the columns that name a row; all others are figures
@@ -48,10 +48,10 @@ class AuditResult:
     - `answers`: place (1 to 10), value, low, high, control_value, have, need
     - `readings`: value, low, high
     - `judges`: accuracy, low, high, without states, trained, tested, usable
-    - `doses` (kind: edit or control): complete, kept, reliability, ends of intervals
+    - `doses` (kind: edit or control): complete, kept, reliability, closeness, ends of intervals
     - `edits`: value, low, high
     - `shortcuts`: association, rule (share right), rule low, rule high, conflicts, probe (right
-      where the rule is wrong), low, high, usual (the majority)
+      where the rule is wrong), low, high, usual (the majority), beats (1: significantly)
     - `items` (row: the item's row in the data): value"""
 
     answers: pd.DataFrame
@@ -109,29 +109,37 @@ def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> A
         for i, layer in enumerate(layers)
         for method in layer.strength
     }
-    compared = contrasts(leads) if leads else pd.DataFrame(columns=["verdict", "here"])
+    compared = (
+        contrasts({key: one.to_numpy() for key, one in leads.items()})
+        if leads
+        else pd.DataFrame(columns=["verdict", "here"])
+    )
     passed = {key: bool(row.verdict > 0) for key, row in compared.iterrows()}
-    at = _best_layer(layers, readings, passed)
+    at = _best_layer(layers, readings, passed, least)
     layer = layers[at]
     beat = [method for method in layer.strength if passed[at, method]]
-    best = max(beat or [*layer.strength], key=layer.validation.__getitem__, default="")
+    best = max(
+        beat or layer.strength, key=lambda method: _validated(layer, method, least), default=""
+    )
     shortcuts = shortcut_table(layer)
     answers = {
         "data": answer_data(layer, n),
         "readable": answer_readable(layer, readings.loc[at]),
         "judges": answer_judges(layer),
-        "edits": answer_edits(layer, beat, leads[at, best].min(1) if best else None),
+        "edits": answer_edits(layer, beat, best, leads[at, best] if best else None),
         "cost": answer_cost(layer, best, bool(beat), least),
         "pairs": answer_pairs(layer, best),
         "behaviour": answer_behaviour(layer, best),
         "shortcut": answer_shortcut(shortcuts, layer.case.k),
     }
     verdict = decide({question: answer["word"] for question, answer in answers.items()})
-    what = answers["shortcut"]["what"] if verdict is Verdict.SHORTCUT else best
+    of_source = verdict in (Verdict.SHORTCUT, Verdict.CANNOT_BE_TOLD)
+    what = answers["shortcut"]["what"] if of_source else best
     end = {"word": verdict.value, "what": what, "control": ""}
     if best and layer.usable:
         end |= estimate_share(layer.reliability(best, ACTUAL, layer.strength[best]))
-    answers |= {"change": end, "paper": end | {"control": answers["pairs"]["word"]}}
+    near = {f"closeness {of}": answers["pairs"].get(of) for of in ("value", "low", "high")}
+    answers |= {"change": end, "paper": end | near | {"control": answers["pairs"]["word"]}}
     rows = [
         {"question": question, "place": place, **answer}
         for place, (question, answer) in enumerate(answers.items(), 1)
@@ -147,14 +155,27 @@ def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> A
     )
 
 
-def _best_layer(layers: Sequence[LayerResult], readings: pd.DataFrame, passed: Mapping) -> int:
+def _validated(layer: LayerResult, method: str, least: float) -> tuple[bool, float]:
+    """How good an edit is on the validation items: is it reliable enough, without moving away from
+    the rewritten texts' states; then the behaviour it explains, or its reliability."""
+    row = layer.validation.loc[method]
+    score = row.reliability if np.isnan(row.behaviour) else row.behaviour
+    return bool(row.reliability >= least and not row.closeness < 0), float(score)
+
+
+def _best_layer(
+    layers: Sequence[LayerResult], readings: pd.DataFrame, passed: Mapping, least: float
+) -> int:
     """The layer of the best edit on the validation items, else that of the clearest reading."""
     reached = {
-        i: max(layer.validation[method] for method in layer.strength if passed[i, method])
+        i: max(_validated(layer, method, least) for method in layer.strength if passed[i, method])
         for i, layer in enumerate(layers)
         if any(passed[i, method] for method in layer.strength)
     }
-    lead = {i: float(readings.loc[i].here.min()) for i in range(len(layers))}
+    lead = {
+        i: (False, float(readings.loc[i].here.drop(PERCEPTRON, errors="ignore").min()))
+        for i in range(len(layers))
+    }
     return max(reached or lead, key=(reached or lead).__getitem__)
 
 
@@ -185,6 +206,8 @@ def _dose_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
                     kept = layer.selectivity(method, kind, strength)
                     complete = estimate_share(layer.completeness(method, kind, strength))
                     reliability = estimate_share(layer.reliability(method, kind, strength))
+                    closeness = layer.reduction(method, kind, "far", "way", strength)
+                    near = {} if closeness is None else estimate(closeness)
                     rows.append(
                         {
                             "layer": layer.case.layer,
@@ -198,6 +221,9 @@ def _dose_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
                             "reliability": reliability["value"],
                             "reliability low": reliability["low"],
                             "reliability high": reliability["high"],
+                            "closeness": near.get("value"),
+                            "closeness low": near.get("low"),
+                            "closeness high": near.get("high"),
                             "symbol": _symbol(method),
                         }
                     )
@@ -213,7 +239,8 @@ def _edit_table(layers: Sequence[LayerResult], passed: Mapping, least: float) ->
             words = {
                 "edits": "some" if beat else "none",
                 "cost": answer_cost(layer, method, beat, least)["word"],
-                "behaviour": "not asked",  # the verdict on an edit is about the state alone
+                "pairs": answer_pairs(layer, method)["word"],
+                "behaviour": answer_behaviour(layer, method)["word"],
             }
             edit = {
                 "layer": layer.case.layer,
@@ -241,9 +268,10 @@ def _edit_measures(layer: LayerResult, method: str) -> dict[str, np.ndarray]:
     if kept is not None:
         measures["kept"] = kept
     for name, left, whole in (("closeness", "far", "way"), ("explained", "error", "effect")):
-        if (method, ACTUAL, s, left) in layer.effect_draws:
-            measures[name] = layer.reduction(method, ACTUAL, left, whole)
-            measures[f"{name}, random edits"] = layer.reduction(method, RANDOM, left, whole)
+        for kind, of in ((ACTUAL, ""), (RANDOM, ", random edits")):
+            draws = layer.reduction(method, kind, left, whole)
+            if draws is not None:
+                measures[f"{name}{of}"] = draws
     for name in ("follows", "moved"):
         if (method, ACTUAL, s, name) in layer.effect_draws:
             measures[name] = layer.effect_draws[method, ACTUAL, s, name].to_numpy()
@@ -254,25 +282,12 @@ def _item_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
     """Every score of every test item, mean over the seeds; `row` is the item's row in the data."""
     tables = []
     for layer in layers:
-        long = (
-            layer.items.assign(row=to_numpy(layer.case.test))
-            .melt(id_vars="row", var_name="column", value_name="value")
-            .dropna()
-        )
-        parts = long.column.str.split("|")
-        edit = parts.str[0] == "edit"
-        tables.append(
-            pd.DataFrame(
-                {
-                    "row": long.row,
-                    "kind": parts.str[0],
-                    "name": parts.str[1],
-                    "layer": layer.case.layer,
-                    "measure": parts.str[2].where(edit, "right"),
-                    "value": long.value,
-                }
-            )
-        )
+        for column in layer.items:
+            kind, name, *measure = column.split("|")
+            about = {"kind": kind, "name": name, "layer": layer.case.layer}
+            table = pd.DataFrame({"row": to_numpy(layer.case.test), **about})
+            table = table.assign(measure=measure[0] if measure else "right")
+            tables.append(table.assign(value=layer.items[column]).dropna(subset="value"))
     return pd.concat(tables, ignore_index=True)
 
 

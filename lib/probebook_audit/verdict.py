@@ -18,42 +18,50 @@ class Verdict(StrEnum):
     """How an audit ends. The first verdict whose `DOUBTS` apply is given."""
 
     SHORTCUT = "shortcut"
+    CANNOT_BE_TOLD = "cannot be told from a shortcut"
+    NOT_LINEARLY = "readable, but not linearly"
     NOT_ENOUGH_DATA = "not enough data"
     NOT_READABLE = "not readable"
     NO_USABLE_JUDGE = "no usable judge"
     NO_BETTER_THAN_CHANCE = "no better than chance"
+    CHANGES_TOO_LITTLE = "changes too little"
     COSTS_TOO_MUCH = "costs too much"
     NOT_USED = "not used"
+    FORCES_THE_CHOICE = "forces the choice"
     COST_UNKNOWN = "cost unknown"
-    RELIABLE_IN_THE_STATE = "reliable in the state"
-    RELIABLE = "reliable"
+    PASSES_IN_THE_STATE = "passes in the state"
+    PASSES = "passes"
 
 
 DOUBTS: dict[Verdict, dict[str, set[str]]] = {  # question: answers that bring this verdict
     Verdict.SHORTCUT: {"shortcut": {"named"}},
+    Verdict.CANNOT_BE_TOLD: {"shortcut": {"cannot be told"}},
+    Verdict.NOT_LINEARLY: {"readable": {"not linearly"}},
     Verdict.NOT_ENOUGH_DATA: {"data": {"too few"}},
     Verdict.NOT_READABLE: {"readable": {"by heart", "not shown"}},
-    Verdict.NO_USABLE_JUDGE: {"judges": {"none"}},
+    Verdict.NO_USABLE_JUDGE: {"judges": {"none", "too few", "not examined"}},
     Verdict.NO_BETTER_THAN_CHANCE: {"edits": {"none", "not judged"}},
+    Verdict.CHANGES_TOO_LITTLE: {"cost": {"too little"}},
     Verdict.COSTS_TOO_MUCH: {"cost": {"lost"}},
     Verdict.NOT_USED: {"behaviour": {"does not follow", "unused"}},
+    Verdict.FORCES_THE_CHOICE: {"pairs": {"farther"}},
     Verdict.COST_UNKNOWN: {
         "cost": {"not asked", "not judged"},
-        "judges": {"concept only", "usable in part"},
+        "judges": {"none named", "concept only", "usable in part"},
     },
-    Verdict.RELIABLE_IN_THE_STATE: {"behaviour": {"moves", "not asked"}},
+    Verdict.PASSES_IN_THE_STATE: {"behaviour": {"moves", "not asked"}},
 }
 
 
 def decide(answers: Mapping[str, str]) -> Verdict:
-    """The verdict on an edit: the first reason not to call it reliable, if there is one.
+    """The verdict on an edit: the first reason against it, if there is one.
 
     `answers`: question → word of the answer; a question that is missing raises no doubt."""
     for verdict in Verdict:
         doubts = DOUBTS.get(verdict, {})
         if any(answers.get(question) in words for question, words in doubts.items()):
             return verdict
-    return Verdict.RELIABLE
+    return Verdict.PASSES
 
 
 def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
@@ -63,9 +71,11 @@ def sentence(row: Mapping, concept: str = "the concept", items: int = 0) -> str:
     could say of `concept` and the number of `items`."""
     if row["question"] in ("verdict", "change", "paper"):
         return _say_verdict(row, concept, items)
-    shares = {name: percent(row[name]) for name in ("value", "low", "control_value") if name in row}
-    if "rewriting value" in row:
-        shares["rewriting"] = percent(row["rewriting value"])
+    shares = {
+        name.replace(" ", "_"): percent(row[name])
+        for name in ("value", "low", "control_value", "rewriting value", "complete", "kept")
+        if name in row
+    }
     exact = {"value_exact": f"{100 * row['value']:.1f} %"} if "value" in row else {}
     answer = WORDS["questions"][row["question"]]["answers"][row["word"]]
     return answer["sentence"].format(**{**row, **shares, **exact})
@@ -76,8 +86,8 @@ def _say_verdict(row: Mapping, concept: str, items: int) -> str:
     if row["question"] == "verdict":
         return verdict["sentence"].format(best=row["what"])
     if row["question"] == "change":
-        return verdict["advice"]
-    low = row.get("low")
+        return verdict["advice"].format(best=row["what"])
+    low, near = row.get("low"), row.get("closeness value")
     reliability = (
         "not measured"
         if low is None or low != low
@@ -86,8 +96,13 @@ def _say_verdict(row: Mapping, concept: str, items: int) -> str:
     paper = verdict["paper"].format(
         items=items, concept=concept, best=row["what"], what=row["what"], reliability=reliability
     )
-    nearer = WORDS["nearer"].get(row["control"]) if "{best}" in verdict["paper"] else None
-    return f"{paper} {nearer}" if nearer else paper
+    if "{best}" not in verdict["paper"] or near is None or near != near:
+        return paper
+    low, high = (row[f"closeness {end}"] for end in ("low", "high"))
+    if row["control"] == "farther":
+        near, low, high = -near, -high, -low
+    ends = {"share": percent(near), "low": percent(low).removesuffix(" %"), "high": percent(high)}
+    return f"{paper} {WORDS['nearer'][row['control']].format(**ends)}"
 
 
 def tone(question: str, word: str) -> str:

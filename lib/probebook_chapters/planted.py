@@ -4,7 +4,8 @@ world = planted.world("shortcut", n=2_000, seed=0)      # h, pair, label, other,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,10 +19,24 @@ KINDS = {
     "noisy": "the states hold the concept, the labels are random",
     "few": "the concept is there and used, but there are few items",
     "leaking": "the states know the group, and the groups have labels",
+    "few groups": "as leaking, with twelve groups in all",
+    "xor": "the concept is whether two properties are equal: no single direction holds it",
+    "unnamed": "the states hold only a property that goes with the label and that nobody named",
+    "length": "the label is whether a text is long; no word occurs twice",
+    "length, noisy": "the same, with 3 % of the labels wrong",
+    "three lengths": "three labels: a text is short, medium or long",
+    "author": "the label is the author's; each has written many groups of texts",
+    "one word": "the label is whether a text has a certain word",
+    "position": "the label is whether an item stands in the second half of the file",
+    "punctuation": "the label is whether a text has many marks",
+    "capitals": "the label is whether most words of a text are in capitals",
     "used": "the states hold the concept, and the model's choice depends on it",
 }
-RELIABLE = "used"  # the one in which an edit can be called reliable
+USED = "used"  # the one in which an edit may pass
+TEXTS = ("length", "length, noisy", "three lengths", "one word", "punctuation", "capitals")
 FEW = 160  # items of "few"
+FEW_GROUPS = 12
+WRONG = 0.03  # share of wrong labels in "length, noisy"
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,9 @@ class Planted:
     - `group` [n]: ten items each
     - `head` [2, d]: log-odds of the model's two choices are `head @ h`
     - `moved`: total variation by which rewriting moves the model's choice, over all possible
-      items"""
+      items
+    - `text`: of the worlds that have texts; `known`: name → [n], what else is known of the items,
+      a number or the code of a category"""
 
     h: np.ndarray
     pair: np.ndarray
@@ -42,6 +59,8 @@ class Planted:
     group: np.ndarray
     head: np.ndarray
     moved: float
+    text: list[str] | None = None
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def world(
@@ -52,8 +71,9 @@ def world(
     margin: float = 2.0,
     weight: float = 1.0,
     base: np.ndarray | None = None,
+    rare: float = 0.5,
 ) -> Planted:
-    """A world of one of `KINDS`.
+    """A world of one of `KINDS`; `rare` is the share of label 1 where it is drawn.
 
     A state is noise, plus ±`margin` along a direction for the concept, plus as much along another
     one for the property that should stay. Noise is Gaussian, or the rows of `base` [m, d], the
@@ -66,21 +86,33 @@ def world(
         raise UserError(f"{len(base)} states as noise for {n} items: give one for each")
     rng = np.random.default_rng([seed, [*KINDS].index(kind)])
     n = FEW if kind == "few" else n // 10 * 10
-    group: np.ndarray = np.repeat(np.arange(n // 10), 10)
+    many = FEW_GROUPS if kind == "few groups" else n // 10
+    group: np.ndarray = np.arange(n) * many // n
     if base is None:
         noise = rng.standard_normal((n, d))
     else:
         rows = rng.permutation(len(base))[:n]
         noise, d = (base - base.mean(0))[rows] / base.std(0).mean(), base.shape[1]
-    axes = np.linalg.qr(rng.standard_normal((d, 3)))[0].T
-    concept, label, other = _labels(kind, group, rng)
-    along, beside = ((2 * one - 1)[:, None] * axis for one, axis in zip((concept, other), axes))
-    held = kind not in ("absent", "shortcut", "leaking")
-    rest = noise + margin * (
-        beside if kind != "leaking" else rng.standard_normal((n // 10, d))[group]
-    )
+    axes = np.linalg.qr(rng.standard_normal((d, 4)))[0].T
+    concept, text, known = _concept(kind, group, rare, rng)
+    goes_with = {"shortcut": 0.9, "another used": 0.7}.get(kind, 0.5)
+    other = np.where(rng.random(n) < goes_with, concept, 1 - concept)
+    along, beside = (_signs(one)[:, None] * axis for one, axis in zip((concept, other), axes))
+    if kind == "three lengths":
+        along = 2 * axes[[0, 2, 3]][concept]
+    if kind == "unnamed":
+        hidden = np.where(rng.random(n) < 0.9, concept, 1 - concept)
+        beside = beside + _signs(hidden)[:, None] * axes[2]
+    if kind == "xor":
+        first = rng.integers(0, 2, n)
+        both = np.stack([first, np.where(concept == 1, 1 - first, first)])
+        beside = beside + _signs(both[1])[:, None] * axes[3]
+        along = _signs(both[0])[:, None] * axes[0]
+    groups = rng.standard_normal((many, d))[group]
+    held = kind not in ("absent", "shortcut", "unnamed", "leaking", "few groups")
+    rest = noise + margin * (groups if kind in ("leaking", "few groups") else beside)
     h, pair = rest + held * margin * along, rest - held * margin * along
-    used = {"unused": 2, "another used": 1, "shortcut": 1}.get(kind, 0)
+    used = {"unused": 2, "another used": 1, "shortcut": 1, "unnamed": 2}.get(kind, 0)
     head = weight * np.stack([-axes[used], axes[used]])
     moved = 0.0
     if held and not used and base is None:
@@ -89,6 +121,9 @@ def world(
     elif held and not used and base is not None:
         places = ((base - base.mean(0)) / base.std(0).mean()) @ axes[0]
         moved = float(_moved(places, margin, weight).mean())
+    label = rng.integers(0, 2, n) if kind == "noisy" else concept
+    if kind == "length, noisy":
+        label = np.where(rng.random(n) < WRONG, 1 - concept, concept)
     return Planted(
         h.astype(np.float32),
         pair.astype(np.float32),
@@ -97,20 +132,50 @@ def world(
         group,
         head.astype(np.float32),
         moved,
+        text,
+        known,
     )
 
 
-def _labels(
-    kind: str, group: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The concept, its labels, and the property that should stay: 0 or 1 for each item."""
-    n = len(group)
-    concept = rng.integers(0, 2, n)
-    if kind == "leaking":
-        concept = (rng.permutation(n // 10) % 2)[group]
-    goes_with = {"shortcut": 0.9, "another used": 0.7}.get(kind, 0.5)
-    other = np.where(rng.random(n) < goes_with, concept, 1 - concept)
-    return concept, rng.integers(0, 2, n) if kind == "noisy" else concept, other
+def _signs(values: np.ndarray) -> np.ndarray:
+    return 2 * values - 1
+
+
+def _concept(
+    kind: str, group: np.ndarray, rare: float, rng: np.random.Generator
+) -> tuple[np.ndarray, list[str] | None, dict[str, np.ndarray]]:
+    """The concept of each item, 0, 1 (or 2), and what gives it away: texts, what is known."""
+    n, many = len(group), int(group[-1]) + 1
+    concept: np.ndarray = (rng.random(n) < rare).astype(int)
+    if kind in ("leaking", "few groups"):
+        return (rng.permutation(many) % 2)[group], None, {}
+    if kind == "author":
+        author: np.ndarray = group // 5
+        return (rng.permutation(author[-1] + 1) % 2)[author], None, {"author": author}
+    if kind == "position":
+        place = np.arange(n)
+        return (place >= n / 2).astype(int), None, {"position in the file": place.astype(float)}
+    if kind not in TEXTS:
+        return concept, None, {}
+    words = rng.integers(5, 25, n)
+    marked = rng.integers(0, words + 1) if kind in ("punctuation", "capitals") else 0 * words
+    if kind == "three lengths":
+        concept = np.digitize(words, [11, 18])
+    elif kind == "capitals":
+        concept = (marked > words / 2).astype(int)
+    elif kind != "one word":
+        number = marked if kind == "punctuation" else words
+        concept = (number >= np.quantile(number, 1 - rare, method="higher")).astype(int)
+    texts = []
+    for end, size, first, one in zip(np.cumsum(words), words, marked, concept):
+        text = [f"w{i}" for i in range(end - size, end)]  # a word stands in one text alone
+        change = str.upper if kind == "capitals" else "{},".format
+        text = ["moreover"] * (one if kind == "one word" else 0) + [
+            *map(change, text[:first]),
+            *text[first:],
+        ]
+        texts.append(" ".join(text))
+    return concept, texts, {}
 
 
 def _moved(places: np.ndarray, margin: float, weight: float) -> np.ndarray:

@@ -141,8 +141,8 @@ def matrix_table() -> pd.DataFrame:
 
 
 def calibration_table() -> pd.DataFrame:
-    """What `benchmarks/audit_calibration.py` measured: a row for each planted world, columns noise,
-    weight, and those of `probebook_audit.audit_planted`."""
+    """What `benchmarks/audit_calibration.py` measured: a row for each planted world, columns
+    setting, weight, and those of `probebook_audit.audit_planted`."""
     import pandas as pd
 
     return pd.read_csv(_archive() / "benchmarks" / "audit_calibration.csv")

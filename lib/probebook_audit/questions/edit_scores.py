@@ -13,10 +13,15 @@ from probebook.base import to_numpy
 from probebook.measures.intervals import rate, resample_seeds
 from probebook.measures.reliability import completeness, reliability, selectivity
 from probebook_audit.case import Case, predict_by_rule, split_groups, uncorrelated_rows
-from probebook_audit.fitting import ACTUAL, CONTROLS, ERASE, JUDGES, RANDOM, Fit
-from probebook_audit.layer import LayerResult, estimate, estimate_share
+from probebook_audit.fitting import ACTUAL, CONTROLS, ERASE, JUDGES, RANDOM, SHUFFLED, Fit
+from probebook_audit.layer import NEAR, LayerResult, estimate, estimate_share
 from probebook_audit.questions.readability import hits
-from probebook_audit.verdict import percent
+from probebook_audit.questions.rewriting import LEAST_EFFECT, score_effects
+from probebook_audit.verdict import WORDS, percent
+
+REASONS = WORDS["unusable"]
+NAMED = {RANDOM: "random edits", SHUFFLED: "fits on shuffled labels"}
+NEARLY = 0.02  # a score that lies as near to the best counts as the best
 
 
 def judge_table(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.DataFrame:
@@ -51,7 +56,7 @@ def judge_table(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.
                     "high": drawn["high"],
                     "without states": best,
                     "tested": len(rows),
-                    "usable": int(trained >= fewest and least > best),
+                    "usable": int(trained >= NEAR * fewest and least > best),
                 }
             table.append(row)
     return pd.DataFrame(table)
@@ -61,7 +66,7 @@ def _examine(case: Case, fitted: Fit) -> dict[tuple[str, str], tuple[Tensor, np.
     """(kind, property) → test rows on which the property does not go with the other, whether the
     judge is right there, and the accuracy of the best answer without states."""
     exam = {}
-    parts = split_groups(case, fitted.seed)
+    parts = split_groups(case.group, case.test, fitted.seed)
     for (kind, name), probe in fitted.judges.items():
         rows = uncorrelated_rows(case, case.test, name)
         if not len(rows):
@@ -81,24 +86,30 @@ def _examine(case: Case, fitted: Fit) -> dict[tuple[str, str], tuple[Tensor, np.
 
 
 def answer_judges(layer: LayerResult) -> dict:
-    """Which properties have a usable judge, and the figures of the concept's best one."""
-    of_concept = layer.judges[layer.judges.property == ""]
-    best = of_concept.sort_values(["usable", "low"]).iloc[-1]
-    named = {name for _, name in layer.usable}
-    kept = named & {*layer.case.keep}
-    word = (
-        "none"
-        if not layer.usable
-        else "concept only"
-        if not kept
-        else "usable"
-        if kept == {*layer.case.keep}
-        else "usable in part"
-    )
-    return {
+    """Which properties have a usable judge, the figures of the concept's best one, and the reason
+    if there is none."""
+    best = _best_judge(layer, "")
+    others = {name: _best_judge(layer, name) for name in layer.case.keep}
+    missing = [name for name, judge in others.items() if not judge.usable]
+    word = "usable in part" if missing else "usable"
+    if not others:
+        word = "none named"
+    elif len(missing) == len(others):
+        word = "concept only"
+    if not layer.usable:
+        word = _unusable(best, layer.fewest)
+    answer = {
         "word": word,
-        "what": str(best.judge),
+        "what": "; ".join(
+            f"{name} ({REASONS[_unusable(others[name], layer.fewest)]})" for name in missing
+        ),
         "control": "the best answer without states",
+        "have": float(best.trained),
+        "need": float(layer.fewest),
+    }
+    if not best.tested:
+        return answer
+    return answer | {
         "control_value": float(best["without states"]),
         "value": float(best.accuracy),
         "low": float(best.low),
@@ -106,21 +117,31 @@ def answer_judges(layer: LayerResult) -> dict:
     }
 
 
+def _best_judge(layer: LayerResult, name: str) -> pd.Series:
+    judges = layer.judges[layer.judges.property == name]
+    return judges.sort_values(["usable", "low"], na_position="first").iloc[-1]
+
+
+def _unusable(judge: pd.Series, fewest: int) -> str:
+    """Why a judge is not usable: a word of the question about judges."""
+    if judge.trained < NEAR * fewest:
+        return "too few"
+    return "none" if judge.tested else "not examined"
+
+
 def score_edits(
     case: Case,
     fitted: Fit,
     usable: Sequence[tuple[str, str]],
     rows: Tensor,
-    strengths: Mapping[str, float] | None = None,
+    kinds: Sequence[str] = (ACTUAL, *CONTROLS),
 ) -> pd.DataFrame:
     """Scores of every method, kind of edit and strength on `rows`: one column each, named
     (method, kind of edit, strength, measure), measure "complete: JUDGE" or "kept: JUDGE:
-    PROPERTY". `strengths`: only that of each method."""
+    PROPERTY"."""
     x, to, columns = case.h[rows], case.target_labels(rows, fitted.seed), {}
     for (method, kind), by_strength in fitted.edits.items():
-        for strength, edits in by_strength.items():
-            if strengths is not None and strength != strengths[method]:
-                continue
+        for strength, edits in by_strength.items() if kind in kinds else ():
             edited = [edit(x, to).detach() for edit in edits]
             for judge, name in usable:
                 column = (
@@ -164,56 +185,87 @@ def _selectivity(
 
 def choose_strengths(
     case: Case, fits: Sequence[Fit], usable: list[tuple[str, str]], methods: Sequence[str]
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Each method's strength with the best reliability on the validation items, and that."""
-    means = pd.concat(
-        [score_edits(case, one, usable, one.valid).mean() for one in fits], axis=1
-    ).mean(axis=1)
-    chosen, reached = {}, {}
+) -> pd.DataFrame:
+    """Each method's strength, chosen on the validation items: the smallest whose score is nearly
+    the best.
+
+    The score is the *behaviour* that the edit explains beyond a random one, where rewriting the
+    text moves the model's choice, else the *reliability*. Returns columns strength, reliability,
+    behaviour and closeness (NaN: not measured), a row for each method."""
+    means = {
+        name: float(np.mean([table[name] for table in tables]))
+        for score in (
+            lambda one: score_edits(case, one, usable, one.valid, kinds=(ACTUAL,)),
+            lambda one: score_effects(case, one, one.valid),
+        )
+        for tables in [[score(one).mean() for one in fits]]
+        for name in tables[0].index
+    }
+    rows = {}
     for method in methods:
-        by_strength = {}
-        for s in fits[0].edits[method, ACTUAL]:
-            c = min(
-                means[method, ACTUAL, s, f"complete: {judge}"] for judge, name in usable if not name
-            )
-            kept = [
-                means[method, ACTUAL, s, f"kept: {judge}: {name}"] for judge, name in usable if name
-            ]
-            by_strength[s] = float(reliability(c, min(kept))) if kept else c
-        chosen[method] = max(by_strength, key=by_strength.__getitem__)
-        reached[method] = by_strength[chosen[method]]
-    return chosen, reached
+        strengths = fits[0].edits[method, ACTUAL]
+        table = pd.DataFrame([_validate(means, method, s, usable) for s in strengths])
+        score = table.behaviour.fillna(table.reliability)
+        rows[method] = table[score >= score.max() - NEARLY].sort_values("strength").iloc[0]
+    return pd.DataFrame(rows).T
 
 
-def edit_leads(layer: LayerResult, method: str) -> np.ndarray:
+def _validate(
+    means: Mapping[tuple, float], method: str, strength: float, usable: list[tuple[str, str]]
+) -> dict[str, float]:
+    """One strength's row, from means of `score_edits` and `score_effects`, named as there."""
+    edit, random = ((method, kind, strength) for kind in (ACTUAL, RANDOM))
+    complete = min(means[*edit, f"complete: {judge}"] for judge, name in usable if not name)
+    kept = [means[*edit, f"kept: {judge}: {name}"] for judge, name in usable if name]
+    row = {
+        "strength": strength,
+        "reliability": float(reliability(complete, min(kept))) if kept else complete,
+        "behaviour": np.nan,
+        "closeness": np.nan,
+    }
+    if means.get((*edit, "way"), 0) > 0:
+        row["closeness"] = 1 - means[*edit, "far"] / means[*edit, "way"]
+    if means.get((*edit, "rewriting"), 0) >= LEAST_EFFECT:
+        gain = means[*random, "error"] - means[*edit, "error"]
+        row["behaviour"] = gain / means[*edit, "effect"]
+    return row
+
+
+def edit_leads(layer: LayerResult, method: str) -> pd.DataFrame:
     """Draws of each lead that counts: completeness over the whole dose curve, by each judge, and
-    reliability at the chosen strength, over both controls."""
-    draws = []
+    reliability at the chosen strength, over both controls. Columns: control, what leads."""
+    draws = {}
     for control in CONTROLS:
         for judge in [judge for judge, name in layer.usable if not name]:
-            draws.append(
-                np.mean(
-                    [
-                        layer.edit_draws[method, ACTUAL, s, f"complete: {judge}"]
-                        - layer.edit_draws[method, control, s, f"complete: {judge}"]
-                        for s in layer.strengths(method)
-                    ],
-                    axis=0,
-                )
+            draws[control, f"completeness by the {judge} judge"] = np.mean(
+                [
+                    layer.edit_draws[method, ACTUAL, s, f"complete: {judge}"]
+                    - layer.edit_draws[method, control, s, f"complete: {judge}"]
+                    for s in layer.strengths(method)
+                ],
+                axis=0,
             )
         s = layer.strength[method]
-        draws.append(layer.reliability(method, ACTUAL, s) - layer.reliability(method, control, s))
-    return np.stack(draws, 1)
+        draws[control, "reliability"] = layer.reliability(method, ACTUAL, s) - layer.reliability(
+            method, control, s
+        )
+    return pd.DataFrame(draws)
 
 
-def answer_edits(layer: LayerResult, beat: Sequence[str], least: np.ndarray | None) -> dict:
-    """The methods that `beat` their controls; `least`: draws of the best one's smallest lead."""
-    answer = {
-        "word": "not judged" if not layer.usable else "some" if beat else "none",
-        "what": ", ".join(beat),
-        "control": "random edits, shuffled labels",
+def answer_edits(
+    layer: LayerResult, beat: Sequence[str], best: str, leads: pd.DataFrame | None
+) -> dict:
+    """The methods that `beat` their controls; `leads`: those of the best one, the smallest of which
+    is the figure, and the reason if none beats them."""
+    if leads is None:
+        return {"word": "not judged", "what": "", "control": ""}
+    control, measure = leads.iloc[0].idxmin()
+    return {
+        "word": "some" if beat else "none",
+        "what": ", ".join(beat) or f"the {measure} of {best}",
+        "control": "random edits, shuffled labels" if beat else NAMED[control],
+        **estimate(leads.min(axis=1).to_numpy()),
     }
-    return answer if least is None else answer | estimate(least)
 
 
 def answer_cost(layer: LayerResult, best: str, beat: bool, least: float) -> dict:
@@ -226,8 +278,11 @@ def answer_cost(layer: LayerResult, best: str, beat: bool, least: float) -> dict
         return {"word": "not asked", "what": best, "control": ""}
     r = estimate_share(layer.reliability(best, ACTUAL, s))
     if r["low"] < least:
+        complete = float(layer.completeness(best, ACTUAL, s)[0])
         return {
-            "word": "lost",
+            "word": "lost" if kept[0] < complete else "too little",
+            "complete": complete,
+            "kept": float(kept[0]),
             "what": best,
             "control": f"{percent(least)} asked for",
             **r,

@@ -1,0 +1,167 @@
+"""Is the concept a shortcut? One rule for each source that may give the label without any state.
+
+A rule is fitted on a seed's part and judged on the test items. Where it is wrong, a probe that
+follows the source is wrong, too; where it is hardly ever wrong, nobody can tell the two apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from probebook.base import to_numpy
+from probebook.measures.intervals import contrasts, rate
+from probebook_audit.case import Case, association, predict_by_rule
+from probebook_audit.fitting import Fit
+from probebook_audit.labelled import Labelled
+from probebook_audit.layer import LayerResult, estimate_share
+
+BAG = "bag of words"  # a reader of the concept, with which the probe is compared as well
+FEWEST_CONFLICTS = 20  # items where a rule is wrong that tell the probe from it
+OF_TEXT = 6  # sources in every text
+COLUMNS = ["layer", "source", "association", "rule", "rule low", "rule high", "conflicts"]
+COLUMNS += ["probe", "low", "high", "usual", "beats"]
+
+
+def count_sources(data: Labelled) -> int:
+    """How many sources the items have."""
+    return len(data.keep) + len(data.known) + OF_TEXT * (data.text is not None)
+
+
+def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
+    """For each seed: does a rule that knows one source give the label of the test items? A column
+    for each source: properties to keep and what else is known, numbers of the text, the best single
+    word, and the bag of words.
+
+    Categories: the label that goes most often with the very value. Numbers (floats): a tree with
+    two leaves for each class, whose borders are free."""
+    z, test = to_numpy(case.z), to_numpy(case.test)
+    sources = {name: to_numpy(values) for name, values in case.keep.items()} | dict(case.known)
+    plain = [one.replace("[MASK]", " ") for one in case.text or []]
+    if case.text is not None:
+        sources |= _count(plain)
+    others = np.setdiff1d(np.arange(len(z)), test)
+    words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b", max_features=20_000)
+    try:
+        x = words.fit([plain[row] for row in others]).transform(plain) if plain else None
+    except ValueError:  # no word at all
+        x = None
+    if x is not None:
+        best = _telling_word(x[others], z[others], case.k)
+        name = f"the word {words.get_feature_names_out()[best]!r}"
+        sources[name] = x[:, best].toarray().ravel().astype(int)
+    tables = []
+    for fitted in fits:
+        rows = to_numpy(fitted.fit)
+        told = {
+            name: (_predict_by_borders if values.dtype.kind == "f" else predict_by_rule)(
+                values[rows], z[rows], case.k, values[test]
+            )
+            for name, values in sources.items()
+        }
+        if x is not None:
+            model = LogisticRegression(max_iter=300).fit(x[rows], z[rows])
+            told[BAG] = model.predict(x[test])
+        tables.append(pd.DataFrame(told, index=range(len(test))).eq(z[test], axis=0).astype(float))
+    return tables
+
+
+def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
+    """Numbers that can be counted in any text."""
+    table = pd.Series(texts, dtype=str)
+    letters = table.str.count(r"[^\W\d_]").clip(lower=1)
+    return {
+        "number of words": table.str.split().str.len().to_numpy(float),
+        "number of characters": table.str.len().to_numpy(float),
+        "punctuation marks": table.str.count(r"[^\w\s]").to_numpy(float),
+        "share of capitals": (table.map(lambda one: sum(map(str.isupper, one))) / letters).to_numpy(
+            float
+        ),
+    }
+
+
+def _telling_word(x, z: np.ndarray, k: int) -> int:
+    """The column of x [n, words] whose presence gives the label most often."""
+    present = x.T @ np.eye(k)[z]
+    absent = np.bincount(z, minlength=k) - present
+    return int((present.max(1) + absent.max(1)).argmax())
+
+
+def _predict_by_borders(
+    source: np.ndarray, z: np.ndarray, k: int, values: np.ndarray
+) -> np.ndarray:
+    """The label on each side of borders that are drawn where they give it most often."""
+    tree = DecisionTreeClassifier(max_leaf_nodes=2 * k, random_state=0)
+    return tree.fit(source[:, None], z).predict(values[:, None])
+
+
+def shortcut_table(layer: LayerResult) -> pd.DataFrame:
+    """Every source that was tried; columns as in `AuditResult.shortcuts`. "rule" is the mean over
+    the seeds; an item is a conflict if the rule is wrong, and the probe right, in most of them."""
+    case, rows = layer.case, []
+    sources = [name for name in layer.rule_draws if name != "majority"]
+    leads = {name: layer.rule_draws[name] - layer.rule_draws.majority for name in sources}
+    beats = contrasts(leads).verdict > 0 if leads else {}
+    groups = case.group[to_numpy(case.test)]
+    probe = np.mean([one.probe for one in layer.hits], axis=0) > 0.5
+    for source in sources:
+        share = estimate_share(layer.rule_draws[source].to_numpy())
+        wrong = np.mean([one[source] for one in layer.rules], axis=0) <= 0.5
+        there = rate(probe[wrong], groups[wrong])
+        kept = case.keep.get(source)
+        rows.append(
+            {
+                "layer": case.layer,
+                "source": source,
+                "association": np.nan if kept is None else association(case.z, kept),
+                "rule": share["value"],
+                "rule low": share["low"],
+                "rule high": share["high"],
+                "conflicts": int(wrong.sum()),
+                "probe": there.share,
+                "low": there.low,
+                "high": there.high,
+                "usual": float(layer.rule_draws.majority.iloc[0]),
+                "beats": int(beats[source]),
+            }
+        )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def answer_shortcut(sources: pd.DataFrame, classes: int) -> dict:
+    """What the sources say whose rule is significantly better than the majority: one that the probe
+    follows is named; one that cannot be told from the probe is next, unless it is the bag of words,
+    which reads the concept itself."""
+    if sources.empty:
+        return {"word": "not asked", "what": "", "control": ""}
+    real = sources[sources.beats.astype(bool)]
+    if real.empty:
+        row = sources.loc[sources.rule.idxmax()]
+        return {
+            "word": "none known",
+            "what": str(row.source),
+            "control": "the majority",
+            "value": float(row.rule),
+            "low": float(row["rule low"]),
+            "high": float(row["rule high"]),
+            "control_value": float(row.usual),
+        }
+    enough, chance = real.conflicts >= FEWEST_CONFLICTS, 1 / classes
+    named = real[enough & (real.high < chance)]
+    undecided = real[~enough | ((real.low <= chance) & (real.high >= chance))]
+    nuisances = undecided[undecided.source != BAG]
+    found = {"named": named, "cannot be told": nuisances, "open": undecided, "none found": real}
+    word, rows = next((word, rows) for word, rows in found.items() if len(rows))
+    by = ["low"] if word == "none found" else ["conflicts", "low"]
+    row = rows.sort_values(by).iloc[0]
+    return {
+        "word": word,
+        "what": ", ".join(rows.source) if word == "named" else str(row.source),
+        "control": "a rule that reads this alone",
+        "have": float(row.conflicts),
+        "control_value": float(row.rule),
+    } | ({"value": row.probe, "low": row.low, "high": row.high} if row.conflicts else {})

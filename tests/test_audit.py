@@ -96,10 +96,13 @@ BAD = {
     "one text everywhere": (texts(text=SAID[:1] * 128), FULL, "1 group of texts: at least"),
     "a position that is none": (texts(), (*FULL, "--at", "whale"), "'last word' with --spot"),
     "few groups": (texts(noun=["a", "b"] * 64), FULL, "2 groups of texts"),
-    "a group each": (
-        texts(number=["many", "one", "one", "one"] * 32, noun=[f"n{i % 12}" for i in range(128)]),
+    "a label for each group": (
+        texts(
+            noun=[f"n{i % 12}" for i in range(128)],
+            number=["many" if i % 12 < 6 else "one" for i in range(128)],
+        ),
         FULL,
-        "12 groups are too few",
+        "12 groups are too few: seed 0 would fit on 0 items",
     ),
     "a long text": (texts(text=[*SAID[1:], "very " * 500 + "[MASK]"]), FULL, "reads at most"),
     "no mask": (

@@ -22,7 +22,7 @@ class LayerResult:
     """Everything that was measured at one layer.
 
     - `hits`, `rules`: each seed's `readability.reader_hits`, `shortcut.rule_hits`
-    - `reader_draws`, `rule_draws` (and of the majority), `control_draws` (None: not asked),
+    - `reader_draws`, `rule_draws` (and of the commonest label), `control_draws` (None: not asked),
       `edit_draws`, `effect_draws`: rows of `resample_seeds`, the first of which is the estimate, of
       `reader_hits`, `rule_hits`, `control_task_hits`, `score_edits` and `score_effects`
     - `judges`: `judge_table`; `usable`: the usable ones, (judge, property)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from probebook.base import UserError, to_numpy
@@ -46,8 +47,11 @@ def measure(
     groups = pd.Series(case.group[to_numpy(case.test)])
     rules = shortcut.rule_hits(case, fits)
     hits = [readability.reader_hits(case, *both) for both in zip(fits, rules)]
-    usual = [rule.assign(majority=one.majority) for rule, one in zip(rules, hits)]
-    rule_draws = resample_seeds(usual, groups, draws)
+    z = to_numpy(case.z[case.test])
+    usual = (z == np.bincount(z).argmax()).astype(float)  # the best answer that is always the same
+    commonest = pd.Series(usual)
+    told = [rule.apply(lambda hit: hit.fillna(commonest)).assign(usual=usual) for rule in rules]
+    rule_draws = resample_seeds(told, groups, draws)
     reader_draws = resample_seeds(hits, groups, draws)
     tasks = [readability.control_task_hits(case, seed) for seed in range(seeds)]
     control_draws = None

@@ -1,7 +1,8 @@
 """Is the concept a shortcut? One rule for each source that may give the label without any state.
 
-A rule is fitted on a seed's part and judged on the test items. Where it is wrong, a probe that
-follows the source is wrong, too; where it is hardly ever wrong, nobody can tell the two apart."""
+A rule is fitted on all items outside of the test and judged on the test items. Where it is wrong, a
+probe that follows the source is wrong, too; where it is hardly ever wrong, nobody can tell the two
+apart."""
 
 from __future__ import annotations
 
@@ -37,9 +38,10 @@ def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
     for each source: properties to keep and what else is known, numbers of the text, the best single
     word, and the bag of words.
 
-    Categories: the label that goes most often with the very value. Numbers (floats): a tree with
-    two leaves for each class, whose borders are free."""
-    z, test = to_numpy(case.z), to_numpy(case.test)
+    Categories: the label that goes most often with the very value; NaN where it was never seen.
+    Numbers (floats): a tree with two leaves for each class, whose borders are free. The bag of
+    words, a reader like the probe, is fitted on the seed's part alone."""
+    z, test, parts = to_numpy(case.z), to_numpy(case.test), [to_numpy(one.fit) for one in fits]
     sources = {name: to_numpy(values) for name, values in case.keep.items()} | dict(case.known)
     plain = [one.replace("[MASK]", " ") for one in case.text or []]
     if case.text is not None:
@@ -54,20 +56,21 @@ def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
         best = _telling_word(x[others], z[others], case.k)
         name = f"the word {words.get_feature_names_out()[best]!r}"
         sources[name] = x[:, best].toarray().ravel().astype(int)
-    tables = []
-    for fitted in fits:
-        rows = to_numpy(fitted.fit)
-        told = {
-            name: (_predict_by_borders if values.dtype.kind == "f" else predict_by_rule)(
-                values[rows], z[rows], case.k, values[test]
-            )
-            for name, values in sources.items()
-        }
-        if x is not None:
-            model = LogisticRegression(max_iter=300).fit(x[rows], z[rows])
-            told[BAG] = model.predict(x[test])
-        tables.append(pd.DataFrame(told, index=range(len(test))).eq(z[test], axis=0).astype(float))
-    return tables
+    told = {}
+    for name, values in sources.items():
+        number = values.dtype.kind == "f"
+        predict = _predict_by_borders if number else predict_by_rule
+        said = predict(values[others], z[others], case.k, values[test])
+        told[name] = (said == z[test]).astype(float)
+        if not number:
+            told[name][~np.isin(values[test], values[others])] = np.nan
+    table = pd.DataFrame(told, index=range(len(test)))
+    if x is None:
+        return [table for _ in fits]
+    models = [LogisticRegression(max_iter=300).fit(x[rows], z[rows]) for rows in parts]
+    return [
+        table.assign(**{BAG: model.predict(x[test]) == z[test]}).astype(float) for model in models
+    ]
 
 
 def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
@@ -100,11 +103,12 @@ def _predict_by_borders(
 
 
 def shortcut_table(layer: LayerResult) -> pd.DataFrame:
-    """Every source that was tried; columns as in `AuditResult.shortcuts`. "rule" is the mean over
-    the seeds; an item is a conflict if the rule is wrong, and the probe right, in most of them."""
+    """Every source that was tried; columns as in `AuditResult.shortcuts`. Right is what is
+    right in most seeds; "rule" is the mean over them, with the commonest label where a rule says
+    nothing."""
     case, rows = layer.case, []
-    sources = [name for name in layer.rule_draws if name != "majority"]
-    leads = {name: layer.rule_draws[name] - layer.rule_draws.majority for name in sources}
+    sources = [*layer.rules[0]]
+    leads = {name: layer.rule_draws[name] - layer.rule_draws.usual for name in sources}
     beats = contrasts(leads).verdict > 0 if leads else {}
     groups = case.group[to_numpy(case.test)]
     probe = np.mean([one.probe for one in layer.hits], axis=0) > 0.5
@@ -125,7 +129,7 @@ def shortcut_table(layer: LayerResult) -> pd.DataFrame:
                 "probe": there.share,
                 "low": there.low,
                 "high": there.high,
-                "usual": float(layer.rule_draws.majority.iloc[0]),
+                "usual": float(layer.rule_draws.usual.iloc[0]),
                 "beats": int(beats[source]),
             }
         )

@@ -17,13 +17,14 @@ import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
 from pydantic import ValidationError
-from scipy.stats import spearmanr
 from sphinx.util.inventory import InventoryFile
 
 from probebook.base import ROOT
 from probebook.corpora.published import published
 from probebook_book import check, findings
-from probebook_book.findings import VERDICTS, claims, strongest, verdicts
+from probebook_book.effects import BOOK_RUN, stored_value
+from probebook_book.findings import strongest, verdicts
+from probebook_book.rule import SCOPES, WORDS
 from probebook_runs.archive import archived, manifests, sweep_table
 from probebook_runs.pages import _imports, _python, pages
 
@@ -175,12 +176,59 @@ LINES = [
 ]
 
 
-def test_readme_has_the_verdicts():
-    """Its table of papers is that of book/verdicts.yaml."""
+def test_readme_has_the_findings_of_the_front_page(parsed):
+    """Its table of papers is that of the front page, whose numbers are those of stored runs and of
+    arithmetic, so that every profile has the same."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for paper in verdicts():
-        row = f"| {paper.paper} · {paper.title} | {paper.question} | {VERDICTS[paper.verdict]} |"
-        assert row in readme.splitlines()
+    section = readme.partition("\n## What became of the papers\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")][2:]
+    said = [[_words(re.sub(r"<br>|[*]", " ", cell)) for cell in row] for row in rows]
+    [front] = [page for path, page in parsed.items() if path.name == "introduction.html"]
+    table = front.find(id="what-became-of-five-papers").find("table")
+    shown = [
+        [_words(cell.get_text(" ")) for cell in row.find_all("td")]
+        for row in table.select("tbody tr")
+    ]
+    assert len(said) == 5
+    assert said == shown
+
+
+def _words(text: str) -> list[str]:
+    """Its words, without the spaces that markup leaves before signs."""
+    return re.sub(r"\s+(?=[.,:])", "", text).replace("’", "'").split()
+
+
+def test_no_model_of_the_papers_was_run():
+    """What the front page says without a fold."""
+    models = {
+        str(model).lower()
+        for manifest in manifests().values()
+        for key in ("model", "models", "encoder", "encoders", "lms")
+        for model in np.atleast_1d(manifest["parameters"].get(key, []))
+    }
+    assert "minilm" in models
+    theirs = re.compile(r"(?<!pocket-)\b(bert|roberta|xlnet|gpt-?[23]|bart|ul2|infersent|lstm)")
+    assert not [model for model in models if theirs.search(model)]
+    introduction = (ROOT / "book" / "introduction.md").read_text(encoding="utf-8")
+    assert "**None.** No stored run of this book uses" in introduction
+
+
+@pytest.mark.parametrize(
+    ("url", "person", "sent_to"),
+    [
+        ("https://example.org/book/", {}, "https://example.org/book/issues"),
+        ("", {"email": "someone@example.org"}, "mailto:someone@example.org"),
+        ("", {}, None),
+    ],
+)
+def test_a_correction_goes_to_the_address_that_the_copy_names(url, person, sent_to, monkeypatch):
+    files = {
+        "_config.yml": {"repository": {"url": url}},
+        "CITATION.cff": {"authors": [{"name": "The authors"} | person]},
+    }
+    monkeypatch.setattr(findings, "read_yaml", lambda path: files[path.name])
+    link = BeautifulSoup(findings.corrections(), "html.parser").find("a")
+    assert (link and link["href"]) == sent_to
 
 
 def opener_of(paper) -> str:
@@ -203,21 +251,26 @@ def test_the_openers_box_is_the_answer(paper):
 
 
 @PAPERS
-def test_the_opener_has_every_claim_with_its_evidence(paper, monkeypatch):
-    """The claim, one of three verdicts, and what was seen on each kind of evidence."""
-    monkeypatch.setattr(findings, "fill", lambda finding, text: text)
+def test_the_opener_has_every_claim_with_its_verdict_and_effects(paper, parsed):
+    """A row with the claim, one of the rule's words, and the first effect of the nearest line; in a
+    fold all effects of all lines."""
     assert f"HTML(claims({paper.paper}))" in opener_of(paper)
-    items = (
-        BeautifulSoup(claims(paper.paper), "html.parser").find("ol").find_all("li", recursive=False)
-    )
-    assert len(items) == len(paper.claims)
-    for item, claim in zip(items, paper.claims):
-        shown = item.get_text()
-        assert shown.startswith(f"{claim.claim}: {VERDICTS[claim.verdict]}.")
+    [page] = [page for path, page in parsed.items() if path.match(f"book/paper_{paper.paper}.html")]
+    rows = page.find(id="what-became-of-the-claims").select("table > tbody > tr")
+    assert len(rows) == 2 * len(paper.claims)
+    words = "|".join(word for _, *both in WORDS for word in both)
+    for head, fold, claim in zip(rows[::2], rows[1::2], paper.claims):
+        stated, verdict, effect = (cell.get_text() for cell in head.find_all("td"))
+        assert stated == f"{claim.claim} ({claim.place})"
+        nearest = claim.evidence[0]
+        assert re.fullmatch(f"({words}) {SCOPES[nearest.kind]}", verdict)
+        assert nearest.effects[0].what.replace("*", "") in effect
+        shown = fold.find("details").get_text()
         for line in claim.evidence:
-            assert line.text.replace("*", "").strip() in shown
-            assert line.kind in shown
-            assert all(run in shown for runs in line.runs.values() for run in runs)
+            assert line.kind in shown.lower()
+            assert all(effect.what.replace("*", "") in shown for effect in line.effects)
+        assert shown.count("Run: ") == sum(len(line.effects) for line in claim.evidence)
+        assert not re.search(r"Run: |real-|_real", head.get_text())
 
 
 def test_no_share_in_the_evidence_is_above_one(parsed):
@@ -271,30 +324,31 @@ def test_only_three_kinds_of_evidence():
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_evidence_names_its_runs(line):
-    """Each is a stored run of the page, a model of a stored sweep of the page, or one of three
-    words; real text is of stored runs."""
-    runs = [name.split(" (")[0] for names in line.runs.values() for name in names]
+def test_evidence_names_its_runs_and_models(line):
+    """Its runs are stored runs of the page, sweeps of its chapter, or the book's run; the models of
+    a line on real text are those of its stored runs."""
     stored = {
-        name.removeprefix(f"{line.page}/")
-        for name in manifests()
+        name.removeprefix(f"{line.page}/"): manifest["parameters"]
+        for name, manifest in manifests().items()
         if name.startswith(f"{line.page}/")
     }
-    if line.sweep:
-        sweep = sweep_table(line.sweep)
-        assert set(sweep.page) == {line.page}
-        stored |= set(sweep.model)
-    assert runs
-    assert set(runs) - stored <= set(findings.NOT_STORED)
-    assert line.kind != "real text" or set(runs) <= stored
-    assert line.kind != "generated text" or set(runs) == {"this book's run"}
+    places = [at for effect in line.effects for at in (effect.at, effect.minus) if at]
+    runs = {run for run, *_ in [*places, *line.stored.values()]} - {BOOK_RUN}
+    for sweep in runs - {*stored}:
+        [page] = set(sweep_table(sweep).page)
+        assert page.split("/")[0] == line.page.split("/")[0]
+    assert bool(line.models) == (line.kind == "real text")
+    if line.kind == "real text":
+        trained = " ".join(str(stored[run]).lower() for run in runs & {*stored})
+        named = [model.lower() for model in line.models if runs & {*stored}]
+        assert not [model for model in named if model not in trained]
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_evidences_numbers_of_stored_runs_are_there(line):
     for place in line.stored.values():
-        if place[0] != findings.BOOK_RUN:  # that run is made with the book
-            assert np.isfinite(findings.stored_value(line.page, *place))
+        if place[0] != BOOK_RUN:  # that run is made with the book
+            assert np.isfinite(stored_value(line.page, *place))
 
 
 def test_rows_of_paper_4_that_are_shown():
@@ -310,31 +364,6 @@ def test_rows_of_paper_4_that_are_shown():
     [answer] = [paper.answer for paper in verdicts() if paper.paper == 4]
     assert f"the {len(printed)} rows" in answer
     assert f"table, {(inside[0] & inside[1]).sum()} can be regenerated" in answer
-
-
-def test_the_trade_off_of_paper_1_in_the_stored_run():
-    """All four flips trade completeness for selectivity by the page's rule, no erasure does."""
-    [trade] = archived("1_causal_probing/06_reliability", "trade_off").values()
-    traded = (trade.completeness >= 0.5) & (trade.selectivity <= -0.5)
-    flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
-    assert traded.groupby(level="method").all()[flips].all()
-    assert not traded.drop(flips, level="method").any()
-    assert (trade.selectivity < 0).all()
-    assert (trade.completeness.xs("INLP", level="method") < 0).all()
-
-
-def test_the_trade_off_of_paper_1_in_the_stored_sweep():
-    """On real sentences the flips trade completeness for selectivity in nearly all of the runs, by
-    either judge; an erasure does in few, though most make it less selective."""
-    stored = sweep_table("reliability_real").query("table == 'trade_off'")
-    trade = stored.pivot(
-        index=["method", "model", "oracle", "seed"], columns="metric", values="value"
-    )
-    traded = (trade.completeness >= 0.5) & (trade.selectivity <= -0.5)
-    flips = ["FGSM", "PGD", "AutoAttack", "AlterRep"]
-    assert traded.groupby(["method", "model", "oracle"]).sum()[flips].min() == 4  # of five
-    assert traded.drop(flips).groupby(["method", "model", "oracle"]).sum().max() == 2
-    assert (trade.selectivity < 0).mean() > 0.95
 
 
 def test_the_order_of_paper_2_in_the_stored_runs():

@@ -206,7 +206,7 @@ def test_without_ruff_it_says_so_in_one_line(page, monkeypatch):
     ],
 )
 def test_evidence_is_told_in_sentences_with_few_numbers(text, fault):
-    line = Evidence(page="1_demo/01_first", kind="real text", text=text)
+    line = Evidence(page="1_demo/01_first", kind="real text", text=text, effects=[])
     faults = [*check.evidence_faults(line)]
     assert len(faults) == bool(fault)
     assert not fault or fault in faults[0]

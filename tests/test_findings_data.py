@@ -38,13 +38,24 @@ def test_what_the_command_prints_follows_the_schema(printed):
 
 def test_every_claim_and_discrepancy_is_printed_in_order(printed):
     claims = [claim for paper in verdicts() for claim in paper.claims]
-    assert [(c["claim"], c["status"]) for c in printed["claims"]] == [
-        (c.claim, c.verdict) for c in claims
+    assert [c["claim"] for c in printed["claims"]] == [c.claim for c in claims]
+    assert [c["status"] for c in printed["claims"]] == [
+        c["evidence"][0]["word"] for c in printed["claims"]
     ]
     assert [[line["kind"] for line in c["evidence"]] for c in printed["claims"]] == [
         [line.kind for line in c.evidence] for c in claims
     ]
     assert [d["what"] for d in printed["discrepancies"]] == [e.what for e in discrepancy_entries()]
+
+
+def test_every_effect_has_a_number_or_a_reason_and_says_something(printed):
+    for claim in printed["claims"]:
+        for line in claim["evidence"]:
+            for effect in line["effects"]:
+                assert effect["outcomes"], effect["what"]
+                assert (effect["value"] is None) == bool(effect["why"]), effect["what"]
+                counted, exact = effect["of"] is not None, effect["low"] == effect["high"]
+                assert (effect["p"] is None) == (counted or exact), effect["what"]
 
 
 def test_every_discrepancy_stands_on_the_books_runs(printed):

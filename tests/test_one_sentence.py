@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from probebook.base import ROOT
-from probebook_book.findings import verdict_table
 from probebook_chapters.figures.front import HEIGHT, MARGIN, WIDTH, moving_state
 from probebook_chapters.one_sentence import trace_sentence
 
@@ -70,9 +69,3 @@ def test_the_picture_begins_and_ends_where_the_path_does():
     style = (ROOT / "book/_static/custom.css").read_text(encoding="utf-8")
     assert "(prefers-reduced-motion: reduce) { .moving-state" in style
     assert svg.count("<circle") == 3
-
-
-def test_the_front_page_counts_every_claim():
-    table = verdict_table()
-    assert table.count("<tr>") == 6
-    assert table.count("claims:") == 5

@@ -1,8 +1,9 @@
 """What this book finds in the papers: verdicts on their claims, and numbers that do not add up.
 
-The words stand in `book/verdicts.yaml` and `book/discrepancies.yaml`; the runs give the numbers.
+The words stand in `book/verdicts.yaml` and `book/discrepancies.yaml`; the runs give the numbers,
+and `rule` the verdicts.
 
-    collect().claims[0].evidence[0].numbers
+    collect().claims[0].status, collect().claims[0].evidence[0].effects
 """
 
 from __future__ import annotations
@@ -14,31 +15,21 @@ from operator import ge, gt, le, lt, ne
 from string import Formatter
 from typing import Literal, TypeVar
 
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from probebook.base import UserError, read_yaml
+from probebook.measures.intervals import holm
+from probebook_book.effects import BOOK_RUN, Effect, Row, Rows, column, stored_value
+from probebook_book.rule import SCOPES, WORDS, Kind, outcome, verdict
 from probebook_book.templates import render
-from probebook_runs.archive import archived, manifests
 from probebook_runs.pages import Page, home
-from probebook_runs.store import book_run, hidden_outputs, tables
+from probebook_runs.store import book_run, hidden_outputs
 
-Kind = Literal["printed or released numbers", "real text", "generated text"]
-Outcome = Literal["holds", "partly", "open", "not"]
 Method = Literal["arithmetic", "released", "run"]
 Status = Literal["stands", "gone", "read"]
-Row = str | int | tuple[str | int, ...]  # its id, or its ids
-Stored = dict[str, tuple[str, str, Row, str]]  # name → run, table, row, metric
+Stored = dict[str, tuple[str, str, Row | Rows, str]]  # name → run, table, row, metric
 Entry = TypeVar("Entry", bound=BaseModel)
-BOOK_RUN = "this book's run"
-NOT_STORED = (BOOK_RUN, "the printed numbers", "the released code")  # runs that are not stored
-VERDICTS: dict[Outcome, str] = {
-    "holds": "holds here",
-    "partly": "holds in part",
-    "open": "open here",
-    "not": "does not hold here",
-}
 METHODS: dict[Method, str] = {
     "arithmetic": "Arithmetic on printed numbers",
     "released": "Released code or outputs",
@@ -63,73 +54,90 @@ class Number(_Strict):
 
 
 class Evidence(_Strict):
-    """What one kind of evidence says of a claim: the text, the page, and the runs in which the
-    claim holds, fails or stays open.
+    """What one kind of evidence says of a claim: the text, the page, the effects that decide, and
+    the models (real text).
 
-    A run is a stored run of the page, one of NOT_STORED, or, with `sweep`, a model of that stored
-    sweep of the page; brackets behind it say which part of it. In the text, `{name:.2f}` is a
-    number that the page quotes, or one of `stored`."""
+    In the text, `{name:.2f}` is a number that the page quotes, or one of `stored`. The effects are
+    a family, whose p are corrected (Holm); `family` selects the rows of their table that belong to
+    it, too."""
 
     kind: Kind
     text: str
     page: str
-    sweep: str = ""
-    holds: tuple[str, ...] = ()
-    fails: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
+    effects: list[Effect]
+    models: tuple[str, ...] = ()
+    word: str = ""
     numbers: list[Number] = []
     stored: Stored = Field({}, exclude=True)
-
-    @property
-    def runs(self) -> dict[str, tuple[str, ...]]:
-        """The runs by outcome: holds, fails, open; as far as there are any."""
-        by_outcome = {"holds": self.holds, "fails": self.fails, "open": self.open}
-        return {outcome: runs for outcome, runs in by_outcome.items() if runs}
-
-    @property
-    def models(self) -> list[str]:
-        """The models of the stored runs on real text."""
-        if self.kind != "real text":
-            return []
-        names = [run.split(" (")[0] for runs in self.runs.values() for run in runs]
-        stored = [manifests().get(f"{self.page}/{name}", {}) for name in names]
-        models = [
-            value
-            for parameters in (manifest.get("parameters", {}) for manifest in stored)
-            for key in ("model", "models", "encoder", "encoders")
-            if key in parameters
-            for value in np.atleast_1d(parameters[key])[:1]
-        ]
-        return list(dict.fromkeys(models))
+    family: Rows | None = Field(None, exclude=True)
 
     def resolve(self) -> Evidence:
-        """The same with its numbers in the text, and listed. UserError: one is missing."""
+        """The same with its numbers in the text, and listed, its effects measured, and its word.
+        UserError: a number is missing."""
         text = " ".join(fill(self, self.text).split())
-        return self.model_copy(update={"text": text, "numbers": _numbers(self, self.text)})
+        values = _values(self)
+        effects = self._judge([effect.measure(self.page, values) for effect in self.effects])
+        word = verdict(self.kind, [name for effect in effects for name in effect.outcomes])
+        update = {"text": text, "numbers": _numbers(self, self.text), "effects": effects}
+        return self.model_copy(update=update | {"word": word})
+
+    def _judge(self, effects: list[Effect]) -> list[Effect]:
+        """The effects with p corrected by Holm's method, and their outcomes."""
+        raw = {i: effect.p for i, effect in enumerate(effects) if effect.p is not None}
+        p = dict(zip(raw, holm([*raw.values()]))) if len(raw) > 1 else raw
+        if self.family:
+            rows = [effect.at for effect in effects if effect.at]  # all are, in one table
+            members = column(self.page, (*rows[0][:2], self.family), "p")
+            corrected = dict(zip(members.index, holm(members)))
+            p = {i: corrected[row] for i, (_, _, row) in enumerate(rows)}
+        judged = []
+        for i, effect in enumerate(effects):
+            said = effect.outcomes
+            if effect.value is not None and not said:
+                said = [outcome(effect.value, effect.claim, p.get(i))]
+            judged.append(effect.model_copy(update={"p": p.get(i), "outcomes": said}))
+        return judged
 
 
 class Claim(_Strict):
-    """A claim of a paper, where the paper makes it, and this book's verdict (`status`); the
-    evidence nearest to the paper comes first."""
+    """A claim of a paper, where the paper makes it, and this book's verdict (`status`), which is
+    that of the evidence nearest to the paper; this comes first."""
 
     paper: int = 0
     place: str
     claim: str
-    verdict: Outcome = Field(serialization_alias="status")
+    status: str = ""
     evidence: list[Evidence]
+    key: str = Field("", exclude=True)
+
+    def resolve(self) -> Claim:
+        """The same with its evidence and its verdict. UserError: a number is missing."""
+        evidence = [line.resolve() for line in self.evidence]
+        return self.model_copy(update={"evidence": evidence, "status": evidence[0].word})
 
 
 class Paper(_Strict):
-    """A paper: its question, the answer in a few sentences, and its claims."""
+    """A paper: its question, the answer in a few sentences, one finding for the front page, and its
+    claims. The finding quotes claims and effects by their keys: `{lead.value:.2f}`."""
 
     paper: int
     chapter: str
     title: str
     cite: str
     question: str
-    verdict: Outcome
     answer: str
+    finding: str
     claims: list[Claim]
+
+    def resolve(self) -> Paper:
+        """The same with its claims' verdicts and the numbers in its finding. UserError: a number
+        is missing."""
+        claims = [claim.model_copy(update={"paper": self.paper}).resolve() for claim in self.claims]
+        effects = [effect for claim in claims for line in claim.evidence for effect in line.effects]
+        keyed: list[Claim | Effect] = [*claims, *effects]
+        names = {one.key: one for one in keyed if one.key}
+        finding = " ".join(self.finding.format_map(names).split())
+        return self.model_copy(update={"claims": claims, "finding": finding})
 
 
 class Front(_Strict):
@@ -183,7 +191,7 @@ class Discrepancy(_Strict):
 class Findings(_Strict):
     """All findings of a book's run of a profile."""
 
-    version: Literal["1.0"]
+    version: Literal["2.0"]
     profile: str
     claims: list[Claim]
     discrepancies: list[Discrepancy]
@@ -193,16 +201,10 @@ def collect() -> Findings:
     """All claims and discrepancies with the numbers of the book's runs.
 
     UserError: a page's run is not finished, or lacks a number."""
-    claims = [
-        claim.model_copy(
-            update={"paper": paper.paper, "evidence": [e.resolve() for e in claim.evidence]}
-        )
-        for paper in verdicts()
-        for claim in paper.claims
-    ]
+    claims = [claim for paper in verdicts() for claim in paper.resolve().claims]
     entries = [entry.resolve() for entry in discrepancy_entries()]
     profile = book_run(entries[0].page).profile
-    return Findings(version="1.0", profile=profile, claims=claims, discrepancies=entries)
+    return Findings(version="2.0", profile=profile, claims=claims, discrepancies=entries)
 
 
 def schema() -> str:
@@ -236,16 +238,31 @@ def discrepancies() -> pd.DataFrame:
 
 
 def verdict_table() -> str:
-    """One row per paper as HTML: its question, what became of its claims, the kinds of evidence."""
-    return render("papers.html.j2", papers=verdicts())
+    """One row per paper as HTML: its question, and what this book finds."""
+    return render("papers.html.j2", papers=[paper.resolve() for paper in verdicts()])
 
 
 def claims(paper: int) -> str:
-    """A paper's claims as HTML: each with its verdict, and what each kind of evidence says.
+    """A paper's claims as an HTML table: each with its verdict, the effect that decides first, and
+    a fold with what each kind of evidence says and the runs."""
+    [entry] = [entry.resolve() for entry in verdicts() if entry.paper == paper]
+    return render("claims.html.j2", claims=entry.claims, Page=Page)
 
-    The evidence nearest to the paper stands first."""
-    [entry] = [entry for entry in verdicts() if entry.paper == paper]
-    return render("claims.html.j2", claims=entry.claims, verdicts=VERDICTS, fill=fill, Page=Page)
+
+def rule_table() -> str:
+    """What a line's effects say, and the word it gets by the kind of its evidence, as HTML."""
+    return render("rule.html.j2", words=WORDS, scopes=SCOPES, verdict=verdict)
+
+
+def corrections() -> str:
+    """Where to send a correction, as HTML: the repository's issues, the contact of CITATION.cff, or
+    whoever published the copy."""
+    config, citation = (read_yaml(home() / name) for name in ("_config.yml", "CITATION.cff"))
+    people = [*citation.get("contact", []), *citation["authors"]]
+    contact = next((f"mailto:{one['email']}" for one in people if "email" in one), "")
+    url = config.get("repository", {}).get("url")
+    issues = f"{url.rstrip('/')}/issues" if url else ""
+    return render("corrections.html.j2", issues=issues, contact=contact)
 
 
 def strongest() -> str:
@@ -309,7 +326,7 @@ def _numbers(finding: Evidence | Discrepancy, *texts: str) -> list[Number]:
             run, table, _, _ = finding.stored[name]
         else:
             _, cell = values_and_cells(finding.page)[name]
-        stored = None if run in NOT_STORED else run
+        stored = None if run == BOOK_RUN else run
         numbers[name] = Number(name=name, value=values[name], cell=cell, table=table, run=stored)
     return list(numbers.values())
 
@@ -336,23 +353,3 @@ def values_and_cells(page: str) -> dict[str, tuple[float | str, int]]:
 
 def _value(text: str) -> float | str:
     return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)
-
-
-def stored_value(page: str, run: str, table: str, row: Row, metric: str) -> float:
-    """A number of a table of a stored run of a page, or of this book's run.
-
-    UserError: there is no such run, table, row or metric."""
-    values = _book_table(page, table) if run == BOOK_RUN else archived(page, table).get(run)
-    if values is None or row not in values.index or metric not in values:
-        raise UserError(f"{page} has no {metric!r} of {row!r} in table {table!r} of {run}")
-    return float(values.loc[row, metric])
-
-
-@cache
-def _book_table(page: str, table: str) -> pd.DataFrame | None:
-    """A table of the book's run with its ids as the index; None: there is none of that name."""
-    long = tables(book_run(page).read()).get(table)
-    if long is None:
-        return None
-    ids = [column for column in long if column not in ("metric", "value")]
-    return long.pivot(index=ids, columns="metric", values="value")

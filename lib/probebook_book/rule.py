@@ -1,0 +1,76 @@
+"""The rule that gives a claim its verdict, as the page *How a verdict is reached* prints it.
+
+Effects have outcomes, and the outcomes of a line of evidence make its word:
+
+    outcome(0.35, "> 0", p_value(0.35, 0.20, 0.43, 0))    # "confirms"
+    verdict("generated text", ["contradicts"])            # "not reproduced in generated text"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from operator import eq, gt, lt
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+Kind = Literal["printed or released numbers", "real text", "generated text"]
+Outcome = Literal["confirms", "contradicts", "undecided"]
+SCOPES: dict[Kind, str] = {  # nearest to the paper first
+    "printed or released numbers": "on the paper's own numbers",
+    "real text": "on real text",
+    "generated text": "in generated text",
+}
+# what the outcomes of a line's effects are, its word, and its word where text is generated
+WORDS: list[tuple[set[Outcome], str, str]] = [
+    ({"confirms"}, "confirmed", "shown"),
+    ({"confirms", "undecided"}, "partly confirmed", "partly shown"),
+    ({"confirms", "contradicts"}, "mixed", "mixed"),
+    ({"confirms", "contradicts", "undecided"}, "mixed", "mixed"),
+    ({"undecided"}, "undecided", "undecided"),
+    ({"contradicts", "undecided"}, "partly contradicted", "not reproduced"),
+    ({"contradicts"}, "contradicted", "not reproduced"),
+]
+SIDES = {">": gt, "<": lt, "=": eq}
+LEVEL = 0.05
+
+
+def p_value(value: float, low: float, high: float, threshold: float) -> float | None:
+    """Two-sided p of "the true value is the threshold", by the normal law of a 95 % interval; None
+    for an exact number (low = high), which no luck has moved."""
+    if low == high:
+        return None
+    half = value - low if value > threshold else high - value
+    return float(2 * stats.norm.sf(1.96 * abs(value - threshold) / half)) if half > 0 else 1.0
+
+
+def rank_correlation(rho: float, n: int) -> tuple[float, float, float]:
+    """Low and high of Spearman's rank correlation of n items, and the two-sided p of 0, by Fisher's
+    z with the variance (1 + ρ²/2) / (n − 3) (Bonett & Wright 2000)."""
+    z = np.arctanh(np.clip(rho, -1 + 1e-9, 1 - 1e-9))
+    error = np.sqrt((1 + rho**2 / 2) / (n - 3))
+    low, high = np.tanh(z + np.array([-1, 1]) * stats.norm.ppf(0.975) * error)
+    return float(low), float(high), float(2 * stats.norm.sf(abs(z) / error))
+
+
+def outcome(value: float, side: str, p: float | None) -> Outcome:
+    """What an effect says of a claim that puts it on this side of a threshold ("> 0").
+
+    With p above .05, or not a number, it is on neither. An interval never shows "= 0"."""
+    sign, threshold = side[0], float(side[1:])
+    if p is not None and not p <= LEVEL:
+        return "undecided"
+    return "confirms" if SIDES[sign](value, threshold) else "contradicts"
+
+
+def outcome_of_count(hits: float, total: float) -> list[Outcome]:
+    """What counts say of a claim about all: all confirm it, none contradicts it, some do both."""
+    both = {"confirms": hits > 0, "contradicts": hits < total}
+    return [name for name, so in both.items() if so]
+
+
+def verdict(kind: Kind, outcomes: Collection[Outcome]) -> str:
+    """The word of a line of evidence, with its scope, from the outcomes of all its effects."""
+    [(word, generated)] = [(word, other) for these, word, other in WORDS if these == {*outcomes}]
+    return f"{generated if kind == 'generated text' else word} {SCOPES[kind]}"

@@ -66,8 +66,9 @@ def outcome(value: float, side: str, p: float | None) -> Outcome:
 
 def outcome_of_count(hits: float, total: float) -> list[Outcome]:
     """What counts say of a claim about all: all confirm it, none contradicts it, some do both."""
-    both = {"confirms": hits > 0, "contradicts": hits < total}
-    return [name for name, so in both.items() if so]
+    if 0 < hits < total:
+        return ["confirms", "contradicts"]
+    return ["confirms" if hits else "contradicts"]
 
 
 def verdict(kind: Kind, outcomes: Collection[Outcome]) -> str:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
-from scipy.stats import rankdata
 
 from probebook.base import UserError
 from probebook_book import effects, findings
@@ -17,7 +16,6 @@ from probebook_book.rule import (
     outcome,
     outcome_of_count,
     p_value,
-    rank_correlation,
     verdict,
 )
 
@@ -101,31 +99,6 @@ def test_counts_say_all_none_or_some(hits, says):
     assert outcome_of_count(hits, 5) == says
 
 
-def test_eleven_models_cannot_tell_a_rank_correlation_of_a_quarter():
-    low, high, p = rank_correlation(0.28, 11)
-    assert (round(low, 1), round(high, 2)) == (-0.4, 0.76)
-    assert p > 0.4
-    assert rank_correlation(-0.28, 11)[:2] == pytest.approx((-high, -low))
-    assert rank_correlation(0.28, 100)[2] < 0.01
-    assert rank_correlation(1.0, 8)[0] > 0.99
-
-
-def test_the_interval_of_a_rank_correlation_covers_the_truth():
-    """Normal pairs have Spearman's 6 / π · asin(r / 2)."""
-    rng, r, n = np.random.default_rng(1), 0.7, 11
-    x = rng.normal(size=(2000, n))
-    y = r * x + np.sqrt(1 - r**2) * rng.normal(size=(2000, n))
-    truth = 6 / np.pi * np.arcsin(r / 2)
-    ranks = (rankdata(x, axis=1), rankdata(y, axis=1))
-    rhos = [np.corrcoef(*pair)[0, 1] for pair in zip(*ranks)]
-    covered = [low <= truth <= high for low, high, _ in (rank_correlation(rho, n) for rho in rhos)]
-    assert 0.92 < np.mean(covered) < 0.98
-
-
-# from tables to verdicts
-
-
-@pytest.fixture
 def table(monkeypatch) -> pd.DataFrame:
     """What every table of a run holds: three rows, their intervals and p."""
     rows = {"a": (1.0, 0.5, 1.5, 0.01), "b": (0.2, -0.1, 0.5, 0.2), "c": (0.3, 0.1, 0.5, 0.03)}

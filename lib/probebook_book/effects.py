@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from probebook.base import UserError
 from probebook.measures.intervals import least_over_seeds
-from probebook_book.rule import Outcome, outcome_of_count, p_value, rank_correlation
+from probebook_book.rule import Outcome, outcome_of_count, p_value
 from probebook_runs.archive import archived, sweep_table
 from probebook_runs.store import book_run, tables
 
@@ -32,7 +32,7 @@ class Effect(BaseModel):
     - `at`: of several rows the least counts, the largest for "<": with one column by its values
       over the seeds, with three by the ends of the rows' intervals
     - `minus`: such rows, to be subtracted
-    - `items`: the number is a rank correlation of so many items; `trials`: a share of so many
+    - `trials`: the number is a share of so many
     - `read`: what someone read in code that nothing computes, and `why` it says so"""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,7 +51,6 @@ class Effect(BaseModel):
     at: At | None = Field(None, exclude=True)
     minus: At | None = Field(None, exclude=True)
     numbers: tuple[str, ...] = Field(("here", "low", "high"), exclude=True)
-    items: int = Field(0, exclude=True)
     trials: int = Field(0, exclude=True)
     read: Outcome | None = Field(None, exclude=True)
     form: str = Field(".2f", exclude=True)
@@ -88,16 +87,16 @@ class Effect(BaseModel):
             here, *ends = (threshold + sign * least[end] for end in ("here", "low", "high"))
             return here, min(ends), max(ends), least["p"]
         value, low, high = (self._figures(page, values, below) * 3)[:3]  # an exact number has one
-        if self.items:
-            return value, *rank_correlation(value, self.items)
         if self.trials:
             low, high = proportion_confint(value * self.trials, self.trials, method="wilson")
         if self.minus:
             other, less, more = _ends(page, self.minus, self.numbers, below)
             value, half = value - other, float(np.hypot(high - low, more - less)) / 2
             low, high = value - half, value + half
-        elif self.at and threshold == 0 and "p" in (rows := _rows(page, self.at)):
-            return value, low, high, float(rows.p.iloc[0])
+        elif self.at and threshold == 0:
+            exact = _rows(page, self.at).filter(["p", f"{self.numbers[0]} p"])
+            if exact.size:
+                return value, low, high, float(exact.iloc[0, 0])
         return value, low, high, p_value(value, low, high, threshold)
 
     def _figures(self, page: str, values: Mapping, below: bool) -> list[float]:

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from operator import eq, gt, lt
 from typing import Literal
 
-import numpy as np
 from scipy import stats
 
 Kind = Literal["printed or released numbers", "real text", "generated text"]
@@ -43,15 +42,6 @@ def p_value(value: float, low: float, high: float, threshold: float) -> float | 
         return None
     half = value - low if value > threshold else high - value
     return float(2 * stats.norm.sf(1.96 * abs(value - threshold) / half)) if half > 0 else 1.0
-
-
-def rank_correlation(rho: float, n: int) -> tuple[float, float, float]:
-    """Low and high of Spearman's rank correlation of n items, and the two-sided p of 0, by Fisher's
-    z with the variance (1 + ρ²/2) / (n − 3) (Bonett & Wright 2000)."""
-    z = np.arctanh(np.clip(rho, -1 + 1e-9, 1 - 1e-9))
-    error = np.sqrt((1 + rho**2 / 2) / (n - 3))
-    low, high = np.tanh(z + np.array([-1, 1]) * stats.norm.ppf(0.975) * error)
-    return float(low), float(high), float(2 * stats.norm.sf(abs(z) / error))
 
 
 def outcome(value: float, side: str, p: float | None) -> Outcome:

@@ -99,6 +99,10 @@ def test_counts_say_all_none_or_some(hits, says):
     assert outcome_of_count(hits, 5) == says
 
 
+# from tables to verdicts
+
+
+@pytest.fixture
 def table(monkeypatch) -> pd.DataFrame:
     """What every table of a run holds: three rows, their intervals and p."""
     rows = {"a": (1.0, 0.5, 1.5, 0.01), "b": (0.2, -0.1, 0.5, 0.2), "c": (0.3, 0.1, 0.5, 0.03)}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from probebook.base import UserError
+from probebook.base import UserError, to_numpy
 from probebook_audit.case import Case, check_division, choice_probabilities
 from probebook_audit.measuring import measure
 from probebook_audit.result import conclude
@@ -107,7 +107,7 @@ def audit_planted(
 
 
 def _audit(case: Case, kind: str, trainings: int) -> dict:
-    check_division(case.z.numpy(), case.group, case.test, trainings)
+    check_division(to_numpy(case.z), case.group, case.test, trainings)
     methods = ["LEACE", "MeanShift", "FGSM"]
     layer = measure(case, trainings, methods, [0.5, 1, 2], [1], 150, 500)
     result = conclude([layer], 0.5, len(case.h))

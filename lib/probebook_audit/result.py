@@ -69,11 +69,12 @@ class AuditResult:
 
     def to_long(self) -> dict[str, pd.DataFrame]:
         """The tables with a figure in each row (`IDS`, figure, number), without empty ones."""
-        return {
-            name: table.melt(ids, var_name="figure", value_name="number").dropna(subset="number")
+        long = {
+            name: getattr(self, name).melt(ids, var_name="figure", value_name="number")
             for name, ids in IDS.items()
-            if len(table := getattr(self, name))
         }
+        figures = {name: table.dropna(subset="number") for name, table in long.items()}
+        return {name: table for name, table in figures.items() if len(table)}
 
     @classmethod
     def from_long(cls, tables: Mapping[str, pd.DataFrame]) -> AuditResult:

@@ -103,8 +103,8 @@ def rank_correlation(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> RankCor
 
     The interval is that of Fisher's z with the variance (1 + ρ²/2) / (n − 3) (Bonett & Wright
     2000); of orders that agree wholly, that of the ρ half a swap of neighbours away. For 8 items it
-    covered the true ρ in 94 to 97 % of simulations. p is the share of orders whose |ρ| is as large:
-    of all orders of up to 8 items, of 50,000 random ones of more.
+    covered the true ρ in 94 to 97 % of simulations. p is the share of orders whose ρ is as far from
+    0: of all orders of up to 8 items, of 50,000 random ones of more.
 
     Args:
         a: Values [n], n > 3.

@@ -23,6 +23,8 @@ REASONS = WORDS["unusable"]
 NAMED = {RANDOM: "random edits", SHUFFLED: "fits on shuffled labels"}
 NEARLY = 0.02  # a score that lies as near to the best counts as the best
 
+KINDS = (ACTUAL, *CONTROLS)  # of edits
+
 
 def judge_table(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.DataFrame:
     """Every judge's examination on uncorrelated test items; columns as in
@@ -134,7 +136,7 @@ def score_edits(
     fitted: Fit,
     usable: Sequence[tuple[str, str]],
     rows: Tensor,
-    kinds: Sequence[str] = (ACTUAL, *CONTROLS),
+    kinds: Sequence[str] = KINDS,
 ) -> pd.DataFrame:
     """Scores of every method, kind of edit and strength on `rows`: one column each, named
     (method, kind of edit, strength, measure), measure "complete: JUDGE" or "kept: JUDGE:

@@ -73,7 +73,10 @@ class AuditResult:
             name: getattr(self, name).melt(ids, var_name="figure", value_name="number")
             for name, ids in IDS.items()
         }
-        figures = {name: table.dropna(subset="number") for name, table in long.items()}
+        figures = {
+            name: table.astype({"number": float}).dropna(subset="number")
+            for name, table in long.items()
+        }
         return {name: table for name, table in figures.items() if len(table)}
 
     @classmethod

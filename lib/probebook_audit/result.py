@@ -70,14 +70,13 @@ class AuditResult:
     def to_long(self) -> dict[str, pd.DataFrame]:
         """The tables with a figure in each row (`IDS`, figure, number), without empty ones."""
         long = {
-            name: getattr(self, name).melt(ids, var_name="figure", value_name="number")
+            name: getattr(self, name)
+            .melt(ids, var_name="figure", value_name="number")
+            .astype({"number": float})
+            .dropna(subset="number")
             for name, ids in IDS.items()
         }
-        figures = {
-            name: table.astype({"number": float}).dropna(subset="number")
-            for name, table in long.items()
-        }
-        return {name: table for name, table in figures.items() if len(table)}
+        return {name: table for name, table in long.items() if len(table)}
 
     @classmethod
     def from_long(cls, tables: Mapping[str, pd.DataFrame]) -> AuditResult:

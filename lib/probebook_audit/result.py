@@ -69,14 +69,16 @@ class AuditResult:
 
     def to_long(self) -> dict[str, pd.DataFrame]:
         """The tables with a figure in each row (`IDS`, figure, number), without empty ones."""
-        long = {
-            name: getattr(self, name)
-            .melt(ids, var_name="figure", value_name="number")
-            .astype({"number": float})
-            .dropna(subset="number")
-            for name, ids in IDS.items()
-        }
-        return {name: table for name, table in long.items() if len(table)}
+        long = {}
+        for name, ids in IDS.items():
+            table = getattr(self, name)
+            if table.empty:
+                continue
+            figures = table.melt(ids, var_name="figure", value_name="number")
+            figures = figures.astype({"number": float}).dropna(subset="number")
+            if len(figures):
+                long[name] = figures
+        return long
 
     @classmethod
     def from_long(cls, tables: Mapping[str, pd.DataFrame]) -> AuditResult:

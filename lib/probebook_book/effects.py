@@ -33,6 +33,7 @@ class Effect(BaseModel):
       over the seeds, with three by the ends of the rows' intervals
     - `minus`: such rows, to be subtracted
     - `trials`: the number is a share of so many
+    - `form`: of the value; with % it is a share, and so are the ends of its interval
     - `read`: what someone read in code that nothing computes, and `why` it says so"""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -69,6 +70,8 @@ class Effect(BaseModel):
                 claim = found["claim"] = self.claim.format_map(values)
                 measured = self._measured(page, values, claim[0] == "<", float(claim[1:]))
                 found |= zip(("value", "low", "high", "p"), measured)
+                if self.form.endswith("%") and not self.minus:
+                    found |= {end: min(max(found[end], 0.0), 1.0) for end in ("low", "high")}
         except KeyError as e:
             raise UserError(f"{page} has no number {e}: {self.what!r}") from None
         return self.model_copy(update=found)

@@ -205,6 +205,47 @@ def test_what_is_no_file_is_not_written_to(tiny, tmp_path):
             assert probebook("run", "1_demo").returncode == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "1_demo", "--out"],
+        ["audit", "distilbert", "texts.csv", "--out"],
+        ["yardstick", "mine.py", "--out"],
+        ["lab", "student"],
+        ["archive", "export"],
+    ],
+    ids=" ".join,
+)
+def test_an_address_is_no_folder_of_this_machine(tiny, words):
+    """`s3://bucket/report` would be a folder `s3:`, found by nobody."""
+    home = tiny()
+    done = probebook(*words, "s3://bucket/report")
+    assert (done.returncode, done.stdout) == (2, "")
+    says = "s3://bucket/report is an address: give a file or folder of this machine"
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (home / "s3:").exists()
+
+
+def test_a_value_apart_from_its_name_is_told_how_it_is_given(tiny):
+    """Papermill has `-p NAME VALUE`."""
+    tiny()
+    for value in ("-2", "-.5"):
+        done = probebook("run", "1_demo", "-p", "n", value)
+        assert done.returncode == 2
+        assert "but a value: give -p NAME=VALUE" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_found_before_a_kernel_starts(tiny, tmp_path):
+    home = tiny()
+    (tmp_path / "cache").write_text("a file")
+    done = probebook("run", "1_demo", env={"PROBEBOOK_CACHE": str(tmp_path / "cache")})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written" in done.stderr
+    assert "PROBEBOOK_CACHE" in done.stderr
+    assert not (home / "_build" / "runs").exists()
+
+
 def test_a_failed_page_is_exit_status_1(tiny):
     tiny("raise ValueError('no such verb\\nsecond line')")
     done = probebook("run", "1_demo")

@@ -26,7 +26,7 @@ from probebook_runs.pages import Page, find
 from probebook_runs.plain import paired_notebook
 from probebook_runs.records import read_record
 from probebook_runs.results import compare, runs
-from probebook_runs.schema import declared, from_text
+from probebook_runs.schema import declared, from_file, from_text
 from probebook_runs.store import plan, results, run_table
 
 RECORDS = """
@@ -134,6 +134,18 @@ def test_bad_values_are_refused_in_one_line(tiny, text, says):
     with pytest.raises(UserError, match="^[^\n]+$") as e:
         values(text)
     assert says in str(e.value)
+
+
+def test_a_file_of_parameters_says_what_it_says(tiny, tmp_path):
+    """YAML's own reader makes `yes` true, a date a date and `007` seven, and of nothing None."""
+    tiny(parameters=PARAMETERS + WIDER)
+    for text in ("yes", "2026-11-26", "007", "1e3", "off", "''"):
+        (tmp_path / "values.yaml").write_text(f"word: {text}\nn: 7\nsizes: [3, 4]\nfast: yes")
+        values = plan(find("1_demo"), values=from_file(tmp_path / "values.yaml")).values
+        assert values["word"] == text.strip("'")
+        assert (values["n"], values["sizes"], values["fast"]) == (7, [3, 4], True)
+    (tmp_path / "values.yaml").write_text("# nothing yet\n")
+    assert from_file(tmp_path / "values.yaml") == {}
 
 
 def test_values_of_a_yaml_file_are_read_in_their_types(tiny):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from probebook.base import UserError
 from probebook.models.loading import POCKET, load
 from probebook.models.readers import load_reader
 from probebook_book import cards
@@ -61,6 +62,15 @@ def test_a_card_says_what_is_measured_again(name):
         )
         assert len(old) > 2, key
         assert _numbers(old) == pytest.approx(_numbers(new), abs=0.02), key
+
+
+def test_a_card_loses_no_figure_where_data_are_missing(monkeypatch):
+    before = (POCKET / "pocket-english" / "card.json").read_bytes()
+    missing = {"pronouns": {"he": 0.5}, "left_out": "no file 'linzen': probebook data get linzen"}
+    monkeypatch.setattr(cards, "measure", lambda name: missing)
+    with pytest.raises(UserError, match="stays as it is.*probebook data get linzen"):
+        cards.write("pocket-english")
+    assert (POCKET / "pocket-english" / "card.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", CARDS)

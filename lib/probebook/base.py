@@ -26,9 +26,9 @@ ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in pla
 
 
 def _data() -> Path:
-    """The data of the checkout around this file, else of the one in `PROBEBOOK_HOME`, else what was
+    """The data of the checkout in `PROBEBOOK_HOME`, else of the one around this file, else what was
     installed with the library: the same without most models."""
-    checkouts = [ROOT, Path(os.environ.get("PROBEBOOK_HOME") or ROOT)]
+    checkouts = [Path(os.environ.get("PROBEBOOK_HOME") or ROOT), ROOT]
     candidates = [
         checkout / "data"
         for checkout in checkouts
@@ -129,10 +129,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: Path, loader: type = yaml.CSafeLoader) -> Any:
     """Read a YAML file. Raises UserError, with the line, if it is missing or not valid YAML."""
     try:
-        return yaml.load(check_readable(path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        return yaml.load(check_readable(path).read_text(encoding="utf-8"), Loader=loader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise UserError(f"{path}, line {line}: {e.problem}") from None

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from probebook import hub
+from probebook.base import UserError
 from probebook.corpora import stories
 from probebook.models.loading import POCKET
 from probebook_book import card_measures
@@ -30,10 +31,15 @@ MEASURED = {
 def write(name: str) -> Path:
     """Measure a shipped model and write its card; of a series also the table. Returns the folder.
 
-    UserError: no such model is shipped."""
+    UserError: no such model is shipped, or the card would lack figures, for want of data.
+    """
     hub.check_shipped(name)
-    folder, kind = POCKET / name, _kind(name)
-    (folder / "card.json").write_text(json.dumps(measure(name), indent=1) + "\n")
+    folder, kind, card = POCKET / name, _kind(name), measure(name)
+    if "left_out" in card:
+        raise UserError(
+            f"the card of {name} stays as it is, for it would lose figures: {card['left_out']}"
+        )
+    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     (folder / "README.md").write_text(readme(name))
     if kind in SERIES:
         table(kind).to_csv(POCKET / f"{kind}.csv", index=False)

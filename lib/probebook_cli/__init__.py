@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,8 @@ def _in_one_line() -> Iterator[None]:
             raise
         path = e.ctx.command_path if e.ctx else "probebook"
         wrong = e.format_message().replace("Value error, ", "")  # which pydantic puts there
+        if re.match(r"-[\d.]", getattr(e, "option_name", "")):
+            wrong += ", but a value: give -p NAME=VALUE"
         message = f"{wrong.rstrip('.')}: see {path} --help"
     except OSError as e:
         if e.errno == errno.EPIPE:  # typer's own
@@ -77,14 +80,23 @@ app.add_typer(models_app, name="models")
 app.add_typer(lab_app, name="lab")
 
 
+def _local(text: str) -> Path:
+    """The path that was given. UserError: it is an address, which would become a folder here."""
+    if "://" in text:
+        raise UserError(f"{text} is an address: give a file or folder of this machine")
+    return Path(text)
+
+
 def _option(kind, help: str, *flags: str, **more):
     """The type of an option of the command line."""
+    more |= {"parser": _local} if kind in (Path, Path | None) else {}
     return Annotated[kind, typer.Option(*flags, help=help, **more)]
 
 
 def _argument(kind, metavar: str, help: str = ""):
     """The type of an argument of the command line."""
-    return Annotated[kind, typer.Argument(metavar=metavar, help=help)]
+    parser = {"parser": _local} if kind in (Path, Path | None) else {}
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help, **parser)]
 
 
 Texts = list[str]

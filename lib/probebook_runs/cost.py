@@ -36,9 +36,11 @@ class Work(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     work: Literal["forward", "training", "probes", "search", "attacks"]
-    of: PositiveInt | str
+    of: PositiveInt | str = Field(union_mode="left_to_right")  # of text
     tokens: PositiveFloat
-    times: list[Annotated[float, Field(gt=0)] | str] = []
+    times: list[
+        Annotated[Annotated[float, Field(gt=0)] | str, Field(union_mode="left_to_right")]
+    ] = []
     batch: PositiveInt = 8192
     copies: PositiveInt = 1
     width: PositiveInt = 768

@@ -20,7 +20,7 @@ import psutil
 from filelock import Timeout
 from rich.console import Console
 
-from probebook.base import UserError, atomic_write, device_name
+from probebook.base import UserError, atomic_write, cache_dir, device_name
 from probebook_runs.jobs import choose_jobs, cores
 from probebook_runs.kernels import Limits, kill, watch_kernel
 from probebook_runs.model_checks import check_models
@@ -71,13 +71,15 @@ def run_all(
             (`choose_jobs`).
 
     Raises:
-        UserError: Before any kernel starts: a layer that a model lacks, a device that is not there.
+        UserError: Before any kernel starts: a layer that a model lacks, a device that is not there,
+            a cache that cannot be written.
     """
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
         check_models(run.page.types, run.values)
     if not todo:
         return []
+    cache_dir()
     workers = choose_jobs(todo, jobs)
     usual = {_key(run): expected(run.page.name, run.profile) for run in todo}
     queue, failed, stop = _Queue(todo, usual), [], threading.Event()

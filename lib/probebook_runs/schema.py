@@ -234,9 +234,10 @@ def from_text(assignments: Sequence[str]) -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def from_file(path: Path) -> dict[str, Any]:
-    """Values of a YAML file `name: value`. UserError: no such file, or something else in it."""
-    values = read_yaml(path)
+def from_file(path: Path, loader: type = yaml.CBaseLoader) -> dict[str, Any]:
+    """Values of a YAML file `name: value`, as text like those of `from_text`: `yes` and dates stay
+    what was written. UserError: no such file, or something else in it."""
+    values = read_yaml(path, loader) or {}  # an empty file has no values
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UserError(
             f"{path}: should be a YAML mapping, a line `name: value` for each parameter"
@@ -314,7 +315,11 @@ def _read(type_: Any, value: Any) -> Any:
     items = next((items for kind in kinds if (items := _items(kind)) is not None), None)
     if isinstance(value, str):
         constants = [c for kind in kinds if get_origin(kind) is Literal for c in get_args(kind)]
-        if value in ("None", "none", "null") and NoneType in kinds and value not in constants:
+        if (
+            value in ("None", "none", "null", "~", "")
+            and NoneType in kinds
+            and value not in constants
+        ):
             return None
         value = next((c for c in constants if str(c) == value), value)
         if items is not None and value.startswith("["):

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from probebook.base import UserError
@@ -31,7 +31,7 @@ class SweepFile(BaseModel):
     points: list[Point] | None = Field(None, alias="list")  # and these
     exclude: list[Point] = []  # but none that agrees with one of these
     # each of them with every seed
-    seeds: Annotated[StrictInt, Field(ge=0)] | list[StrictInt] | None = None
+    seeds: Annotated[int, Field(ge=0)] | list[int] | None = None
     cost: list[Work] = []  # what each run does, for an estimate of hours and memory
 
     def combinations(self) -> list[Point]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distributed.security import Security
+from yaml import CSafeLoader
 
 from probebook.base import UserError
 from probebook.corpora.fetch import entries
@@ -128,7 +129,8 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
     shared = home() / "_build"  # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
     nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    given = {"scheduler_options": nothing, "shared_temp_directory": str(shared)} | from_file(file)
+    given = {"scheduler_options": nothing, "shared_temp_directory": str(shared)}
+    given |= from_file(file, CSafeLoader)  # its numbers are numbers
     try:
         cluster = SLURMCluster(**given, security=Security.temporary())
     except (OSError, RuntimeError, TypeError, ValueError) as e:

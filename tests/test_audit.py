@@ -468,6 +468,7 @@ def test_states_by_shards_equal_those_of_one_pass(tmp_path, monkeypatch):
         assert torch.allclose(h, embed(SAID[:20], lm, layer, "mean"), atol=1e-5)
 
 
+SOURCED = [kind for kind, one in planted.KINDS.items() if one.source]
 OFTEN = ("unused", "shortcut", "few", "xor", "length", "three lengths", "author", "used")
 
 
@@ -477,8 +478,8 @@ OFTEN = ("unused", "shortcut", "few", "xor", "length", "three lengths", "author"
 )
 def test_a_planted_world_gets_its_verdict(kind):
     found = audit.audit_planted(kind, [3]).iloc[0]
-    assert found.verdict in audit.calibration.FITTING[kind]
-    assert found.named == (kind in audit.calibration.PLANTED)
+    assert found.verdict in planted.KINDS[kind].fits
+    assert found.named == bool(planted.KINDS[kind].source)
     if kind == "used":
         assert found.low <= found.truth <= found.high
 
@@ -487,7 +488,7 @@ def test_a_planted_world_gets_its_verdict(kind):
 def test_few_items_and_seeds_do_not_hide_a_shortcut(kind):
     """Test groups of one label each, and trainings that disagree on which label is commonest."""
     found = audit.audit_planted(kind, [100], n=1200, trainings=3).iloc[0]
-    assert found.verdict in audit.calibration.FITTING[kind] and found.named
+    assert found.verdict in planted.KINDS[kind].fits and found.named
 
 
 HEAVY = np.random.default_rng(0).standard_t(2, (2000, 24))
@@ -497,10 +498,7 @@ HEAVY = np.random.default_rng(0).standard_t(2, (2000, 24))
 @pytest.mark.parametrize("kind", ["absent", "unused", "length", "used"])
 @pytest.mark.parametrize("settings", [{"base": HEAVY}, {"rare": 0.05}], ids=["tails", "rare"])
 def test_heavy_tails_and_rare_classes_get_their_verdict(kind, settings):
-    assert (
-        audit.audit_planted(kind, [3], **settings).verdict.iloc[0]
-        in audit.calibration.FITTING[kind]
-    )
+    assert audit.audit_planted(kind, [3], **settings).verdict.iloc[0] in planted.KINDS[kind].fits
 
 
 def rules(kind, n=600):
@@ -510,9 +508,9 @@ def rules(kind, n=600):
     return shortcut.rule_hits(case, [half])[0].mean()
 
 
-@pytest.mark.parametrize("kind", [*audit.calibration.PLANTED])
+@pytest.mark.parametrize("kind", SOURCED)
 def test_the_rule_of_each_source_finds_its_border(kind):
-    right = rules(kind)[audit.calibration.PLANTED[kind]]
+    right = rules(kind)[planted.KINDS[kind].source]
     assert right > (0.85 if kind == "shortcut" else 0.95)
 
 
@@ -642,7 +640,7 @@ def test_the_audit_is_calibrated():
     nulls = [kind for kind in planted.KINDS if kind != planted.USED]
     silent = pd.concat([audit.audit_planted(kind, range(500, 512)) for kind in nulls])
     assert len(silent) >= 200 and silent.verdict.eq("passes").mean() <= 0.05
-    assert silent[silent.kind.isin(audit.calibration.PLANTED)].named.mean() >= 0.95
+    assert silent[silent.kind.isin(SOURCED)].named.mean() >= 0.95
     found = audit.audit_planted(planted.USED, range(500, 600))
     assert found.verdict.eq("passes").mean() >= 0.95
     assert ((found.low <= found.truth) & (found.truth <= found.high)).mean() >= 0.9

@@ -15,40 +15,6 @@ from probebook_audit.result import conclude
 from probebook_chapters import planted
 
 REFUSED = "refused"  # the audit asks for other data before it begins
-UNREADABLE = {"not readable", "not enough data"}
-CANNOT = {"cannot be told from a shortcut"}
-FITTING = {  # kind: the verdicts that fit it
-    "absent": UNREADABLE,
-    "unused": {"not used"},
-    "another used": {"not used"},
-    "shortcut": {"shortcut"},
-    "noisy": UNREADABLE,
-    "few": {"not enough data"},
-    "leaking": UNREADABLE,
-    "few groups": UNREADABLE | {REFUSED},
-    "xor": {"readable, but not linearly"},
-    "unnamed": {"not used"},
-    "length": CANNOT,
-    "length, noisy": CANNOT | {"shortcut"},
-    "three lengths": CANNOT,
-    "author": CANNOT,
-    "one word": CANNOT,
-    "position": CANNOT,
-    "punctuation": CANNOT,
-    "capitals": CANNOT,
-    "used": {"passes"},
-}
-PLANTED = {  # kind: the source that gives the label
-    "shortcut": "other",
-    "length": "number of words",
-    "length, noisy": "number of words",
-    "three lengths": "number of words",
-    "author": "author",
-    "one word": "the word 'moreover'",
-    "position": "position in the file",
-    "punctuation": "punctuation marks",
-    "capitals": "share of capitals",
-}
 
 
 def from_planted(world: planted.Planted, rewritten: bool = True) -> Case:
@@ -113,10 +79,10 @@ def _audit(case: Case, kind: str, trainings: int) -> dict:
     result = conclude([layer], 0.5, len(case.h))
     answers = result.answers.set_index("question")
     shortcut, about = answers.loc["shortcut"], answers.loc["behaviour"]
-    found = shortcut.word in ("named", "cannot be told") and PLANTED.get(kind, "-") in shortcut.what
+    source, told = planted.KINDS[kind].source, shortcut.word in ("named", "cannot be told")
     return {
         "verdict": result.verdict.value,
-        "named": int(found),
+        "named": int(told and bool(source) and source in shortcut.what),
         "moved": about.get("rewriting value"),
         "low": about.get("rewriting low"),
         "high": about.get("rewriting high"),

@@ -4,33 +4,29 @@ world = planted.world("shortcut", n=2_000, seed=0)      # h, pair, label, other,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from probebook.base import UserError
+from probebook.base import UserError, read_yaml
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of world, as planted.yaml has it; `what` in words, `fits`: the verdicts that fit."""
+
+    what: str
+    fits: Sequence[str]
+    source: str = ""
+    goes_with: float = 0.5
+    held: bool = True
+    uses: int = 0
+
 
 KINDS = {
-    "absent": "the states know nothing of the label",
-    "unused": "the states hold the concept, the model's choice does not depend on it",
-    "another used": "the model uses a property that goes with the concept, not the concept",
-    "shortcut": "the states hold only a property that goes with the label in nine of ten items",
-    "noisy": "the states hold the concept, the labels are random",
-    "few": "the concept is there and used, but there are few items",
-    "leaking": "the states know the group, and the groups have labels",
-    "few groups": "as leaking, with twelve groups in all",
-    "xor": "the concept is whether two properties are equal: no single direction holds it",
-    "unnamed": "the states hold only a property that goes with the label and that nobody named",
-    "length": "the label is whether a text is long; no word occurs twice",
-    "length, noisy": "the same, with 3 % of the labels wrong",
-    "three lengths": "three labels: a text is short, medium or long",
-    "author": "the label is the author's; each has written many groups of texts",
-    "one word": "the label is whether a text has a certain word",
-    "position": "the label is whether an item stands in the second half of the file",
-    "punctuation": "the label is whether a text has many marks",
-    "capitals": "the label is whether most words of a text are in capitals",
-    "used": "the states hold the concept, and the model's choice depends on it",
+    name: Kind(**kind) for name, kind in read_yaml(Path(__file__).with_suffix(".yaml")).items()
 }
 USED = "used"  # the one in which an edit may pass
 TEXTS = ("length", "length, noisy", "three lengths", "one word", "punctuation", "capitals")
@@ -95,8 +91,8 @@ def world(
         noise, d = (base - base.mean(0))[rows] / base.std(0).mean(), base.shape[1]
     axes = np.linalg.qr(rng.standard_normal((d, 4)))[0].T
     concept, text, known = _concept(kind, group, rare, rng)
-    goes_with = {"shortcut": 0.9, "another used": 0.7}.get(kind, 0.5)
-    other = np.where(rng.random(n) < goes_with, concept, 1 - concept)
+    of = KINDS[kind]
+    other = np.where(rng.random(n) < of.goes_with, concept, 1 - concept)
     along, beside = (_signs(one)[:, None] * axis for one, axis in zip((concept, other), axes))
     if kind == "three lengths":
         along = 2 * axes[[0, 2, 3]][concept]
@@ -109,18 +105,18 @@ def world(
         beside = beside + _signs(both[1])[:, None] * axes[3]
         along = _signs(both[0])[:, None] * axes[0]
     groups = rng.standard_normal((many, d))[group]
-    held = kind not in ("absent", "shortcut", "unnamed", "leaking", "few groups")
     rest = noise + margin * (groups if kind in ("leaking", "few groups") else beside)
-    h, pair = rest + held * margin * along, rest - held * margin * along
-    used = {"unused": 2, "another used": 1, "shortcut": 1, "unnamed": 2}.get(kind, 0)
-    head = weight * np.stack([-axes[used], axes[used]])
+    h, pair = rest + of.held * margin * along, rest - of.held * margin * along
+    head = weight * np.stack([-axes[of.uses], axes[of.uses]])
     moved = 0.0
-    if held and not used and base is None:
+    if of.held and of.uses == 0:
         places, share = np.polynomial.hermite_e.hermegauss(80)  # of a standard normal
-        moved = float(_moved(places, margin, weight) @ share / share.sum())
-    elif held and not used and base is not None:
-        places = ((base - base.mean(0)) / base.std(0).mean()) @ axes[0]
-        moved = float(_moved(places, margin, weight).mean())
+        if base is not None:
+            places, share = (
+                ((base - base.mean(0)) / base.std(0).mean()) @ axes[0],
+                np.ones(len(base)),
+            )
+        moved = float(np.average(_moved(places, margin, weight), weights=share))
     label = rng.integers(0, 2, n) if kind == "noisy" else concept
     if kind == "length, noisy":
         label = np.where(rng.random(n) < WRONG, 1 - concept, concept)

@@ -79,7 +79,14 @@ def test_the_page_prints_the_rule_that_is_used():
     ],
 )
 def test_an_effect_says_where_its_interval_lies(value, low, high, side, says):
-    assert outcome(value, side, p_value(value, low, high, float(side[1:]))) == says
+    p = p_value(value, low, high, float(side[1:]))
+    assert outcome((value, low, high), side, p) == says
+
+
+def test_neither_p_nor_the_interval_decides_alone():
+    assert outcome((0.2, -0.1, 0.4), "> 0", 0.02) == "undecided"
+    assert outcome((0.2, 0.1, 0.4), "> 0", 0.06) == "undecided"
+    assert outcome((0.2, 0.1, 0.4), "> 0", 0.02) == "confirms"
 
 
 def test_p_is_below_five_per_cent_where_the_interval_excludes_the_threshold():
@@ -97,6 +104,12 @@ def test_p_is_below_five_per_cent_where_the_interval_excludes_the_threshold():
 )
 def test_counts_say_all_none_or_some(hits, says):
     assert outcome_of_count(hits, 5) == says
+
+
+def test_what_counts_leave_open_contradicts_nothing():
+    assert outcome_of_count(2, 11, 4) == ["confirms", "contradicts", "undecided"]
+    assert outcome_of_count(2, 11, 0) == ["confirms", "undecided"]
+    assert outcome_of_count(0, 3, 0) == ["undecided"]
 
 
 # from tables to verdicts

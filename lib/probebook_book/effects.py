@@ -28,12 +28,14 @@ class Effect(BaseModel):
     "= 0", or "all" for counts.
 
     - `numbers`: the names of value, low and high (of an exact number: the value alone; of counts:
-      how many, of how many) among the numbers of the page's text, or columns of the row `at`
+      how many, of how many and, if some are undecided, how many fail) among the numbers of the
+      page's text, or columns of the row `at`
     - `at`: of several rows the least counts, the largest for "<": with one column by its values
       over the seeds, with three by the ends of the rows' intervals
     - `minus`: such rows, to be subtracted
     - `trials`: the number is a share of so many
-    - `form`: of the value; with % it is a share, and so are the ends of its interval
+    - `within`: what bounds the ends of its interval; a share (`form` with %) lies in 0 to 1
+    - `run`: where the number comes from, if not from the run of `at`
     - `read`: what someone read in code that nothing computes, and `why` it says so"""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,23 +57,25 @@ class Effect(BaseModel):
     trials: int = Field(0, exclude=True)
     read: Outcome | None = Field(None, exclude=True)
     form: str = Field(".2f", exclude=True)
+    within: tuple[float, float] | None = Field(None, exclude=True)
 
     def measure(self, page: str, values: Mapping[str, float | str]) -> Effect:
         """The same with its value, interval and p, or its counts, by the page's runs and the
         numbers of its text. UserError: one is missing."""
-        found: dict = {"run": self.at[0]} if self.at else {}
+        found: dict = {"run": self.at[0]} if self.at and self.run == BOOK_RUN else {}
         try:
             if self.read:
                 found["outcomes"] = [self.read]
             elif self.claim == "all":
-                found["value"], found["of"] = self._figures(page, values, False)
-                found["outcomes"] = outcome_of_count(found["value"], found["of"])
+                found["value"], found["of"], *fails = self._figures(page, values, False)
+                found["outcomes"] = outcome_of_count(found["value"], found["of"], *fails)
             else:
                 claim = found["claim"] = self.claim.format_map(values)
                 measured = self._measured(page, values, claim[0] == "<", float(claim[1:]))
                 found |= zip(("value", "low", "high", "p"), measured)
-                if self.form.endswith("%") and not self.minus:
-                    found |= {end: min(max(found[end], 0.0), 1.0) for end in ("low", "high")}
+                share = self.form.endswith("%") and not self.minus
+                if within := self.within or ((0.0, 1.0) if share else None):
+                    found |= {end: float(np.clip(found[end], *within)) for end in ("low", "high")}
         except KeyError as e:
             raise UserError(f"{page} has no number {e}: {self.what!r}") from None
         return self.model_copy(update=found)

@@ -94,7 +94,8 @@ class Evidence(_Strict):
         for i, effect in enumerate(effects):
             said = effect.outcomes
             if effect.value is not None and not said:
-                said = [outcome(effect.value, effect.claim, p.get(i))]
+                ends = (effect.value, effect.low, effect.high)
+                said = [outcome(ends, effect.claim, p.get(i))]
             judged.append(effect.model_copy(update={"p": p.get(i), "outcomes": said}))
         return judged
 
@@ -243,7 +244,7 @@ def verdict_table() -> str:
 
 
 def claims(paper: int) -> str:
-    """A paper's claims as an HTML table: each with its verdict, the effect that decides first, and
+    """A paper's claims as an HTML table: each with its verdict, its first effect, and
     a fold with what each kind of evidence says and the runs."""
     [entry] = [entry.resolve() for entry in verdicts() if entry.paper == paper]
     return render("claims.html.j2", claims=entry.claims, Page=Page)

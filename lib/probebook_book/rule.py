@@ -2,7 +2,7 @@
 
 Effects have outcomes, and the outcomes of a line of evidence make its word:
 
-    outcome(0.35, "> 0", p_value(0.35, 0.20, 0.43, 0))    # "confirms"
+    outcome((0.35, 0.20, 0.43), "> 0", p_value(0.35, 0.20, 0.43, 0))    # "confirms"
     verdict("generated text", ["contradicts"])            # "not reproduced in generated text"
 """
 
@@ -44,21 +44,24 @@ def p_value(value: float, low: float, high: float, threshold: float) -> float | 
     return float(2 * stats.norm.sf(1.96 * abs(value - threshold) / half)) if half > 0 else 1.0
 
 
-def outcome(value: float, side: str, p: float | None) -> Outcome:
-    """What an effect says of a claim that puts it on this side of a threshold ("> 0").
+def outcome(ends: tuple[float, float, float], side: str, p: float | None) -> Outcome:
+    """What an effect (value, low, high) says of a claim that puts it on a side of a threshold.
 
-    With p above .05, or not a number, it is on neither. An interval never shows "= 0"."""
+    With p above .05 or not a number, or with the threshold inside the interval, it is on neither.
+    An interval never shows "= 0"."""
+    value, low, high = ends
     sign, threshold = side[0], float(side[1:])
-    if p is not None and not p <= LEVEL:
+    if p is not None and not (p <= LEVEL and (threshold < low or high < threshold)):
         return "undecided"
     return "confirms" if SIDES[sign](value, threshold) else "contradicts"
 
 
-def outcome_of_count(hits: float, total: float) -> list[Outcome]:
-    """What counts say of a claim about all: all confirm it, none contradicts it, some do both."""
-    if 0 < hits < total:
-        return ["confirms", "contradicts"]
-    return ["confirms" if hits else "contradicts"]
+def outcome_of_count(hits: float, total: float, fails: float | None = None) -> list[Outcome]:
+    """What counts say of a claim about all: those that hold confirm it, those that fail (else the
+    rest) contradict it, and any others leave it undecided."""
+    fails = total - hits if fails is None else fails
+    counts: dict[Outcome, float] = {"confirms": hits, "contradicts": fails}
+    return [name for name, n in (counts | {"undecided": total - hits - fails}).items() if n > 0]
 
 
 def verdict(kind: Kind, outcomes: Collection[Outcome]) -> str:

@@ -28,9 +28,11 @@ from probebook.models.training.finetune import Head
 from probebook_runs.execute import kernel_environment, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import expect, sandbox, variants
-from probebook_runs.labs.checker import ACCEPTED
+from probebook_runs.labs.checker import ACCEPTED, Checker
 from probebook_runs.labs.exercises import book_edition, exercises, solution, stub
 from probebook_runs.labs.grade import by_exercise, grade, graft, minutes
+from probebook_runs.labs.hand_ins import collect
+from probebook_runs.labs.people import students
 from probebook_runs.labs.student import edition, write
 from probebook_runs.labs.values import decode, encode
 from probebook_runs.pages import Page, find, pages
@@ -157,7 +159,7 @@ def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame
         text = notebook if isinstance(notebook, str) else nbformat.writes(notebook)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
-    return grade(sandbox.submissions(folder), folder, tmp_path / "grades", "smoke", 2, limits)
+    return grade(folder, tmp_path / "grades", "smoke", 2, limits)
 
 
 # every page
@@ -336,14 +338,7 @@ def test_grading_a_page_of_the_book(name, tmp_path):
         cell = next(cell for cell in solved.cells if cell.source.startswith(first))
         cell.source = first + solution(answer)
     nbformat.write(solved, path.with_name("solved.ipynb"))
-    table = grade(
-        [path, path.with_name("solved.ipynb")],
-        path.parents[1],
-        tmp_path / "grades",
-        "smoke",
-        1,
-        Limits(600),
-    )
+    table = grade(tmp_path / "handed in", tmp_path / "grades", "smoke", 1, Limits(600))
     wanted = ["not done"] * len(asked) + [ACCEPTED[exercise.kind] for exercise in asked]
     assert list(table.outcome) == wanted, table.to_string()
 
@@ -582,6 +577,84 @@ def test_grades_right_wrong_and_empty(lab, tmp_path):
     assert "<td>double(1) is 1, and should be 2</td>" in (tmp_path / "grades.html").read_text()
 
 
+def _changed(notebook, change) -> nbformat.NotebookNode:
+    """A notebook whose cells with answers an editor, or a student, has changed."""
+    for cell in notebook.cells:
+        if cell.source.startswith("# exercise"):
+            cell.source = change(cell.source)
+    return notebook
+
+
+def test_solved_exercises_are_graded_as_solved_whatever_the_editor_made_of_them(lab, tmp_path):
+    """Cells saved by VS Code on Windows, with a form of Colab, a magic, or blanks at the mark."""
+    changes = {
+        "crlf": lambda source: source.replace("\n", "\r\n"),
+        "title": lambda source: f'#@title My answer {{ display-mode: "form" }}\n{source}',
+        "time": lambda source: f"%%time\n{source}",
+        "both": lambda source: f"#@title A\n%%capture\n%matplotlib inline\n{source}",
+        "blank": lambda source: source.replace("\n", " \n", 1),
+        "empty": lambda source: f"\n{source.replace(chr(10), chr(10) * 3, 1)}",
+        "unmarked": lambda source: source.partition("\n")[2],  # the cell's own id counts
+    }
+    submissions = {name: _changed(lab(RIGHT), change) for name, change in changes.items()}
+    colab = lab(RIGHT)
+    for cell in colab.cells:
+        cell.metadata["id"] = cell.pop("id")
+    colab.nbformat_minor = 0
+    table = graded(tmp_path, **submissions, colab=colab)
+    outcomes = table.groupby("submission").outcome.agg(list)
+    assert dict(outcomes) == dict.fromkeys(
+        [*changes, "colab"], ["predicted", "passed", "to read"]
+    ), table.to_string()
+
+
+def test_a_stub_is_no_answer_and_merged_and_split_cells_are_read(lab, tmp_path):
+    """A stub copied below the answer or left above it; an answer in two cells, or two in one."""
+    below, above, twice, merged, emptied = (lab(RIGHT) for _ in range(5))
+    new = nbformat.v4.new_code_cell
+    at = next(i for i, c in enumerate(below.cells) if "exercise 2 of" in c.source)
+    answer, stub_cell = below.cells[at].source, lab({}).cells[at].source
+    below.cells[at + 1 : at + 1] = [new(stub_cell)]
+    above.cells[at].source = stub_cell
+    above.cells.append(new(answer))
+    helper = "# exercise 2 of 1_demo/01_first\ndef helper(x):\n    return 2 * x"
+    twice.cells[at].source = helper
+    twice.cells.insert(at + 1, new(answer.replace("2 * x", "helper(x)")))
+    last = next(c for c in merged.cells if "exercise 3 of" in c.source)
+    last.source = f"{merged.cells.pop(at).source}\n{last.source}"
+    emptied.cells[at].source = ""
+    table = graded(tmp_path, below=below, above=above, twice=twice, merged=merged, emptied=emptied)
+    outcomes = dict(table[table.exercise == 2].set_index("submission").outcome)
+    assert outcomes.pop("emptied") == "not done"
+    assert set(outcomes.values()) == {"passed"}, outcomes
+    assert set(table[table.exercise == 3].outcome) == {"to read"}
+
+
+def test_of_several_attempts_the_newest_counts_and_the_others_are_named(lab, tmp_path, capsys):
+    wrong = lab(RIGHT | {2: "def double(x):\n    return x"})
+    table = graded(
+        tmp_path,
+        **{
+            "doejane_LATE_11_21_x": wrong,
+            "doejane_LATE_11_22_x-1": lab(RIGHT),
+            "mullermax_12_23_x": lab({}),
+            ".virtual_documents/x": wrong,
+            "__MACOSX/._x": "no notebook",
+        },
+    )
+    assert list(table.student) == ["doejane"] * 3 + ["mullermax"] * 3
+    assert list(table.outcome) == ["predicted", "passed", "to read"] + ["not done"] * 3
+    said = (
+        "2 notebooks of 2 students\n"
+        "doejane, 1_demo/01_first: of 2 attempts the newest counts, doejane_LATE_11_22_x-1; "
+        "left out: doejane_LATE_11_21_x\n"
+        "left out, hidden: 2 (.virtual_documents/x.ipynb, __MACOSX/._x.ipynb)\n"
+    )
+    assert said in capsys.readouterr().err
+    page = (tmp_path / "grades.html").read_text()
+    assert all(line in page for line in said.splitlines())
+
+
 @pytest.mark.parametrize("out", ["grades", "spring.csv"])
 def test_the_command_prints_the_files_that_it_writes(lab, tmp_path, out):
     (tmp_path / "handed in").mkdir()
@@ -725,17 +798,21 @@ def test_a_students_own_numbers_pass_and_those_of_another_variant_fail(kind, lab
     (home / "notebooks/variants.yaml").write_text(
         "1_demo/01_first: {layer: [-1, 3], corpus: [plain, odd]}\n"
     )
-    (tmp_path / "class.csv").write_text("name,seed\nada,5\nbob,60\n")
+    (tmp_path / "class.csv").write_text(
+        "Student;seed\nAda Byron;5\nO'Brien, Bob;60\nCyd;7\nDee;8\n", encoding="utf-16"
+    )
     out, folder = tmp_path / "labs", tmp_path / "back"
     paths = variants.write(out, [find("1_demo/01")], tmp_path / "class.csv", "pocket")
-    assert [path.relative_to(out).parts[0] for path in paths] == ["ada", "bob", "variants.csv"]
+    folders = ["ada-byron", "o-brien-bob", "cyd", "dee"]
+    assert [path.relative_to(out).parts[0] for path in paths] == [*folders, "variants.csv"]
     given = variants.read(out / "variants.csv")
-    assert list(given.parameters) == [
+    assert list(given.name) == ["Ada Byron", "O'Brien, Bob", "Cyd", "Dee"]
+    assert list(given.parameters)[:2] == [
         {"seed": 5, "layer": -1, "corpus": "plain"},
         {"seed": 60, "layer": 3, "corpus": "odd"},
     ]
-    assert list(given.row) == ["of = own"] * 2  # the other figure is everybody's
-    ada, bob = given.value
+    assert list(given.row) == ["of = own"] * 4  # the other figure is everybody's
+    ada, bob, _, dee = given.value
 
     def answering(student: str, own: str, read: str) -> nbformat.NotebookNode:
         notebook = nbformat.read(out / student / "1_demo/01_first.ipynb", as_version=4)
@@ -744,39 +821,42 @@ def test_a_students_own_numbers_pass_and_those_of_another_variant_fail(kind, lab
             cell.source = cell.source.replace("\nread = ...", f"\nread = {read}")
         return notebook
 
-    text = nbformat.writes(answering("bob", "...", "..."))
+    text = nbformat.writes(answering("o-brien-bob", "...", "..."))
     assert "seed = 60" in text
     assert '`seed = 60` and `layer = 3` and `corpus = \\"odd\\"`' in text
     assert kind != "seed" or f"{bob:.0f}" not in text
     for name, notebook in {
-        "ada/01": answering("ada", ada * 1.01, ada),
-        "bob/01": answering("bob", bob, bob),
-        "bob/copied": answering("bob", ada, ada),
-        "bob/code": answering("bob", "drawn['sum'][1]", "drawn['sum'][1]"),
-        "eve/01": answering("ada", ada, ada),
+        "Byron Ada_7_assignsubmission_file_/01": answering("ada-byron", ada * 1.01, ada),
+        "o-brien-bob/01": answering("o-brien-bob", bob, bob),
+        "cyd_LATE_1_2_copied": answering("cyd", bob, bob),
+        "cyd_LATE_1_1_copied": answering("cyd", "...", "..."),
+        "Lab_dee_attempt_2026-01-02-03-04-05_code": answering("dee", "drawn['sum'][1]", dee),
+        "eve/01": answering("ada-byron", ada, ada),
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, folder / f"{name}.ipynb")
-    table = grade(
-        sandbox.submissions(folder),
-        folder,
-        tmp_path / "grades",
-        "smoke",
-        2,
-        Limits(120, 2 << 30),
-        given,
-    )
-    outcomes = table[table.exercise >= 4].groupby("submission").outcome.agg(list)
+    table = grade(folder, tmp_path / "grades", "smoke", 2, Limits(120, 2 << 30), given)
+    outcomes = table[table.exercise >= 4].groupby("student").outcome.agg(list)
     assert dict(outcomes) == {
-        "ada/01": ["passed", "passed"],
-        "bob/01": ["passed", "passed"],
-        "bob/code": ["passed", "wrong"],
-        "bob/copied": ["wrong", "wrong"],
+        "ada-byron": ["passed", "passed"],
+        "o-brien-bob": ["passed", "passed"],
+        "cyd": ["wrong", "wrong"],
+        "dee": ["passed", "wrong"],
     }
-    own = table[table.title == "Your own run"].set_index("submission")
-    assert own.message["bob/copied"].endswith("this one is right for ada")
-    assert "not code" in own.message["bob/code"]
-    assert table.message[table.submission == "eve/01"].item().startswith("no variant of this page")
+    own = table[table.title == "Your own run"].set_index("student")
+    assert own.message["cyd"].endswith("this one is right for o-brien-bob")
+    assert "not code" in own.message["dee"]
+    assert table.message[table.student == "eve"].item().startswith("no variant of this page")
+
+
+@pytest.mark.parametrize("seed", [4, 23])
+def test_the_page_on_sample_size_holds_with_the_seeds_of_a_class(seed):
+    """The median of few pilots need not grow at each step of their size; over all sizes it does."""
+    page = find("3_data_requirements/01")
+    values = plan(page, "smoke", {"seed": seed}).changed
+    checker = Checker(page.name, json.dumps(values), 1)
+    assert len(checker.asks()[1]) == len(exercises(page.notebook))
+    checker.end()
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -796,7 +876,7 @@ def test_what_differs_between_students_is_possible(name):
     ("text", "outcome"),
     [
         (None, "missing"),
-        ("", "missing"),
+        ("", "not done"),
         ("own_figure = ...", "not done"),
         ("own_figure = -2.51", "passed"),
         ("own_figure = 7", "wrong"),
@@ -809,17 +889,17 @@ def test_what_differs_between_students_is_possible(name):
     ids=range(10),
 )
 def test_whatever_stands_in_the_cell_of_ones_own_figure_has_an_outcome(text, outcome):
-    cells = [] if text is None else [nbformat.v4.new_code_cell(f"# mark\n{text}")]
+    cells = [] if text is None else [nbformat.v4.new_code_cell(f"# exercise 4 of a/01\n{text}")]
     answers = pd.DataFrame({"student": ["ada", "bob"], "value": [-2.5, 7.0]})
     submitted = nbformat.v4.new_notebook(cells=cells)
-    assert variants.check_own_figure(submitted, "# mark\n", "ada", answers)[0] == outcome
+    assert variants.check_own_figure(submitted, 4, "ada", answers)[0] == outcome
 
 
 def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
     path = tmp_path / "variants.csv"
     for text, message in (
-        ("a,b\n1,2\n", "its columns should be student, page"),
-        (",".join(variants.COLUMNS) + "\na,b,smoke,seed 3,t,r,m,1\n", "Expecting"),
+        ("a,b\n1,2\n", "its columns should be student, name"),
+        (",".join(variants.COLUMNS) + "\na,A,,b,smoke,seed 3,t,r,m,1\n", "Expecting"),
     ):
         path.write_text(text)
         with pytest.raises(UserError, match=message):
@@ -832,7 +912,8 @@ def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
         ("who\nada\n", "a column name"),
         ("name\nada\nada\n", "another student"),
         ("name,seed\nada,1\nbob,1\n", "a seed of their own"),
-        ("name\n../ada\n", "not a valid name"),
+        ("PK\x03\x04", "is a workbook: save its sheet as CSV"),
+        ("", "its columns are none"),
         ("name,seed\nada,x\n", "a seed of their own"),
         ("name\n", "a seed of their own"),
     ],
@@ -840,7 +921,7 @@ def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
 def test_a_list_of_students_that_is_none_is_refused(tmp_path, text, message):
     (tmp_path / "class.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        variants.students(tmp_path / "class.csv")
+        students(tmp_path / "class.csv")
 
 
 def test_an_answer_that_does_not_run_is_an_error_of_its_own(lab, tmp_path):
@@ -985,7 +1066,7 @@ def test_files_that_are_no_submissions(lab, tmp_path):
     assert list(table.outcome) == ["error"] * 3
     assert table.message.str.contains("no page of this book").sum() == 2
     with pytest.raises(UserError, match="no notebooks"):
-        sandbox.submissions(tmp_path / "nowhere")
+        collect(tmp_path / "nowhere")
 
 
 def test_names_of_files_are_anything(lab, tmp_path):

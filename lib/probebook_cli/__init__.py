@@ -668,8 +668,8 @@ def lab_student(
     names: PageNames = (),
     seed_from: _option(
         Path | None,
-        "CSV with a column name (and seed): each student gets other data",
-        metavar="NAMES.csv",
+        "class list with a column name (and seed): each student gets other data",
+        metavar="CLASS.csv",
     ) = None,
     profile: _option(str, "of variants: smoke, pocket, real or paper") = "pocket",
     jobs: Jobs = None,
@@ -698,7 +698,9 @@ def lab_student(
 
 @lab_app.command("grade")
 def lab_grade(
-    folder: _argument(Path, "FOLDER", "notebooks, in it or deeper"),
+    folder: _argument(
+        Path, "FOLDER", "notebooks, in it or deeper, also in zip files; or one of these"
+    ),
     out: _option(Path, "OUT.csv, OUT_exercises.csv and OUT.html are written") = Path("grades"),
     profile: Profile = "smoke",
     workers: _option(int, "submissions at a time", min=1) = 2,
@@ -713,14 +715,13 @@ def lab_grade(
     A row for each exercise of each submission, and a row for each exercise of all.
     """
     from probebook_runs.kernels import parse_limits
-    from probebook_runs.labs.sandbox import submissions
     from probebook_runs.pages import profile_values
 
-    paths, within = submissions(folder), parse_limits(time_limit, memory_limit)
+    within = parse_limits(time_limit, memory_limit)
     profile_values(profile)
     from probebook_runs.labs.grade import grade, output_paths
     from probebook_runs.labs.variants import read
 
-    grade(paths, folder, out, profile, workers, within, read(variants) if variants else None)
+    grade(folder, out, profile, workers, within, read(variants) if variants else None)
     for path in output_paths(out):
         typer.echo(path)

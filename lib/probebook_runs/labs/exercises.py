@@ -29,6 +29,7 @@ BLOCK = re.compile(
     r"^([ \t]*)# BEGIN SOLUTION\n.*?^[ \t]*# END SOLUTION$", re.MULTILINE | re.DOTALL
 )
 MARK = re.compile(r"^[ \t]*# (?:BEGIN|END) SOLUTION\n?|[ \t]*# SOLUTION$", re.MULTILINE)
+ANSWER = re.compile(r"^[ \t]*#[ \t]*exercise (\d+) of (\S+)[ \t]*$", re.MULTILINE)
 KINDS = ("prediction", "interpretation")
 POINTS = {"full": "2 points", "partial": "1 point", "wrong": "0 points"}
 
@@ -121,9 +122,33 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def mark(number: int, page: str) -> str:
-    """The first line of an exercise's cell in students' notebooks, which names it to the grader."""
-    return f"# exercise {number} of {page}\n"
+def mark(cell: NotebookNode, number: int, page: str) -> None:
+    """Name an exercise to the grader, by the id and the first line of its cell."""
+    cell.id, cell.source = f"exercise-{number}", f"# exercise {number} of {page}\n{cell.source}"
+
+
+def answers(cell: NotebookNode) -> list[tuple[int, str]]:
+    """The exercises that a student's cell answers, each with its source.
+
+    The cell's own id counts; else the lines in it that name exercises, several where cells were
+    merged."""
+    if cell.cell_type != "code":
+        return []
+    lines = [*ANSWER.finditer(cell.source)]
+    own = re.fullmatch(r"exercise-(\d+)", cell.get("id", ""))
+    if own and len(lines) < 2:
+        return [(int(own[1]), cell.source)]
+    starts = [0, *(line.start() for line in lines[1:]), None]
+    return [(int(line[1]), cell.source[a:b]) for line, a, b in zip(lines, starts, starts[1:])]
+
+
+def is_stub(source: str, stub: str) -> bool:
+    """Whether an answer has no code but its stub's."""
+    given, empty = (
+        [code for line in text.splitlines() if (code := line.partition("#")[0].rstrip())]
+        for text in (source, stub)
+    )
+    return given in ([], empty)
 
 
 def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
@@ -132,7 +157,8 @@ def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
     for i, cell in enumerate(notebook.cells):
         cell = deepcopy(cell)
         if i in numbers:
-            cell.source = mark(numbers[i], page) + stub(cell.source)
+            cell.source = stub(cell.source)
+            mark(cell, numbers[i], page)
             cell.metadata.deletable = False
         elif i - 1 in numbers:
             cell.metadata.update(editable=False, deletable=False)

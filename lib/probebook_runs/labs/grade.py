@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import subprocess
 import sys
@@ -19,10 +18,10 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 import pandas as pd
 import psutil
 from nbformat.v4 import new_code_cell, new_notebook
@@ -34,7 +33,16 @@ from probebook_runs.kernels import Limits, enforce_limits
 from probebook_runs.labs import sandbox, variants
 from probebook_runs.labs.attempt import STUDENTS
 from probebook_runs.labs.checker import ACCEPTED, Checker
-from probebook_runs.labs.exercises import exercises, mark, rubrics, student_cells
+from probebook_runs.labs.exercises import (
+    ANSWER,
+    answers,
+    exercises,
+    is_stub,
+    rubrics,
+    student_cells,
+)
+from probebook_runs.labs.hand_ins import NO_HAND_IN, HandIn, collect, read_notebook
+from probebook_runs.labs.people import by_key
 from probebook_runs.pages import Page, modules, pages, parameterize
 from probebook_runs.store import plan
 from probebook_runs.warm import ForkServer, fork_server
@@ -42,7 +50,6 @@ from probebook_runs.warm import ForkServer, fork_server
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-MARK = re.compile(r"# exercise (\d+) of (\S+)\n")
 LARGEST = 64 << 20  # bytes of what a submission's process may return
 COLUMNS = ["page", "exercise", "title", "outcome", "message", "answer", "minutes"]
 SUMMARY = [
@@ -67,9 +74,9 @@ table:last-child td:nth-child(n+6) {min-width: 13rem}
 
 @dataclass(frozen=True)
 class Submission:
-    """A file that was handed in: its place, whose it is, and what it answers, or why nothing."""
+    """A notebook that was handed in, whose it is, and what it answers, or why nothing."""
 
-    name: str
+    hand_in: HandIn
     student: str
     notebook: NotebookNode
     page: Page | None = None
@@ -83,7 +90,6 @@ class Submission:
 
 
 def grade(
-    paths: list[Path],
     folder: Path,
     out: Path,
     profile: str,
@@ -93,14 +99,17 @@ def grade(
 ) -> pd.DataFrame:
     """Run submissions, and write and return a table with a row for each exercise of each.
 
+    Of several attempts the newest counts. What is left out is said on stderr and in the HTML page.
+
     Outcomes: passed, predicted, to read, wrong, error, not done, missing, not reached. A notebook
     that belongs to no page has one row.
 
     Args:
-        paths: notebooks in `folder`, which submissions do not see where a sandbox works.
+        folder: what holds the notebooks, or a zip file of them (see `collect`). Submissions do not
+            see it where a sandbox works.
         out: where the files of `output_paths` are written.
-        handed_out: the students' variants, if there are any. A submission then lies in a folder
-            that is named after its student, and runs in the profile in which it was handed out."""
+        handed_out: the students' variants, if there are any. A submission then runs with its
+            student's parameters, in the profile in which they were handed out."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if why := sandbox.missing():
         console.print(
@@ -108,9 +117,9 @@ def grade(
             markup=False,
         )
 
-    book = {page.name: page for page in pages()}
-    submissions = [_read(path, folder, profile, handed_out, book) for path in paths]
-    order = sorted(range(len(paths)), key=lambda i: submissions[i].key)  # page by page
+    submissions, notes = _submissions(folder, profile, handed_out)
+    console.print("\n".join(notes), markup=False)
+    order = sorted(range(len(submissions)), key=lambda i: submissions[i].key)  # page by page
     counts = Counter(one.key for one in submissions)
     checkers = {key: Checker(*key, count) for key, count in counts.items()}
     done: list[str] = []
@@ -129,29 +138,27 @@ def grade(
             finally:
                 checker.finish_one()
             table = pd.DataFrame(rows, columns=COLUMNS)
-            table.insert(0, "submission", one.name)
+            table.insert(0, "submission", one.hand_in.name)
+            table.insert(1, "student", one.student)
             accepted = table.outcome.isin(ACCEPTED.values()).sum()
-            done.append(one.name)
+            done.append(one.hand_in.name)
             console.print(
-                f"{len(done)}/{len(paths)} {one.name}: {accepted} of {len(table)}", markup=False
+                f"{len(done)}/{len(order)} {done[-1]}: {accepted} of {len(table)}", markup=False
             )
             return table
 
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         tables = dict(zip(order, pool.map(grade_one, [submissions[i] for i in order])))
-    table = pd.concat([tables[i] for i in range(len(paths))], ignore_index=True)
+    table = pd.concat([tables[i] for i in range(len(order))], ignore_index=True)
     table = table.astype({"minutes": float})
-    _write(out, table, by_exercise(table))
-    return table
-
-
-def _write(out: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:
+    summary = by_exercise(table)
     *csv, html = output_paths(out)
     for path, rows in zip(csv, (table, summary)):
         with atomic_write(path) as part:
             rows.map(_no_formula).to_csv(part, index=False, errors="replace")
     with atomic_write(html) as part:
-        part.write_text(_html(table, summary), encoding="utf-8", errors="replace")
+        part.write_text(_html(table, summary, notes), encoding="utf-8", errors="replace")
+    return table
 
 
 def output_paths(out: Path) -> tuple[Path, Path, Path]:
@@ -165,61 +172,109 @@ def output_paths(out: Path) -> tuple[Path, Path, Path]:
 
 
 def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
-    """The page's notebook with a student's answers, and the numbers of the exercises it answers.
+    """The page's notebook with a student's answers, and the numbers of the exercises it holds.
 
-    Cells that the student added run where they stand. A cell of the page runs as the page has it,
+    The first answer of an exercise that is no stub stands where the page has it; further ones, and
+    cells that the student added, run where they stand. A cell of the page runs as the page has it,
     whatever the student made of it."""
     cells = list(student_cells(page.notebook, page.name))
     place = {cell.id: i for i, cell in enumerate(cells)}
     place |= {cell.source.strip(): i for i, cell in enumerate(cells)}
     exercise_at = {e.number: e.cell for e in exercises(page.notebook)}
-    answered: set[int] = set()
+    stubs = {number: cells[i].source for number, i in exercise_at.items()}
+    held: set[int] = set()
     added: dict[int, list[NotebookNode]] = {}
     last: int | None = None
+
+    def add(source: str, tag: str) -> None:
+        if last is not None:  # before the page's first cell: the installation
+            cell = new_code_cell(source, metadata={"tags": [tag]})
+            added.setdefault(last, []).append(cell)
+
     for cell in submitted.cells:
         if cell.cell_type != "code":
             continue
         if "injected-parameters" in cell.metadata.get("tags", []):  # the grader's go before
             continue
-        marked = MARK.match(cell.source)
+        answering = answers(cell)
         known = place.get(cell.get("id"), place.get(cell.source.strip()))
-        if marked and (number := int(marked[1])) in exercise_at:
-            last = exercise_at[number]
-            cells[last].source = cell.source
-            answered.add(number)
-        elif known is not None:
+        for number, source in answering:
+            if (at := exercise_at.get(number)) is None:  # the student's own figure
+                continue
+            last = last if number in held else at
+            held.add(number)
+            if is_stub(source, stubs[number]):
+                continue
+            if cells[at].source == stubs[number]:
+                cells[at].source = source
+            else:
+                add(source, "exercise")
+        if known is not None and not answering:
             last = known
-        elif last is not None and not marked:  # before the page's first cell: the installation
-            added.setdefault(last, []).append(
-                new_code_cell(cell.source, metadata={"tags": ["added"]})
-            )
+        elif not answering:
+            add(cell.source, "added")
     grafted = [one for i, cell in enumerate(cells) for one in (cell, *added.get(i, []))]
-    return new_notebook(cells=grafted, metadata=page.notebook.metadata), answered
+    return new_notebook(cells=grafted, metadata=page.notebook.metadata), held
+
+
+def _submissions(
+    folder: Path, profile: str, handed_out: pd.DataFrame | None
+) -> tuple[list[Submission], list[str]]:
+    """The submissions that count, and in a few lines what was taken and what was left out."""
+    hand_ins, others = collect(folder)
+    book = {page.name: page for page in pages()}
+    people = {} if handed_out is None else by_key(handed_out)
+    every = [_read(hand_in, profile, handed_out, people, book) for hand_in in hand_ins]
+    attempts: dict[Any, list[Submission]] = {}
+    for one in every:
+        beside = {other.hand_in.path for other in every if other.page == one.page}
+        series = one.hand_in.series(beside) if handed_out is None else (one.student,)
+        same = (one.key[0], series) if one.page and not one.problem else one.hand_in.path
+        attempts.setdefault(same, []).append(one)
+    notes = []
+    for several in attempts.values():
+        several.sort(key=lambda one: one.hand_in.age, reverse=True)
+        if older := [one.hand_in.name for one in several[1:]]:
+            newest = several[0]
+            notes.append(
+                f"{newest.student}, {newest.key[0]}: of {len(several)} attempts the newest counts, "
+                f"{newest.hand_in.name}; left out: {', '.join(older)}"
+            )
+    hidden = [path for path in others if NO_HAND_IN.search(path)]
+    for paths, what in (hidden, "hidden"), (sorted({*others} - {*hidden}), "no notebooks"):
+        if paths:
+            more = ", …" * (len(paths) > 3)
+            notes.append(f"left out, {what}: {len(paths)} ({', '.join(paths[:3])}{more})")
+    submissions = [several[0] for several in attempts.values()]
+    students = len({one.student for one in submissions})
+    return submissions, [f"{len(submissions)} notebooks of {students} students", *notes]
 
 
 def _read(
-    path: Path, folder: Path, profile: str, handed_out: pd.DataFrame | None, book: dict[str, Page]
+    hand_in: HandIn,
+    profile: str,
+    handed_out: pd.DataFrame | None,
+    people: dict[str, set[str]],
+    book: dict[str, Page],
 ) -> Submission:
-    place = path.relative_to(folder).with_suffix("")
-    name, student, empty = place.as_posix(), place.parts[0], nbformat.v4.new_notebook()
+    student, notebook, page, problem = hand_in.student, new_notebook(), None, hand_in.problem
+    parameters: dict[str, Any] = {}
     try:
-        notebook = nbformat.read(path, as_version=4)
-        named = _page_of(notebook)
+        if not problem:
+            notebook = read_notebook(hand_in.content)
+            named = _page_of(notebook)
+            page = book.get(named)
+            problem = "" if page else f"is no page of this book: {named or 'no exercise names one'}"
+        if page and handed_out is not None:
+            student = hand_in.owner(people)
+            parameters = variants.find_variant(handed_out, page, student).changed
+        elif page:
+            parameters = plan(page, profile).changed
+    except UserError as e:
+        problem = str(e)
     except Exception as e:  # a student's file may be anything
         problem = f"cannot be read as a notebook: {type(e).__name__}"
-        return Submission(name, student, empty, problem=problem)
-    if not (page := book.get(named)):
-        problem = f"is no page of this book: {named or 'no exercise names one'}"
-        return Submission(name, student, empty, problem=problem)
-    if handed_out is None:
-        return Submission(name, student, notebook, page, plan(page, profile).changed)
-    if not (variant := variants.find_variant(handed_out, page, student)):
-        problem = (
-            f"no variant of this page was handed out to {student!r}: each student's "
-            "notebooks should be in a folder of that student's name"
-        )
-        return Submission(name, student, empty, page, problem=problem)
-    return Submission(name, student, notebook, page, variant.changed)
+    return Submission(hand_in, student, notebook, page, parameters, problem)
 
 
 def _forks(submissions: list[Submission]) -> AbstractContextManager[ForkServer | None]:
@@ -269,8 +324,8 @@ def _rows(
             )
         )
     if handed_out is not None:
-        last, answers = len(asked) + 1, handed_out[handed_out.page == page.name]
-        outcome = variants.check_own_figure(submitted, mark(last, page.name), one.student, answers)
+        last, variant = len(asked) + 1, handed_out[handed_out.page == page.name]
+        outcome = variants.check_own_figure(submitted, last, one.student, variant)
         rows.append((page.name, last, variants.TITLE, *outcome, times.get(last)))
     return rows
 
@@ -295,8 +350,8 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
 
 def _page_of(submitted: NotebookNode) -> str:
     for cell in submitted.cells:
-        if marked := MARK.match(cell.source):
-            return marked[2]
+        if named := ANSWER.search(cell.source):
+            return named[2]
     return submitted.metadata.get("probebook", {}).get("page", "")
 
 
@@ -361,16 +416,15 @@ def minutes(submitted: NotebookNode) -> dict[int, float]:
     out."""
     cells = [cell for cell in submitted.cells if cell.cell_type == "code"]
     ran = {i: when for i, cell in enumerate(cells) if (when := _when(cell))}
-    taken = {}
+    taken: dict[int, float] = {}
     for i, cell in enumerate(cells):
-        marked = MARK.match(cell.source)
         answer = {i, i + 1} if "check" in _next_tags(cells, i) else {i}
-        if marked and answer & set(ran):
+        if (numbers := [number for number, _ in answers(cell)]) and answer & set(ran):
             done = max(ran[k] for k in answer & set(ran))
             before = [when for k, when in ran.items() if k not in answer and when < done]
             time = (done - max(before)).total_seconds() / 60 if before else 0
             if time >= 0.1:
-                taken[int(marked[1])] = round(time, 1)
+                taken |= dict.fromkeys(numbers, round(time, 1))
     return taken
 
 
@@ -406,9 +460,10 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=SUMMARY)
 
 
-def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:
-    """A page with the number of outcomes of each submission, the exercises, then all rows; text is
-    escaped."""
+def _html(table: pd.DataFrame, summary: pd.DataFrame, notes: list[str]) -> str:
+    """A page with the number of outcomes of each submission, what was left out, the exercises, then
+    all rows; text is escaped."""
+    said = "".join(f"<li>{escape(note)}" for note in notes)
     counts = pd.crosstab(table.submission, table.outcome).rename_axis(columns=None).reset_index()
     submissions, of_exercises, answers = (
         part.to_html(index=False, border=0, na_rep="").replace("\\n", "\n")  # it escapes those
@@ -417,7 +472,7 @@ def _html(table: pd.DataFrame, summary: pd.DataFrame) -> str:
     return f"""<!doctype html><html lang=en><meta charset=utf-8>
 <meta name=viewport content='width=device-width'><title>Grades</title><style>{STYLE}</style>
 <h1>Grades</h1>
-<h2>By submission</h2>{submissions}
+<h2>By submission</h2><ul>{said}</ul>{submissions}
 <h2>By exercise</h2>{of_exercises}
 <h2>All answers</h2>{answers}</html>
 """

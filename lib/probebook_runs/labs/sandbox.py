@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from probebook.base import ROOT, UserError, cache_path
+from probebook.base import ROOT, cache_path
 
 PASSED_ON = (
     "PATH LANG LC_ALL TZ PYTHONPATH PYTHONHASHSEED PROBEBOOK_HOME PROBEBOOK_DATA PROBEBOOK_PROFILE "
@@ -24,22 +24,10 @@ HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/dev/shm")
 BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
 
 
-def submissions(folder: Path) -> list[Path]:
-    """The notebooks of a folder, at any depth. UserError: there are none."""
-    paths = sorted(
-        path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
-    )
-    if not paths:
-        raise UserError(
-            f"{folder}: no notebooks (*.ipynb) in it: give the folder that holds the submissions"
-        )
-    return paths
-
-
 def command(words: list[str], work: Path, hidden: Path) -> list[str]:
     """The command line that runs `words` in the sandbox, where `work` alone is writable.
 
-    The folder `hidden` cannot be seen in it. Without bubblewrap: `words` as they are."""
+    The folder or file `hidden` cannot be seen in it. Without bubblewrap: `words` as they are."""
     if missing():
         return words
     line = [*BWRAP, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -58,7 +46,8 @@ def command(words: list[str], work: Path, hidden: Path) -> list[str]:
     for path in [str(Path(path).resolve()) for path in needed if path and Path(path).exists()]:
         if path != "/usr":
             line += ["--ro-bind", path, path]
-    line += ["--tmpfs", str(hidden), "--bind", str(work), str(work), "--chdir", str(work)]
+    line += ["--tmpfs"] if hidden.is_dir() else ["--ro-bind", os.devnull]
+    line += [str(hidden), "--bind", str(work), str(work), "--chdir", str(work)]
     return line + words
 
 

@@ -2,10 +2,11 @@
 
     probebook lab student labs/ 1_causal_probing/03 --seed-from class.csv
 
-`class.csv` has a column `name`, and `seed` where the teacher wants to choose. What else differs, a
-layer or a corpus, is in `notebooks/variants.yaml`. Each page runs once for each student, and the
-figure that differs most between the students becomes its last exercise. `labs/variants.csv` holds
-the answers and stays with the teacher."""
+`class.csv` names the students, see `people.students`. It has a column `seed` where the teacher
+wants to choose. What else differs, a layer or a corpus, is in `notebooks/variants.yaml`. Each page
+runs once for each student, and the figure that differs most between the students becomes its last
+exercise. `labs/variants.csv` says whose folder is which, holds the answers, and stays with the
+teacher."""
 
 from __future__ import annotations
 
@@ -18,16 +19,27 @@ from typing import Any
 import pandas as pd
 from nbformat import NotebookNode
 
-from probebook.base import UserError, atomic_write, check_name, check_readable, read_yaml
+from probebook.base import UserError, atomic_write, read_yaml
 from probebook_runs.execute import run_all
-from probebook_runs.labs.exercises import exercises
+from probebook_runs.labs.exercises import answers, exercises, is_stub
+from probebook_runs.labs.people import read_csv, students
 from probebook_runs.labs.student import edition
 from probebook_runs.pages import Page, home
 from probebook_runs.store import Run, plan
 
-FIRST_SEED = 1001  # of the first student of a list without seeds
 TOLERANCE = 0.02  # of an answer, relative: machines do not train alike
-COLUMNS = ["student", "page", "profile", "parameters", "table", "row", "metric", "value"]
+COLUMNS = [
+    "student",
+    "name",
+    "ids",
+    "page",
+    "profile",
+    "parameters",
+    "table",
+    "row",
+    "metric",
+    "value",
+]
 TITLE = "Your own run"
 TEXT = """```{{admonition}} {number} · {title} (easy, 5 minutes)
 :class: exercise
@@ -35,28 +47,6 @@ Only your notebook runs with {parameters}. Run it from the first cell to the las
 cells calls `write_table(…, "{table}", …)`. Find the column `{metric}` of that table{row}, and
 write the number below with three significant digits.
 ```"""
-
-
-def students(file: Path) -> dict[str, int]:
-    """The seed of each student, by name. UserError: no such list, or one that names somebody
-    twice, gives two students the same seed, or a seed that is none."""
-    check_readable(file)
-    try:
-        table = pd.read_csv(file, dtype={"name": str})
-        names = table["name"].str.strip()
-    except (OSError, ValueError, KeyError) as e:
-        raise UserError(f"{file}: a CSV file with a column name is wanted: {e}") from None
-    if names.isna().any() or names.eq("").any() or names.map(check_name).duplicated().any():
-        raise UserError(f"{file}: each row should name another student")
-    seeds = table.get("seed", pd.Series(range(FIRST_SEED, FIRST_SEED + len(table))))
-    if (
-        not pd.api.types.is_integer_dtype(seeds)
-        or seeds.duplicated().any()
-        or (seeds < 0).any()
-        or seeds.empty
-    ):
-        raise UserError(f"{file}: each student should have a seed of their own, 0, 1, 2, …")
-    return {check_name(name): int(seed) for name, seed in zip(names, seeds)}
 
 
 def student_parameters(page: Page, seeds: dict[str, int]) -> dict[str, dict[str, Any]]:
@@ -77,12 +67,14 @@ def write(
 
     `jobs` runs go on at a time. UserError: a page without a seed, one that failed, or one whose
     tables are the same for all."""
-    seeds = students(file)
+    people = students(file)
     for page in pages:
         if "seed" not in page.types:
             raise UserError(f"{page.name} has no parameter seed: its data are the same for all")
-    answers = [row for page in pages for row in _answers(page, seeds, profile, jobs)]
-    table = pd.DataFrame(answers, columns=COLUMNS)
+    seeds = people.seed.to_dict()
+    rows = [row for page in pages for row in _answers(page, seeds, profile, jobs)]
+    table = pd.DataFrame(rows, columns=[COLUMNS[0], *COLUMNS[3:]])
+    table = table.join(people[["name", "ids"]], on="student")[COLUMNS]
     paths = []
     for row in table.itertuples():
         values = plan(Page(row.page), profile, json.loads(row.parameters)).changed
@@ -151,16 +143,18 @@ def _figures(run: Run) -> pd.Series:
 
 
 def check_own_figure(
-    submitted: NotebookNode, mark: str, student: str, answers: pd.DataFrame
+    submitted: NotebookNode, number: int, student: str, right: pd.DataFrame
 ) -> tuple[str, str, str]:
     """Outcome, message and answer of a student's own figure.
 
-    - `mark`: the first line of its cell, which must give the number itself
-    - `answers`: rows of `variants.csv` of this page"""
-    cells = [cell.source for cell in submitted.cells if cell.cell_type == "code"]
-    sources = [source.removeprefix(mark) for source in cells if source.startswith(mark)]
-    if not sources or not sources[-1]:
+    - `number`: of its exercise, whose cell must give the number itself
+    - `right`: rows of `variants.csv` of this page"""
+    given = [text for cell in submitted.cells for n, text in answers(cell) if n == number]
+    if not given:
         return "missing", "its cell is not in the notebook", ""
+    sources = [text for text in given if not is_stub(text, "own_figure = ...")]
+    if not sources:
+        return "not done", "the stub is still there", ""
     try:
         value = next(
             ast.literal_eval(node.value)
@@ -169,13 +163,11 @@ def check_own_figure(
         )
     except Exception:  # a student's cell may be anything
         return "wrong", "own_figure should be the number that the run shows, not code", ""
-    if value is ...:
-        return "not done", "the stub is still there", ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "wrong", "own_figure should be a number", repr(value)
-    by_student = answers.set_index("student").value
-    number = max(-1e300, min(value, 1e300))  # an integer may be larger than any float
-    right_for = by_student.index[abs(by_student - number) <= TOLERANCE * abs(by_student)]
+    by_student = right.set_index("student").value
+    figure = max(-1e300, min(value, 1e300))  # an integer may be larger than any float
+    right_for = by_student.index[abs(by_student - figure) <= TOLERANCE * abs(by_student)]
     if student in right_for:
         return "passed", "", repr(value)
     message = "with these data the run gives another number"
@@ -185,21 +177,26 @@ def check_own_figure(
 
 
 def read(file: Path) -> pd.DataFrame:
-    """`variants.csv`, as `write` left it, its parameters by name. UserError: another file."""
-    check_readable(file)
+    """`variants.csv`, as `write` left it or a spreadsheet saved it, its parameters by name.
+
+    UserError: another file."""
+    table = read_csv(file)
+    if [*table] != COLUMNS:
+        raise UserError(
+            f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
+            f"should be {', '.join(COLUMNS)}"
+        )
     try:
-        table = pd.read_csv(file, dtype={"student": str, "row": str}).fillna({"row": ""})
-        if list(table) == COLUMNS:
-            return table.assign(parameters=table.parameters.map(json.loads))
-    except (OSError, ValueError) as e:
+        return table.assign(
+            parameters=table.parameters.map(json.loads), value=table.value.astype(float)
+        )
+    except ValueError as e:
         raise UserError(f"{file}: {e}") from None
-    raise UserError(
-        f"{file}: not what `probebook lab student --seed-from` wrote: its columns "
-        f"should be {', '.join(COLUMNS)}"
-    )
 
 
-def find_variant(table: pd.DataFrame, page: Page, student: str) -> Run | None:
-    """The run of a student's own variant of a page; None if none was handed out to them."""
+def find_variant(table: pd.DataFrame, page: Page, student: str) -> Run:
+    """The run of a student's own variant of a page. UserError: none was handed out to them."""
     rows = table[(table.page == page.name) & (table.student == student)]
-    return None if rows.empty else plan(page, rows.profile.iloc[0], rows.parameters.iloc[0])
+    if rows.empty:
+        raise UserError(f"no variant of this page was handed out to {student!r}")
+    return plan(page, rows.profile.iloc[0], rows.parameters.iloc[0])

@@ -645,7 +645,7 @@ def test_of_several_attempts_the_newest_counts_and_the_others_are_named(lab, tmp
     assert list(table.student) == ["doejane"] * 3 + ["mullermax"] * 3
     assert list(table.outcome) == ["predicted", "passed", "to read"] + ["not done"] * 3
     said = (
-        "2 notebooks of 2 students\n"
+        "notebooks: 2; students: 2\n"
         "doejane, 1_demo/01_first: of 2 attempts the newest counts, doejane_LATE_11_22_x-1; "
         "left out: doejane_LATE_11_21_x\n"
         "left out, hidden: 2 (.virtual_documents/x.ipynb, __MACOSX/._x.ipynb)\n"

@@ -122,9 +122,10 @@ def book_edition(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def mark(cell: NotebookNode, number: int, page: str) -> None:
-    """Name an exercise to the grader, by the id and the first line of its cell."""
-    cell.id, cell.source = f"exercise-{number}", f"# exercise {number} of {page}\n{cell.source}"
+def mark(number: int, page: str) -> str:
+    """The first line of an exercise's cell in students' notebooks, which names it to the grader, as
+    the cell's id does."""
+    return f"# exercise {number} of {page}\n"
 
 
 def answers(cell: NotebookNode) -> list[tuple[int, str]]:
@@ -157,8 +158,8 @@ def student_cells(notebook: NotebookNode, page: str) -> Iterator[NotebookNode]:
     for i, cell in enumerate(notebook.cells):
         cell = deepcopy(cell)
         if i in numbers:
-            cell.source = stub(cell.source)
-            mark(cell, numbers[i], page)
+            cell.source = mark(numbers[i], page) + stub(cell.source)
+            cell.id = f"exercise-{numbers[i]}"
             cell.metadata.deletable = False
         elif i - 1 in numbers:
             cell.metadata.update(editable=False, deletable=False)

@@ -31,13 +31,7 @@ class NotDone(NotRight):
     """An answer that is still the stub's `...`."""
 
 
-def close(
-    answer: Answer,
-    wanted: Any,
-    what: str,
-    tolerance: float = 1e-6,
-    why: str = "",
-) -> None:
+def close(answer: Answer, wanted: Any, what: str, tolerance: float = 1e-6, why: str = "") -> None:
     """Accept numbers that are right to within `tolerance`, relative or absolute.
 
     NotRight: names the first entry that is wrong; `why` is a hint about the cause."""
@@ -46,11 +40,7 @@ def close(
 
 
 def same_function(
-    answer: Function,
-    wanted: Function,
-    cases: Cases,
-    tolerance: float = 1e-6,
-    why: str = "",
+    answer: Function, wanted: Function, cases: Cases, tolerance: float = 1e-6, why: str = ""
 ) -> None:
     """Accept a function that gives the same numbers as `wanted` for the arguments of every case.
 
@@ -69,9 +59,7 @@ def same_function(
 
 
 def reference_solution(
-    cases: Cases | Callable[[np.random.Generator], Cases],
-    tolerance: float = 1e-6,
-    why: str = "",
+    cases: Cases | Callable[[np.random.Generator], Cases], tolerance: float = 1e-6, why: str = ""
 ) -> Callable[[Function], Callable[[Function], None]]:
     """Turn the right function into the check of a student's function (see `same_function`).
 
@@ -94,10 +82,7 @@ def draws() -> np.random.Generator:
 
 
 def choice(
-    answer: Answer,
-    right: Any,
-    others: Mapping[Any, str],
-    what: str = "your answer",
+    answer: Answer, right: Any, others: Mapping[Any, str], what: str = "your answer"
 ) -> None:
     """Accept the right one of several answers.
 
@@ -112,9 +97,7 @@ def choice(
 
 
 def prediction(
-    answer: Answer,
-    among: Sequence[Any] | tuple[float, float],
-    what: str = "prediction",
+    answer: Answer, among: Sequence[Any] | tuple[float, float], what: str = "prediction"
 ) -> None:
     """Accept and keep any possible answer: a prediction precedes the result and may be wrong.
 
@@ -134,10 +117,7 @@ def prediction(
 
 
 def interpretation(
-    answer: Answer,
-    about: Sequence[str] = (),
-    words: int = 20,
-    what: str = "your answer",
+    answer: Answer, about: Sequence[str] = (), words: int = 20, what: str = "your answer"
 ) -> None:
     """Accept and keep a text of some length on the subject; a reader judges whether it is right.
 

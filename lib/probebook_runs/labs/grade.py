@@ -18,12 +18,12 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import psutil
+from jinja2 import Template
 from nbformat.v4 import new_code_cell, new_notebook
 from rich.console import Console
 
@@ -52,24 +52,7 @@ if TYPE_CHECKING:
 
 LARGEST = 64 << 20  # bytes of what a submission's process may return
 COLUMNS = ["page", "exercise", "title", "outcome", "message", "answer", "minutes"]
-SUMMARY = [
-    "page",
-    "exercise",
-    "title",
-    "handed in",
-    "right, %",
-    "wrong answers",
-    "minutes",
-    "rubric",
-]
-STYLE = """
-body {font: 1rem/1.5 sans-serif; margin: 2rem}
-table {border-collapse: collapse}
-th, td {padding: .3rem .6rem; border-bottom: 1px solid #ccc; text-align: left; vertical-align: top}
-td {overflow-wrap: anywhere; white-space: pre-line}
-table:last-child td {min-width: 6rem}
-table:last-child td:nth-child(n+6) {min-width: 13rem}
-"""
+COUNTS = ["handed in", "right, %", "wrong answers", "minutes", "rubric"]
 
 
 @dataclass(frozen=True)
@@ -110,16 +93,14 @@ def grade(
         out: where the files of `output_paths` are written.
         handed_out: the students' variants, if there are any. A submission then runs with its
             student's parameters, in the profile in which they were handed out."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     if why := sandbox.missing():
         console.print(
-            f"{why}: submissions run with your rights and network; see Grading in the book",
-            markup=False,
+            f"{why}: submissions run with your rights and network; see Grading in the book"
         )
-
     submissions, notes = _submissions(folder, profile, handed_out)
-    console.print("\n".join(notes), markup=False)
-    order = sorted(range(len(submissions)), key=lambda i: submissions[i].key)  # page by page
+    console.print("\n".join(notes))
+    submissions.sort(key=lambda one: one.key)  # page by page
     counts = Counter(one.key for one in submissions)
     checkers = {key: Checker(*key, count) for key, count in counts.items()}
     done: list[str] = []
@@ -142,14 +123,11 @@ def grade(
             table.insert(1, "student", one.student)
             accepted = table.outcome.isin(ACCEPTED.values()).sum()
             done.append(one.hand_in.name)
-            console.print(
-                f"{len(done)}/{len(order)} {done[-1]}: {accepted} of {len(table)}", markup=False
-            )
+            console.print(f"{len(done)}/{len(submissions)} {done[-1]}: {accepted} of {len(table)}")
             return table
 
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        tables = dict(zip(order, pool.map(grade_one, [submissions[i] for i in order])))
-    table = pd.concat([tables[i] for i in range(len(order))], ignore_index=True)
+        table = pd.concat(pool.map(grade_one, submissions), ignore_index=True)
     table = table.astype({"minutes": float})
     summary = by_exercise(table)
     *csv, html = output_paths(out)
@@ -164,11 +142,8 @@ def grade(
 def output_paths(out: Path) -> tuple[Path, Path, Path]:
     """The files that `grade` writes: a row for each exercise of each submission, a row for each
     exercise, and a page with both."""
-    return (
-        out.with_suffix(".csv"),
-        out.with_name(f"{out.stem}_exercises.csv"),
-        out.with_suffix(".html"),
-    )
+    exercises_csv = out.with_name(f"{out.stem}_exercises.csv")
+    return out.with_suffix(".csv"), exercises_csv, out.with_suffix(".html")
 
 
 def graft(page: Page, submitted: NotebookNode) -> tuple[NotebookNode, set[int]]:
@@ -247,7 +222,7 @@ def _submissions(
             notes.append(f"left out, {what}: {len(paths)} ({', '.join(paths[:3])}{more})")
     submissions = [several[0] for several in attempts.values()]
     students = len({one.student for one in submissions})
-    return submissions, [f"{len(submissions)} notebooks of {students} students", *notes]
+    return submissions, [f"notebooks: {len(submissions)}; students: {students}", *notes]
 
 
 def _read(
@@ -335,16 +310,9 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
     cells, left = [], iter(asks)
     for cell in notebook.cells:
         tags = set(cell.metadata.get("tags", []))
+        runs = {"student": bool(tags & STUDENTS), "exercise": "exercise" in tags}
         if cell.cell_type == "code":
-            cells.append(
-                next(left)
-                if "check" in tags
-                else {
-                    "source": cell.source,
-                    "student": bool(tags & STUDENTS),
-                    "exercise": "exercise" in tags,
-                }
-            )
+            cells.append(next(left) if "check" in tags else runs | {"source": cell.source})
     return json.dumps(cells)
 
 
@@ -371,14 +339,9 @@ def _attempt(
             if forks:
                 with suppress(RuntimeError):  # a submission may have ended the server
                     process = forks.fork(words, environment, str(work))
+            nothing: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
             process = process or subprocess.Popen(
-                words,
-                cwd=work,
-                env=environment,
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                words, cwd=work, env=environment, start_new_session=True, **nothing
             )
             with suppress(psutil.NoSuchProcess):
                 processes.append(psutil.Process(process.pid))
@@ -457,22 +420,17 @@ def by_exercise(table: pd.DataFrame) -> pd.DataFrame:
         wrong = "; ".join(f"{times} × {message}" for message, times in messages.items())
         time, rubric = part.minutes.astype(float).median(), marks[page].get(number, "")
         rows.append((page, number, title, len(there), right, wrong, time, rubric))
-    return pd.DataFrame(rows, columns=SUMMARY)
+    return pd.DataFrame(rows, columns=[*COLUMNS[:3], *COUNTS])
 
 
 def _html(table: pd.DataFrame, summary: pd.DataFrame, notes: list[str]) -> str:
     """A page with the number of outcomes of each submission, what was left out, the exercises, then
     all rows; text is escaped."""
-    said = "".join(f"<li>{escape(note)}" for note in notes)
     counts = pd.crosstab(table.submission, table.outcome).rename_axis(columns=None).reset_index()
-    submissions, of_exercises, answers = (
+    submissions, of_exercises, rows = (
         part.to_html(index=False, border=0, na_rep="").replace("\\n", "\n")  # it escapes those
         for part in (counts, summary, table)
     )
-    return f"""<!doctype html><html lang=en><meta charset=utf-8>
-<meta name=viewport content='width=device-width'><title>Grades</title><style>{STYLE}</style>
-<h1>Grades</h1>
-<h2>By submission</h2><ul>{said}</ul>{submissions}
-<h2>By exercise</h2>{of_exercises}
-<h2>All answers</h2>{answers}</html>
-"""
+    template = Path(__file__).with_name("grades.html.j2").read_text(encoding="utf-8")
+    page = Template(template, autoescape=True)
+    return page.render(notes=notes, submissions=submissions, exercises=of_exercises, rows=rows)

@@ -13,28 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pandas as pd
 from nbformat import NotebookNode
 
 from probebook.base import UserError, check_readable
-from probebook_runs.labs.people import decode_text, key
+from probebook_runs.labs.people import PLATFORMS, decode_text, key
 
-PLATFORMS = [  # the student, what else tells students apart, and what grows with each attempt
-    re.compile(rf"(?:^|/){pattern}")
-    for pattern in (
-        r"(?P<student>[^/]+?)_(?P<number>\d+)_assignsubmission_",  # Moodle
-        r"(?P<student>[^\W_]+)(?:_LATE)?_(?P<id>\d+)_(?P<attempt>\d+)_",  # Canvas
-        r"(?P<number>[^/]*_)?(?P<student>[^/_]+)_attempt_(?P<attempt>[\d-]{19})",  # Blackboard
-        r"(?P<student>[^/+]+)\+[^/+]+\+(?P<attempt>\d{4}-[^/]+?) UTC",  # nbgrader's exchange
-        r"\d+-\d+ - (?P<student>[^/]+?) ?- (?P<attempt>[^/-]*\d{4} [^/-]*)",  # Brightspace
-        r"(?P<student>[^/(]+, [^/(]+)\((?P<id>[^/)]+)\)/",  # Sakai
-        r"(?P<student>[^/]+)/[^/]+/Version (?P<attempt>\d+)/",  # Teams
-    )
-]
+PATHS = [re.compile(f"(?:^|/){pattern}") for pattern in PLATFORMS["paths"].values()]
 ENDING = re.compile(r"\.(?:zip|ipynb(?:\.txt|\.json)?)$", re.IGNORECASE)  # as browsers save them
 ZIP = re.compile(r"[^/]+\.zip/", re.IGNORECASE)
+GOES_ON = re.compile(r"$|[^\w/]|_")  # after one name there may stand such in the next attempt's
 NO_HAND_IN = re.compile(r"(?:^|/)(?:\.|__MACOSX/|~\$)|-checkpoint\.ipynb$")
 MOST = 1 << 30  # bytes that zip files may hold; a file in them counts as 64 KB at least
 DEEPEST = 3  # zip files in zip files
@@ -62,7 +53,7 @@ class HandIn:
     @cached_property
     def platform(self) -> dict[str, str]:
         """What a platform's name says: student, number or id, attempt, and all up to them."""
-        for pattern in PLATFORMS:
+        for pattern in PATHS:
             if match := pattern.search(self.path):
                 return match.groupdict("") | {"all": self.path[: match.end()]}
         return {}
@@ -100,8 +91,7 @@ class HandIn:
                 return key(known["student"]), known.get("number", "") + known.get("id", "")
         elif folder := ZIP.sub("", self.name).rpartition("/")[0]:
             own, *beside = (ZIP.sub("", ENDING.sub("", path)) for path in (self.path, *paths))
-            begin = [p for p in beside if own.startswith(p) and not own[len(p) :][:1].isalnum()]
-            begin = [p for p in begin if own[len(p) :][:1] != "/"]
+            begin = (p for p in beside if own.startswith(p) and GOES_ON.match(own, len(p)))
             return folder, min(begin, key=len)
         return (self.path,)  # one of several in an attempt, or one of many students in a folder
 
@@ -123,18 +113,15 @@ def collect(place: Path) -> tuple[list[HandIn], list[str]]:
     Nothing is unpacked to the disk. What cannot be read is a hand-in with a problem. UserError:
     there is no notebook."""
     top = place if place.is_dir() else place.parent
-    hand_ins: list[HandIn] = []
-    others: list[str] = []
+    hand_ins: list[Any] = []
+    others: list[Any] = []
     left = [MOST]
     for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
         if path.is_file():
             read = partial(_read, path)
             changed = (*time.localtime(path.stat().st_mtime)[:6], path.stat().st_mtime_ns)
             for found in _files(path.relative_to(top).as_posix(), read, changed, left):
-                if isinstance(found, HandIn):
-                    hand_ins.append(found)
-                else:
-                    others.append(found)
+                (hand_ins if isinstance(found, HandIn) else others).append(found)
     if not hand_ins:
         raise UserError(
             f"{place}: no notebooks (*.ipynb) in it: give the folder that holds the submissions"
@@ -147,7 +134,7 @@ def _read(path: Path) -> bytes:
 
 
 def _files(
-    path: str, read: Callable[[], bytes], changed: tuple[int, ...], left: list[int], depth: int = 0
+    path: str, read: Callable[[], bytes], changed: tuple[int, ...], left: list[int]
 ) -> Iterator[HandIn | str]:
     """The hand-ins that a file is or, being a zip file, holds; the paths of other files."""
     if NO_HAND_IN.search(path) or not ENDING.search(path):
@@ -158,7 +145,7 @@ def _files(
         if not path.lower().endswith(".zip"):
             yield HandIn(path, content, "", changed)
             return
-        if depth == DEEPEST:
+        if len(ZIP.findall(path)) >= DEEPEST:
             raise zipfile.BadZipFile("it lies too deep in other zip files")
         archive = zipfile.ZipFile(io.BytesIO(content))
     except Exception as e:  # a student's file may be anything
@@ -172,7 +159,7 @@ def _files(
         inner = [part for part in re.split(r"[/\\]", name) if part not in ("", ".", "..")]
         if not member.is_dir():
             take = partial(_take, archive, member, left)
-            yield from _files("/".join([path, *inner]), take, member.date_time, left, depth + 1)
+            yield from _files("/".join([path, *inner]), take, member.date_time, left)
 
 
 def _take(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: list[int]) -> bytes:

@@ -16,14 +16,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from probebook.base import UserError, check_readable
+from probebook.base import UserError, check_readable, read_yaml
 
 FIRST_SEED = 1001  # of the first student of a list without seeds
-WHOLE = {"name", "fullname", "student", "studentname", "displayname", "vollstandigername"}
-FIRST = {"firstname", "givenname", "vorname", "prenom", "nombre"}
-LAST = {"lastname", "surname", "familyname", "nachname", "nom", "apellidos"}
-ID = re.compile(r"id$|^id|login|user|mail|number|matri|github")  # what else a person is known by
-NOBODY = {"pointspossible", "studenttest", "teststudent"}  # rows that Canvas adds
+PLATFORMS = read_yaml(Path(__file__).with_name("platforms.yaml"))
 
 
 def words(text: str) -> list[str]:
@@ -77,8 +73,8 @@ def students(file: Path) -> pd.DataFrame:
     table = read_csv(file)
     heads = {key(column): column for column in table}
     whole, first, last, ids = (
-        [column for head, column in heads.items() if wanted(head)]
-        for wanted in (WHOLE.__contains__, FIRST.__contains__, LAST.__contains__, ID.search)
+        [column for head, column in heads.items() if re.fullmatch(PLATFORMS[kind], head)]
+        for kind in ("name", "first name", "last name", "id")
     )
     if not (named := whole[:1] or first[:1] + last[:1] or ids[:1]):
         raise UserError(
@@ -89,7 +85,7 @@ def students(file: Path) -> pd.DataFrame:
     for row in table.to_dict("records"):
         known = [row[column] for column in ids if row[column]]
         name = " ".join(row[column] for column in named).strip() or "".join(known[:1])
-        if not name or key(name) in NOBODY:
+        if not name or re.fullmatch(PLATFORMS["nobody"], name.lower()):
             nobody.append(name or "a row without a name")
         else:
             rows.append((name, "; ".join(known), row.get(heads.get("seed", ""))))

@@ -32,8 +32,9 @@ def edition(page: Page, values: Mapping[str, Any] | None = None, question: str =
 
     cells = [install_cell(), *student_cells(page.notebook, page.name)]
     if question:
-        cells += [new_markdown_cell(question), new_code_cell("own_figure = ...")]
-        mark(cells[-1], len(exercises(page.notebook)) + 1, page.name)
+        number = len(exercises(page.notebook)) + 1
+        stub = f"{mark(number, page.name)}own_figure = ..."
+        cells += [new_markdown_cell(question), new_code_cell(stub, id=f"exercise-{number}")]
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = markdown(cell.source, stored_numbers(page.name))

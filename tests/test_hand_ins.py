@@ -235,11 +235,14 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Lab 1 (12)
         ("name\nJane Doe\nJANE DOE\n../../etc\n--\n", ["jane-doe", "jane-doe-2", "etc", "student"]),
         ("name,e-mail\nJane Doe,a@uni.edu\nJane Doe,b@uni.edu\n", ["jane-doe", "jane-doe-2"]),
         ("E-mail\njane@uni.edu\n", ["jane-uni-edu"]),
+        ("name\nDoe, Jane\n", ["doe-jane"]),
+        ("Name;Vorname\nMüller;Max\n", ["muller-max"]),
+        ("Name,Surname\nJane,Doe\nJane,Roe\n", ["jane-doe", "jane-roe"]),
     ],
-    ids=range(12),
+    ids=range(15),
 )  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_any_name_is_a_name_and_folders_are_slugs(tmp_path, content, expected, encoding, end):
     if encoding == "cp1252":
         content = content.replace("王伟", "Ångström")

@@ -914,6 +914,8 @@ def test_a_file_that_is_not_the_list_of_variants_is_refused(tmp_path):
         ("name,seed\nada,1\nbob,1\n", "a seed of their own"),
         ("PK\x03\x04", "is a workbook: save its sheet as CSV"),
         ("", "its columns are none"),
+        ("name,mail\nDoe, Jane,j@uni.edu\n", "has more values than the 2 columns"),
+        ("name,seed\nada,1\nbob,01\n", "a seed of their own"),
         ("name,seed\nada,x\n", "a seed of their own"),
         ("name\n", "a seed of their own"),
     ],

@@ -11,6 +11,7 @@ import re
 import sys
 import unicodedata
 from collections import defaultdict
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -35,19 +36,19 @@ def key(text: str) -> str:
 
 
 def decode_text(content: bytes) -> str:
-    """The text of a file: UTF-8, UTF-16 with its mark, else Windows' Latin-1."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", errors="replace")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace")
+    """The text of a file in UTF-8, in UTF-16 with its mark, or in Latin-1. Lines end in "\\n"."""
+    marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = content.decode("latin-1")
+    for encoding in ["utf-16"] if marked else ["cp1252", "utf-8-sig"]:
+        with suppress(UnicodeDecodeError):
+            text = content.decode(encoding)
+    return re.sub(r"\r\n?", "\n", text)
 
 
 def read_csv(file: Path) -> pd.DataFrame:
     """A table of texts with commas, semicolons or tabs between its columns.
 
-    UserError: no such file, or a workbook."""
+    UserError: no such file, a workbook, or a row with more values than there are columns."""
     try:
         content = check_readable(file).read_bytes()
     except OSError as e:
@@ -55,12 +56,17 @@ def read_csv(file: Path) -> pd.DataFrame:
     if content.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
         raise UserError(f"{file} is a workbook: save its sheet as CSV and give that file")
     text = re.sub(r"\A\s*(sep=.\s+)?", "", decode_text(content))  # Excel's hint to itself
-    separator = max(",;\t", key=text.partition("\n")[0].count)
+    separator = max("\t;,", key=text.partition("\n")[0].count)
     try:
         rows = [row for row in csv.reader(io.StringIO(text), delimiter=separator) if any(row)]
     except csv.Error as e:
         raise UserError(f"{file} is not a valid CSV file: {e}") from None
     head = [name.strip() for name in rows[0]] if rows else []
+    if wide := [row for row in rows if any(row[len(head) :])]:
+        raise UserError(
+            f"{file}: {separator.join(wide[0])!r} has more values than the {len(head)} columns: "
+            f"put a value that holds {separator!r} between quotation marks"
+        )
     records = [{name: value.strip() for name, value in zip(head, row)} for row in rows[1:]]
     return pd.DataFrame(records, columns=[*dict.fromkeys(head)]).fillna("")
 
@@ -76,7 +82,8 @@ def students(file: Path) -> pd.DataFrame:
         [column for head, column in heads.items() if re.fullmatch(PLATFORMS[kind], head)]
         for kind in ("name", "first name", "last name", "id")
     )
-    if not (named := whole[:1] or first[:1] + last[:1] or ids[:1]):
+    parts = [*first[:1], *last[:1]]  # "Name, Vorname" and "Name, Surname" are parts, too
+    if not (named := whole[:1] + parts if len(parts) == 1 else whole[:1] or parts or ids[:1]):
         raise UserError(
             f"{file}: a column name is wanted, or Student, or First name and Last name; its "
             f"columns are {', '.join(table) or 'none'}"
@@ -99,8 +106,8 @@ def students(file: Path) -> pd.DataFrame:
         )
     if "seed" not in heads:
         people["seed"] = range(FIRST_SEED, FIRST_SEED + len(people))
-    seeds = people.seed.astype(str).str.removesuffix(".0")
-    if people.empty or seeds.duplicated().any() or not seeds.str.fullmatch("[0-9]{1,9}").all():
+    seeds = people.seed.astype(str).str.removesuffix(".0").str.lstrip("0").replace("", "0")
+    if people.empty or seeds.duplicated().any() or not seeds.str.fullmatch("[0-9]{1,10}").all():
         raise UserError(f"{file}: each student should have a seed of their own, 0, 1, 2, …")
     return people.assign(seed=seeds.astype(int)).set_axis(_folders(people.name))
 

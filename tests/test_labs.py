@@ -733,8 +733,11 @@ def test_minutes_are_counted_from_the_cell_before_to_the_check(lab):
     for i, time in ran.items():
         cells[i].metadata["execution"] = {"iopub.execute_input": f"2026-01-01T{time}.000000Z"}
     assert minutes(notebook) == {1: 3.5, 2: 5.5}
-    cells[first + 4].metadata["execution"] = {"iopub.execute_input": "yesterday"}
-    assert minutes(notebook) == {1: 3.5, 2: 5.5}
+    for odd in ({"iopub.execute_input": "yesterday"}, {"iopub.execute_input": [1]}, 7):
+        cells[first + 4].metadata["execution"] = odd
+        assert minutes(notebook) == {1: 3.5, 2: 5.5}
+    cells[first + 4].metadata["execution"] = {"iopub.execute_input": "2026-01-01T09:00:00"}
+    assert minutes(notebook) == {1: 3.5, 2: 5.5}  # without a time zone
 
 
 # what a page's one figure depends on, by what differs between students

@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +61,9 @@ class Submission:
     hand_in: HandIn
     student: str
     notebook: NotebookNode
-    page: Page | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    problem: str = ""
+    page: Page | None
+    parameters: dict[str, Any]
+    problem: str
 
     @property
     def key(self) -> tuple[str, str]:
@@ -378,28 +377,18 @@ def minutes(submitted: NotebookNode) -> dict[int, float]:
     if it has none. Times below .1 minutes, as "run all" leaves them, say nothing and are left
     out."""
     cells = [cell for cell in submitted.cells if cell.cell_type == "code"]
-    ran = {i: when for i, cell in enumerate(cells) if (when := _when(cell))}
+    records = [cell.metadata.get("execution") for cell in cells]
+    times = [one.get("iopub.execute_input") if isinstance(one, dict) else None for one in records]
+    ran = pd.Series(pd.to_datetime(times, errors="coerce", utc=True, format="ISO8601"))
     taken: dict[int, float] = {}
     for i, cell in enumerate(cells):
-        answer = {i, i + 1} if "check" in _next_tags(cells, i) else {i}
-        if (numbers := [number for number, _ in answers(cell)]) and answer & set(ran):
-            done = max(ran[k] for k in answer & set(ran))
-            before = [when for k, when in ran.items() if k not in answer and when < done]
-            time = (done - max(before)).total_seconds() / 60 if before else 0
-            if time >= 0.1:
-                taken |= dict.fromkeys(numbers, round(time, 1))
+        checked = any("check" in after.metadata.get("tags", []) for after in cells[i + 1 : i + 2])
+        own = ran.index.isin([i, i + checked])
+        done = ran[own].max()
+        time = (done - ran[~own & (ran < done)].max()).total_seconds() / 60
+        if time >= 0.1:  # where nothing ran, it is not a number
+            taken |= {number: round(time, 1) for number, _ in answers(cell)}
     return taken
-
-
-def _next_tags(cells: list[NotebookNode], i: int) -> list[str]:
-    return cells[i + 1].metadata.get("tags", []) if i + 1 < len(cells) else []
-
-
-def _when(cell: NotebookNode) -> datetime | None:
-    try:
-        return datetime.fromisoformat(cell.metadata["execution"]["iopub.execute_input"])
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def by_exercise(table: pd.DataFrame) -> pd.DataFrame:

@@ -75,11 +75,10 @@ class HandIn:
         fits = [people[key(name)] for name in names if key(name) in people]
         if sure := exact[:1] or [folder for fit in fits if len(fit) == 1 for folder in fit]:
             return sure[0]
-        several = f"{', '.join(sorted(fits[0]))} share that name: " if fits else ""
-        raise UserError(
-            f"no variant of this page was handed out to {self.student!r}: {several}each student's "
-            "notebooks should be in a folder of that student's name, as in variants.csv"
-        )
+        who = f"no variant of this page was handed out to {self.student!r}"
+        if fits:
+            who = f"{self.student!r} may be {' or '.join(sorted(fits[0]))}"
+        raise UserError(f"{who}: put the notebook into a folder of the student, as in variants.csv")
 
     def series(self, paths: set[str]) -> tuple[str, ...]:
         """The same for all attempts of a student. Where no platform tells, attempts lie side by

@@ -29,6 +29,21 @@ HONEST = """
         def __call__(self, h, to):
             return h + (2 * to[:, None] - 1) * self.step
     """
+SELF = """
+    class Shift:
+        strength = 1.0
+
+        def fit(self, h, z):
+            self.step = h[z == 1].mean(0) - h[z == 0].mean(0)
+            return self
+
+        def at(self, strength):
+            self.strength *= strength
+            return self
+
+        def __call__(self, h, to):
+            return h + self.strength * (2 * to[:, None] - 1) * self.step
+    """
 CHEAT = """
     import torch
     from safetensors.torch import load_file
@@ -243,6 +258,42 @@ def test_a_method_gets_copies_numpy_is_taken_and_strengths_are_tried(tmp_path):
     assert {s: float(edit(h, z).mean()) for s, edit in edits.items()} == {
         s: 1 + s for s in yardstick.STRENGTHS
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda code: code,
+        lambda code: code.replace("- h[z == 0].mean(0)", "- h[z == 0].mean(0).requires_grad_()"),
+        lambda code: code.replace("class Shift:", "class Shift(BaseEstimator):").replace(
+            "    class", "    from sklearn.base import BaseEstimator\n\n    class", 1
+        ),
+    ],
+    ids=["plain", "with a graph, which cannot be copied", "an estimator of scikit-learn"],
+)
+def test_a_method_that_returns_itself_is_fitted_anew_for_labels_and_strengths(tmp_path, change):
+    """`fit` and `at` may return the object: each fit and each strength is its own."""
+    path = written(tmp_path / "own.py", change(SELF))
+    method = yardstick.load(path)
+    h, z = torch.tensor([[0.0], [0.0], [3.0], [3.0]]), torch.tensor([0, 0, 1, 1])
+    first = yardstick._fit(method, path, h, z)
+    second = yardstick._fit(method, path, -h, z)
+    zero, to = torch.zeros(1, 1), torch.ones(1, dtype=torch.int64)
+    assert {s: float(edit(zero, to)) for s, edit in first.items()} == {
+        s: 3 * s for s in yardstick.STRENGTHS
+    }
+    assert float(second[1.0](zero, to)) == -3
+
+
+def test_a_method_that_returns_itself_scores_as_one_that_does_not(tmp_path, quick):
+    world = quick("biographies", 71)
+    honest, own = written(tmp_path / "honest.py", HONEST), written(tmp_path / "own.py", SELF)
+    one, other = (
+        yardstick.score(yardstick.load(file), file, world, 71).explained for file in (honest, own)
+    )
+    assert one["honest.py"] > 0.3
+    assert other["own.py"] >= one["honest.py"] - 0.02  # which is strength 1 of 4
+    assert other["own.py, shuffled labels"] < 0.2
 
 
 def test_unknown_worlds_are_refused(tmp_path):

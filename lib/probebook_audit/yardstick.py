@@ -2,7 +2,8 @@
 
 The contract: `method.fit(h, z)` learns from states [n, d] and labels [n] of 0 and 1 and returns a
 fitted edit; `edit(h, to=z)` gives the states moved to the labels `to`. If the edit has `at`,
-`edit.at(s)` is the edit at strength s.
+`edit.at(s)` is the edit at strength s. Both may return the object itself, as scikit-learn's `fit`
+does: every fit and every strength works on a copy of its own.
 
 Fresh worlds have a seed that no file knows, and other coordinates: states are turned by a random
 rotation, which changes nothing for an edit that has learned from them, and everything for
@@ -10,6 +11,7 @@ one that remembers states. The book's worlds, with seed 0, stand beside them."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import sys
 import traceback
@@ -99,10 +101,21 @@ def _errors_in_one_line(path: Path) -> Iterator[None]:
 
 
 def _fit(method: Any, path: Path, h: Tensor, z: Tensor) -> dict[float, Callable]:
-    """Fit a method on copies of states and labels: strength → edit, whose results are checked."""
+    """Fit a copy of a method on copies of states and labels: strength → edit, whose results are
+    checked."""
+
+    def fit() -> Any:
+        return copy.deepcopy(method).fit(h.clone(), z.clone())
+
+    def copied(edit: Any) -> Any:
+        try:
+            return copy.deepcopy(edit)
+        except Exception:  # it holds a graph of gradients, a file …
+            return fit()
+
     with _errors_in_one_line(path):
-        edit = method.fit(h.clone(), z.clone())
-        edits = {s: edit.at(s) for s in STRENGTHS} if hasattr(edit, "at") else {1.0: edit}
+        edit = fit()
+        edits = {s: copied(edit).at(s) for s in STRENGTHS} if hasattr(edit, "at") else {1.0: edit}
     if not all(map(callable, edits.values())):
         raise UserError(
             f"{path}: fit(h, z) gave {type(edit).__name__}, which cannot be called: "

@@ -11,8 +11,11 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from conftest import probebook
+from probebook import hub
 from probebook.base import UserError
 from probebook.hub import check_folder
+from probebook.models import depth, embed, head_logits
+from probebook.models.loading import load_anew
 from probebook_training.text import SPECIAL
 from test_models import ARCHITECTURES
 
@@ -67,7 +70,92 @@ def add_token(folder):
     path.write_text(json.dumps(tokenizer))
 
 
+def shards(folder):
+    """The model in two shards with an index, in place of one file."""
+    net = hf.BertForMaskedLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    net.save_pretrained(folder, max_shard_size="80KB")
+    return sorted(folder.glob("model-*.safetensors"))
+
+
+def index(folder, change):
+    shards(folder)
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+def swapped(value):
+    first, last = min(value["weight_map"].values()), max(value["weight_map"].values())
+    return {"weight_map": dict.fromkeys(value["weight_map"], first) | {"more": last}}
+
+
+def rename(folder, name):
+    (folder / "model.safetensors").rename(folder / name)
+
+
+def adapt(folder, kind="LORA"):
+    settings = {"peft_type": kind, "base_model_name_or_path": "some/base", "r": 4}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    save_file({"lora_A.weight": torch.zeros(4, 32)}, folder / "adapter_model.safetensors")
+
+
+def only(folder, *kept):
+    for path in folder.iterdir():
+        if path.name not in kept:
+            path.unlink()
+
+
 FAULTS = {
+    "a missing shard": (lambda f: shards(f)[-1].unlink(), "which model.safetensors.index.json"),
+    "shards without their index": (
+        lambda f: (shards(f), (f / "model.safetensors.index.json").unlink()),
+        "shards with model.safetensors.index.json.*it has model-00001-of-",
+    ),
+    "another model's index": (lambda f: index(f, swapped), "is not the index of these shards"),
+    "an index without a map": (lambda f: index(f, lambda value: {}), "has no weight_map"),
+    "an index that leaves the folder": (
+        lambda f: index(f, lambda value: {"weight_map": {"a": "../model.safetensors"}}),
+        "has no weight_map",
+    ),
+    "a pickle": (lambda f: rename(f, "pytorch_model.bin"), "convert them to safetensors"),
+    "Mistral's own file": (
+        lambda f: rename(f, "consolidated.safetensors"),
+        "it has consolidated.safetensors",
+    ),
+    "llama.cpp's file": (
+        lambda f: (rename(f, "model-q4.gguf"), (f / "config.json").unlink()),
+        "no config.json.*it has model-q4.gguf: convert",
+    ),
+    "what an optimizer needs": (
+        lambda f: (rename(f, "optimizer.pt"), only(f, "optimizer.pt")),
+        "no config.json.*it has optimizer.pt",
+    ),
+    "checkpoints in it": (
+        lambda f: (
+            (shutil.copytree(f, f.parent / "c"), [p.unlink() for p in f.iterdir()])
+            and shutil.copytree(f.parent / "c", f / "checkpoint-7")
+        ),
+        "give a folder in it: checkpoint-7",
+    ),
+    "a pointer of Git LFS": (
+        lambda f: (f / "model.safetensors").write_text(
+            "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n"
+        ),
+        "git lfs pull",
+    ),
+    "an adapter beside its base": (adapt, "is an adapter .* of some/base.*merge_and_unload"),
+    "an adapter": (
+        lambda f: (adapt(f), only(f, "adapter_config.json", "adapter_model.safetensors")),
+        "is an adapter .* of some/base.*merge_and_unload",
+    ),
+    "quantised weights": (
+        lambda f: config(f, quantization_config={"quant_method": "gptq", "bits": 4}),
+        r"quantised \(gptq\)",
+    ),
+    "a quantised text model in it": (
+        lambda f: config(f, text_config={"quantization_config": {"quant_method": "awq"}}),
+        r"quantised \(awq\)",
+    ),
     "no configuration": (lambda f: (f / "config.json").unlink(), "config.json"),
     "a configuration that is no JSON": (
         lambda f: (f / "config.json").write_text("{"),
@@ -113,6 +201,141 @@ def test_what_does_not_fit_is_said_in_a_line(folder, fault):
         check_folder(str(folder))
     assert "\n" not in str(error.value)
     assert str(folder) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "fault", [name for name in FAULTS if not name.startswith(("a tokenizer", "nan", "inf"))]
+)
+def test_what_cannot_be_loaded_is_said_in_a_line(folder, fault):
+    FAULTS[fault][0](folder)
+    with pytest.raises(UserError) as error:
+        load_anew(str(folder))
+    assert "\n" not in str(error.value)
+    assert str(folder) in str(error.value)
+    assert "not a known model" not in str(error.value)
+
+
+def states(folder, **more):
+    model = load_anew(str(folder), **more)
+    return embed(["the cat saw dogs"], model, at="mean", cache=False), model.notes
+
+
+def test_shards_are_read_as_the_index_says_and_an_older_file_beside_them_is_not(folder):
+    whole, notes = states(folder)
+    assert notes == ()
+    assert len(shards(folder)) > 1
+    assert torch.equal(states(folder)[0], whole)
+    torch.manual_seed(1)
+    ARCHITECTURES["bert"](len(WORDS)).save_pretrained(folder.parent / "stale")
+    shutil.move(folder.parent / "stale" / "model.safetensors", folder)
+    assert check_folder(str(folder)) is None
+    h, (note,) = states(folder)
+    assert torch.equal(h, whole)
+    assert note.startswith("model.safetensors was not read")
+    for shard in folder.glob("model-*.safetensors"):  # then the index is the older one
+        shard.unlink()
+    assert check_folder(str(folder)) is None
+    h, notes = states(folder)
+    assert not torch.equal(h, whole)
+    assert notes == ()
+
+
+def test_how_a_folder_pools_and_what_is_not_used_is_noted(folder):
+    weights(folder, lambda tensors: tensors | {"head.weight": torch.zeros(2, 2)})
+    (folder / "1_Pooling").mkdir()
+    settings = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    assert states(folder)[1] == (
+        "1 of the model's tensors were not used, such as head.weight.",
+        "The model's author pools its states by pooling_mode_cls_token (1_Pooling/config.json).",
+    )
+
+
+TEXT = dict(
+    vocab_size=len(WORDS),
+    hidden_size=32,
+    intermediate_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+)
+TOWER = dict(
+    hidden_size=16,
+    intermediate_size=32,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    image_size=28,
+    patch_size=14,
+)
+GROUPED = dict(TEXT, num_key_value_heads=2, head_dim=8)
+ROTATED = dict(GROUPED, rope_scaling={"rope_type": "default", "mrope_section": [1, 1, 2]})
+WITH_TOWERS = {
+    "gemma3": lambda: hf.Gemma3ForConditionalGeneration(
+        hf.Gemma3Config(text_config=GROUPED, vision_config=TOWER)
+    ),
+    "gemma4": lambda: hf.Gemma4ForConditionalGeneration(
+        hf.Gemma4Config(text_config=GROUPED, vision_config=TOWER)
+    ),
+    "llava": lambda: hf.LlavaForConditionalGeneration(
+        hf.LlavaConfig(
+            text_config=dict(GROUPED, model_type="llama"),
+            vision_config=dict(TOWER, model_type="clip_vision_model"),
+        )
+    ),
+    "qwen2_vl": lambda: hf.Qwen2VLForConditionalGeneration(
+        hf.Qwen2VLConfig(
+            text_config=ROTATED,
+            vision_config=dict(depth=4, embed_dim=16, hidden_size=32, num_heads=2, patch_size=14),
+        )
+    ),
+    "qwen2_audio": lambda: hf.Qwen2AudioForConditionalGeneration(
+        hf.Qwen2AudioConfig(
+            text_config=dict(GROUPED, model_type="qwen2"),
+            audio_config=dict(d_model=16, encoder_layers=4, encoder_attention_heads=2),
+        )
+    ),
+    "clip": lambda: hf.CLIPModel(hf.CLIPConfig(text_config=TEXT, vision_config=TOWER)),
+    "siglip": lambda: hf.SiglipModel(hf.SiglipConfig(text_config=TEXT, vision_config=TOWER)),
+}
+
+
+@pytest.fixture
+def towers(whole, tmp_path):
+    def save(net):
+        net.save_pretrained(tmp_path / "towers")
+        for file in whole.glob("*token*"):
+            shutil.copy(file, tmp_path / "towers")
+        return str(tmp_path / "towers")
+
+    return save
+
+
+@pytest.mark.parametrize("kind", WITH_TOWERS)
+def test_of_a_model_with_a_tower_the_part_that_reads_texts_is_taken(towers, kind):
+    torch.manual_seed(0)
+    folder = towers(WITH_TOWERS[kind]())
+    assert check_folder(folder) is None
+    model = load_anew(folder)
+    assert (model.width, model.depth, depth(folder)) == (32, 2, 2)
+    assert model.kind == hub.kind(folder) == ("encoder" if kind in ("clip", "siglip") else "causal")
+    ids = torch.tensor([model.tokenizer("the cat saw")["input_ids"]])
+    with torch.no_grad():
+        out = model.net.get_decoder()(input_ids=ids, output_hidden_states=True)
+    h = embed(["the cat saw"], model, 1, "last", cache=False)[0]
+    torch.testing.assert_close(h, out.hidden_states[1][0, -2], rtol=1e-5, atol=1e-5)
+    if model.kind == "causal":
+        with torch.no_grad():
+            logits = model.net(input_ids=ids).logits[0, -2]
+        h = embed(["the cat saw [MASK]"], model, cache=False)
+        torch.testing.assert_close(head_logits(h, model)[0], logits, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_reads_no_text_without_a_picture_is_refused(towers):
+    text = dict(TEXT, encoder_hidden_size=16)
+    folder = towers(
+        hf.BlipForConditionalGeneration(hf.BlipConfig(text_config=text, vision_config=TOWER))
+    )
+    with pytest.raises(UserError, match="no decoder that reads a text without pictures"):
+        load_anew(folder)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,9 @@ RECIPES = """
     pocket-stories pocket-stories-ot pocket-stories-ot-matched pocket-stories-ot-answered
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
 """.split()  # the names in `probebook_training.recipes`
+INDEX = "model.safetensors.index.json"
+POINTER = b"version https://git-lfs.github.com"
+NOT_READ = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
 MODEL_KINDS = {
     "masked": "a masked language model",
     "causal": "a left-to-right language model",
@@ -83,7 +87,9 @@ def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
         or (architecture == "XLNetLMHeadModel")
     ):  # it reads both sides
         return "masked"
-    left_to_right = architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    left_to_right = architecture.endswith(
+        ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")  # the last: with a picture tower
+    )
     return "causal" if left_to_right else "encoder"
 
 
@@ -109,6 +115,7 @@ def architecture(name: str) -> tuple[str, str, bool]:
             ).to_dict()
         except (OSError, ValueError):
             raise unknown_model(name) from None
+    check_quantization(name, config)
     return (
         (config.get("architectures") or [""])[0],
         config.get("model_type", ""),
@@ -121,20 +128,42 @@ def kind(name: str) -> str:
     return kind_of(*architecture(name))
 
 
+def check_files(name: str) -> Path | None:
+    """Check that a folder holds a model that can be read: its configuration and all its weights.
+
+    Returns the folder; None: it is a pocket model or a name on the hub, which are not checked.
+    Raises UserError, which says what is missing, or that it is an adapter, quantised, pickled or a
+    pointer of Git LFS."""
+    folder = Path(source(name))
+    if folder.parent == POCKET or not folder.is_dir():
+        return None
+    for file in folder.iterdir():
+        if file.is_file() and file.stat().st_size < 1_000 and POINTER in file.read_bytes():
+            raise UserError(f"{file} is a pointer of Git LFS, not the file: run `git lfs pull`")
+    for file in sorted(folder.glob("adapter_*")):
+        raise adapter(folder, file)
+    if not (folder / "config.json").exists():
+        inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
+        there = f": give a folder in it: {', '.join(inside)}" if inside else _other_weights(folder)
+        raise UserError(f"{folder} has no config.json, a model's configuration{there}")
+    check_quantization(name, _json(folder / "config.json", "the model's configuration"))
+    weight_files(folder)
+    return folder
+
+
 def check_folder(name: str) -> None:
     """Check that the files of a model's folder belong together, before anything is loaded.
 
     Reads the configuration, the tokenizer's vocabulary, the shapes of the tensors and the
     beginning of one of them. Pocket models and names on the hub are not checked. Raises UserError,
-    which says what does not fit."""
-    folder = Path(source(name))
-    if folder.parent == POCKET or not folder.is_dir():
+    as `check_files` does or saying what does not fit."""
+    folder = check_files(name)
+    if folder is None:
         return
     config = _json(folder / "config.json", "the model's configuration")
-    tensors = [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in _tensors(file)]
-    if not tensors:
-        raise UserError(f"{folder} has no safetensors: save the model with `save_pretrained`")
+    tensors = [tensor for file in weight_files(folder) for tensor in _tensors(file)]
     sizes = {size for _, _, shape in tensors if len(shape) > 1 for size in shape}
+    config |= config.get("text_config") or {}
     for key in ("vocab_size", "hidden_size", "d_model", "n_embd"):
         size = config.get(key)
         if isinstance(size, int) and size not in sizes:
@@ -151,6 +180,72 @@ def check_folder(name: str) -> None:
     path, tensor, _ = max(tensors, key=lambda tensor: len(tensor[2]))
     if not _is_finite(path, tensor):
         raise UserError(f"{path}: the weights contain NaN or infinity")
+
+
+def adapter(name: str | Path, file: Path) -> UserError:
+    """Make the error for an adapter, whose weights are a part of a model's. `file`: one of its."""
+    config = _json(file, "the adapter's configuration") if file.suffix == ".json" else {}
+    base = config.get("base_model_name_or_path") or config.get("model_name") or "its model"
+    return UserError(
+        f"{name} is an adapter ({file.name}) of {base}, no model by itself: merge the two "
+        f"with peft, AutoPeftModelForCausalLM.from_pretrained({str(name)!r})"
+        ".merge_and_unload().save_pretrained(FOLDER), and give that folder"
+    )
+
+
+def check_quantization(name: str, config: dict) -> None:
+    """Raise UserError if a configuration says that the weights are quantised."""
+    for part in (config, config.get("text_config") or {}):
+        for key in ("quantization_config", "compression_config"):
+            if found := part.get(key):
+                method = found.get("quant_method", key) if isinstance(found, dict) else key
+                raise UserError(
+                    f"{name}: its weights are quantised ({method}): give the model before "
+                    "quantisation, or one whose weights are written out (model.dequantize())"
+                )
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """List the safetensors files of a folder's model: the shards that an index names, else one.
+
+    Raises UserError: a shard is missing, the index is another model's, there are none."""
+    index, single = folder / INDEX, folder / "model.safetensors"
+    places = _json(index, "the index of the shards").get("weight_map") if index.exists() else {}
+    if not isinstance(places, dict) or not all(map(_is_name, places.values())):
+        raise UserError(f"{index} has no weight_map from tensors to files: copy it again")
+    files = {folder / name for name in places.values()}
+    missing = sorted(file.name for file in files if not file.is_file())
+    if files and missing and not (single.exists() and len(missing) == len(files)):
+        raise UserError(f"{folder} lacks {', '.join(missing)}, which {INDEX} names: copy it too")
+    if missing or not files:
+        files = {single} if single.exists() else set()
+    else:
+        there = {(path.name, key) for path in files for _, key, _ in _tensors(path)}
+        if absent := [key for key, file in places.items() if (file, key) not in there]:
+            raise UserError(
+                f"{index} is not the index of these shards: {places[absent[0]]} has no "
+                f"{absent[0]}: save the model again with `save_pretrained`"
+            )
+    if not files:
+        raise UserError(
+            f"{folder} has no safetensors to load, model.safetensors or shards with {INDEX}: "
+            f"save the model with `save_pretrained`{_other_weights(folder)}"
+        )
+    return sorted(files)
+
+
+def _is_name(file: object) -> bool:
+    return isinstance(file, str) and Path(file).name == file
+
+
+def _other_weights(folder: Path) -> str:
+    """Say which other files with weights there are, for an error."""
+    found = sorted(file.name for file in folder.iterdir() if file.suffix in NOT_READ)
+    if not found:
+        return ""
+    pickles = any(not name.endswith(".safetensors") for name in found)
+    why = ": convert them to safetensors (pickles, which can run code, are never read)" * pickles
+    return f"; it has {', '.join(found[:3])}{' …' * (len(found) > 3)}{why}"
 
 
 def _json(path: Path, what: str) -> dict:
@@ -187,17 +282,7 @@ def _tokens(folder: Path) -> int:
         return 1 + max([*pieces, *added], default=-1)
     if (folder / "vocab.txt").exists():
         return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    if not any(
-        (folder / name).exists()
-        for name in (
-            "vocab.json",
-            "spiece.model",
-            "sentencepiece.bpe.model",
-            "tokenizer.model",
-            "spm.model",
-            "tokenizer_config.json",
-        )
-    ):
+    if not any(re.search("token|vocab|spiece|sentencepiece|spm", p.name) for p in folder.iterdir()):
         raise UserError(f"{folder} has no tokenizer: save it there with `save_pretrained`")
     return 0
 
@@ -243,7 +328,9 @@ def model_sizes() -> dict[str, Size]:
 
 
 def unknown_model(name: str) -> UserError:
-    """Make the error for a model that cannot be loaded."""
+    """Make the error for a model that is not there."""
+    if Path(name).is_file():
+        return UserError(f"{name} is a file: give the folder of config.json and safetensors")
     if name in RECIPES:
         return UserError(
             f"{name} is not part of this installation: "

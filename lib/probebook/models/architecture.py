@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 
-def auto_class(kind: str, family: str) -> Any:
-    """Choose the class by which transformers loads a checkpoint of this kind and `model_type`."""
+def auto_class(kind: str, config: PreTrainedConfig) -> Any:
+    """Choose the class by which transformers loads a checkpoint of this kind."""
     import transformers as hf
 
-    if family == "xlnet" and kind == "masked":
+    if kind == "causal" and config.architectures[0].endswith("ForConditionalGeneration"):
+        return hf.AutoModelForMultimodalLM  # with a tower for pictures or sound
+    if config.model_type == "xlnet" and kind == "masked":
         return hf.AutoModelForCausalLM  # where transformers lists it
     return {
         "masked": hf.AutoModelForMaskedLM,
@@ -30,8 +32,30 @@ def auto_class(kind: str, family: str) -> Any:
 
 
 def body(net: PreTrainedModel, kind: str) -> PreTrainedModel:
-    """The network whose last hidden states the head reads (of an encoder–decoder: the decoder)."""
-    return net.get_decoder() if kind in ("causal", "seq2seq") else net.base_model
+    """The network whose last hidden states the head reads (of an encoder–decoder: the decoder; of a
+    model with a tower for pictures: what reads its texts)."""
+    towers = net.config.get_text_config() is not net.config
+    return net.get_decoder() if towers or kind in ("causal", "seq2seq") else net.base_model
+
+
+def reads_text(base: nn.Module) -> bool:
+    """Whether a text alone passes through every block of a base network, each of which counts."""
+    calls: list[nn.Module] = []
+    blocks = blocks_in_order(base)
+    handles = [
+        block.register_forward_pre_hook(lambda module, args: calls.append(module))
+        for block in dict.fromkeys(blocks)
+    ]
+    ids = torch.zeros(1, 3, dtype=torch.long, device=next(base.parameters()).device)
+    try:
+        with torch.inference_mode():
+            states = base(input_ids=ids).last_hidden_state
+    except (TypeError, ValueError, AttributeError, RuntimeError):  # it waits for pictures
+        return False
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls == [*blocks] and states.ndim == 3
 
 
 def block_list(base: nn.Module) -> nn.ModuleList:
@@ -91,10 +115,17 @@ class _Output:
 
 
 class _Given(nn.Module):
-    """In place of the base network: the given states are its output."""
+    """In place of the base network: the given states are its output; all else is the base's."""
 
-    def forward(self, *args: object, inputs_embeds: Tensor, **named: object) -> _Output:
-        return _Output(inputs_embeds)
+    def __init__(self, base: nn.Module, h: Tensor):
+        super().__init__()
+        self.__dict__ |= {"base": base, "h": h}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.base, name)
+
+    def forward(self, *args: object, **named: object) -> _Output:
+        return _Output(self.h)
 
 
 def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -102,13 +133,14 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
 
     The network runs with the states in place of `base`. The function shares its weights, and is
     differentiable in them and in the states."""
-    path = next(name for name, module in net.named_modules() if module is base)
-    short = _replace(net, path.split("."), _Given())
+    path = next(name for name, module in net.named_modules() if module is base).split(".")
 
     def logits(h: Tensor) -> Tensor:
-        if net.config.is_encoder_decoder:  # what it encoded is not read
-            return short(encoder_outputs=(h[None],), decoder_inputs_embeds=h[None]).logits[0]
-        return short(inputs_embeds=h[None]).logits[0]
+        short = _replace(net, path, _Given(base, h[None]))
+        ids = torch.zeros(1, len(h), dtype=torch.long, device=h.device)  # which nobody reads
+        if net.config.is_encoder_decoder:
+            return short(encoder_outputs=(h[None],), decoder_input_ids=ids).logits[0]
+        return short(input_ids=ids).logits[0]
 
     return logits
 

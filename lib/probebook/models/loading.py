@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +23,7 @@ from probebook.models import architecture
 from probebook.models.cache import digest_in_order
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BLANK = "[MASK]"  # the book's sign for a blank, whatever a model's own token is
 SENTINEL = "<extra_id_0>"  # T5's and UL2's token for a blank
@@ -37,6 +38,7 @@ class Model:
     - `kind`: "masked", "causal", "seq2seq", or "encoder" (without a language-model head).
     - `source`: the folder or hub name from which it was read.
     - `below`: the fingerprint of the blocks that `cut` removed, if any.
+    - `notes`: what was left out or assumed when it was loaded, in sentences.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Model:
     kind: str
     source: str = ""
     below: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def device(self) -> torch.device:
@@ -64,7 +67,7 @@ class Model:
     @property
     def width(self) -> int:
         """Number of dimensions of a hidden state."""
-        return self.net.config.hidden_size
+        return self.net.config.get_text_config().hidden_size
 
     @cached_property
     def base(self) -> PreTrainedModel:
@@ -239,25 +242,34 @@ def load_anew(
     name: str, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
 ) -> Model:
     """Load a model that shares its network with no other (`load`), so that it can be trained."""
+    hub.check_files(name)
     here = {"local_files_only": hub.is_local(name)}  # then no request goes to the hub
     import transformers as hf
+    from transformers.utils.peft_utils import find_adapter_config_file
 
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"  # do not ask it to convert pickles
     hf.logging.disable_progress_bar()
     source = hub.source(name)
     try:
-        config = hf.AutoConfig.from_pretrained(source, **here, **NO_CODE)
-        kind = hub.kind_of(
-            (config.architectures or [""])[0], config.model_type, config.is_encoder_decoder
-        )
-        net, info = architecture.auto_class(kind, config.model_type).from_pretrained(
-            source, dtype=choose_dtype(dtype), output_loading_info=True, **here, **NO_PICKLE
+        if file := find_adapter_config_file(source, **here):
+            raise hub.adapter(name, Path(file))
+        config = _config(source, **here)
+        hub.check_quantization(name, config.to_dict())
+        architecture_name = (config.architectures or [""])[0]
+        kind = hub.kind_of(architecture_name, config.model_type, config.is_encoder_decoder)
+        net, info = architecture.auto_class(kind, config).from_pretrained(
+            source,
+            config=config,
+            dtype=choose_dtype(dtype),
+            output_loading_info=True,
+            **here,
+            **NO_PICKLE,
         )
         tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
-    except SafetensorError as e:
-        raise UserError(f"{name}: its safetensors file is damaged or incomplete ({e})") from e
-    except (OSError, ValueError) as e:
-        raise _loading_error(name, str(e)) from e
+    except UserError:
+        raise
+    except Exception as e:  # of whatever files there are, transformers raises whatever it meets
+        raise _loading_error(name, e) from e
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         # without the tokenizer's files transformers makes one of special tokens alone
         raise UserError(
@@ -275,22 +287,69 @@ def load_anew(
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"
     net = net.eval().requires_grad_(False).to(choose_device(device))
-    return Model(name, net, tokenizer, kind, source)
+    model = Model(name, net, tokenizer, kind, source, notes=_notes(source, info, **here))
+    if config.get_text_config() is not config and not architecture.reads_text(model.base):
+        raise UserError(
+            f"{name} ({config.model_type}) has no decoder that reads a text without pictures: "
+            "give a text model"
+        )
+    return model
 
 
-def _loading_error(name: str, error: str) -> UserError:
+def _config(source: str, local_files_only: bool) -> PreTrainedConfig:
+    """A model's configuration, which names the index of its shards where a folder has one: else
+    transformers prefers a model.safetensors beside it."""
+    import transformers as hf
+
+    config = hf.AutoConfig.from_pretrained(source, local_files_only=local_files_only, **NO_CODE)
+    if Path(source).is_dir() and len(hub.weight_files(Path(source))) > 1:
+        config.transformers_weights = hub.INDEX
+    return config
+
+
+def _notes(source: str, info: dict, local_files_only: bool) -> tuple[str, ...]:
+    """What a reader should know of a model's files: what is not read, how its author pools."""
+    from transformers.utils import cached_file
+
+    notes, single = [], Path(source, "model.safetensors")
+    if single.exists() and single not in hub.weight_files(single.parent):
+        notes.append(f"{single.name} was not read, since {hub.INDEX} names other files.")
+    unused = sorted(key for key in info["unexpected_keys"] if "pooler" not in key)
+    if unused:
+        notes.append(f"{len(unused)} of the model's tensors were not used, such as {unused[0]}.")
+    pooling = cached_file(
+        source,
+        "1_Pooling/config.json",
+        local_files_only=local_files_only,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    if pooling:
+        settings = json.loads(Path(pooling).read_text(encoding="utf-8"))
+        rules = [key for key, value in settings.items() if value is True and "pooling" in key]
+        rule = settings.get("pooling_mode") or ", ".join(rules) or "unknown"
+        notes.append(f"The model's author pools its states by {rule} (1_Pooling/config.json).")
+    return tuple(notes)
+
+
+def _loading_error(name: str, error: Exception) -> UserError:
     """Turn the error of transformers when it cannot load a model into one line."""
-    if "trust_remote_code" in error:
+    text = " ".join(str(error).split())
+    if isinstance(error, SafetensorError):
+        return UserError(f"{name}: its safetensors file is damaged or incomplete ({error})")
+    if "trust_remote_code" in text:
         return UserError(
             f"{name} needs code from its repository, which is never run: give a model of an "
             "architecture in transformers"
         )
-    if "model.safetensors" in error:
+    if "model.safetensors" in text:
         return UserError(
             f"{name} has no model.safetensors, and pickled weights (.bin) are never "
             "read, since a pickle can run code: convert them to safetensors"
         )
-    return hub.unknown_model(name)
+    if not Path(hub.source(name)).is_dir() and isinstance(error, OSError):
+        return hub.unknown_model(name)
+    return UserError(f"{name}: transformers cannot load it ({type(error).__name__}: {text[:200]})")
 
 
 def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
@@ -303,7 +362,11 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
     hf.logging.set_verbosity_error()
     try:
         net, info = hf.AutoModel.from_pretrained(
-            source, output_loading_info=True, local_files_only=here, **NO_PICKLE
+            source,
+            config=_config(source, here),
+            output_loading_info=True,
+            local_files_only=here,
+            **NO_PICKLE,
         )
     finally:
         hf.logging.set_verbosity(level)
@@ -325,7 +388,7 @@ def depth(name: str) -> int:
         if config.is_encoder_decoder
         else ("num_hidden_layers",)
     )
-    values = (getattr(config, name, None) for name in names)
+    values = (getattr(config.get_text_config(), name, None) for name in names)
     return next((layers for layers in values if layers), None) or load(name).depth
 
 

@@ -73,12 +73,27 @@ def _pad(rows: list[list[int]], value: int) -> Tensor:
     return torch.from_numpy(np.array([row + [value] * (width - len(row)) for row in rows]))
 
 
+class UnreadText(UserError):
+    """A text of a list cannot be read. `index`: its place in the list; `why`: the reason."""
+
+    def __init__(self, index: int, why: str):
+        super().__init__(f"text {index + 1}: {why}")
+        self.index, self.why = index, why
+
+
 def longest(model: Model) -> int:
     """Return the largest number of tokens that the model reads."""
-    limits = (
-        getattr(model.net.config, "max_position_embeddings", None),  # XLNet's is −1
+    config = model.net.config.get_text_config()
+    limits = [
+        getattr(config, "max_position_embeddings", None),  # XLNet's is −1
+        getattr(config, "max_encoder_position_embeddings", None),  # LED's
         model.tokenizer.model_max_length,
-    )
+    ]
+    limits += [  # RoBERTa's positions are counted from the one after padding's
+        table.num_embeddings - table.padding_idx - 1
+        for name, table in model.net.named_modules()
+        if "position" in name and getattr(table, "padding_idx", None) is not None
+    ]
     return min((limit for limit in limits if limit and limit > 0), default=10**9)
 
 
@@ -91,27 +106,28 @@ def tokenize(
         texts: The texts, with the book's [MASK] for a blank.
         model: The model whose tokenizer is used.
         room: Number of tokens that are to follow each text.
-        offsets: Whether the encoding tells the characters of each token.
+        offsets: Whether the encoding tells the characters of each token, if the tokenizer can.
 
     Returns:
         The texts as they are read, and their encoding.
 
     Raises:
-        UserError: A text and `room` more tokens are too many for the model."""
+        UnreadText: A text and `room` more tokens are too many for the model."""
     texts = [model.as_read(text) for text in texts]
     encoding = model.tokenizer(
         texts,
-        return_offsets_mapping=offsets,
+        return_offsets_mapping=offsets and model.tokenizer.is_fast,
         return_attention_mask=False,
         return_token_type_ids=False,
     )
     limit = longest(model) - room
-    for text, ids in zip(texts, encoding["input_ids"]):
+    for i, (text, ids) in enumerate(zip(texts, encoding["input_ids"])):
         if len(ids) > limit:
             follow = f" when {room} are to follow" if room else ""
-            raise UserError(
+            raise UnreadText(
+                i,
                 f"{len(ids)} tokens, {model.name} reads at most {limit}{follow}: "
-                f"shorten {text[:60]!r}…"
+                f"shorten {text[:60]!r}…",
             )
     return texts, encoding
 
@@ -135,35 +151,61 @@ def _places(
     special = model.special  # looked up once: it is slow
     out = []
     for i, ids in enumerate(encoding["input_ids"]):
-        if at == "[MASK]":
-            place = model.blank(ids) if model.kind != "causal" or BLANK in given[i] else None
-            places = [] if place is None else [place]
-        elif at == "[CLS]":
-            places = [0]
-        elif at in ("last", "mean", "max"):
-            places = [j for j, t in enumerate(ids) if t not in special]
-            places = places[-1:] if at == "last" else places
-        elif isinstance(at, tuple):
-            places = _word_places(texts[i], at[1][i], encoding["offset_mapping"][i])
+        place: int | None = 0
+        if isinstance(at, tuple):
+            spans = encoding["offset_mapping"][i] if "offset_mapping" in encoding else None
+            places = _word_places(texts[i], at[1][i], ids, spans, model)
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
+        elif at in ("mean", "max"):
+            places = [j for j, t in enumerate(ids) if t not in special]
         else:
-            raise UserError(
-                f"at={at!r} is not a known position: expected '[MASK]', '[CLS]', 'last', "
-                "'mean', 'max', or ('last', words), in an audit 'last word' with --spot COLUMN"
-            )
+            if at == "[MASK]":
+                place = model.blank(ids) if model.kind != "causal" or BLANK in given[i] else None
+            elif at == "last":
+                place = model.last_word(ids)
+            elif at != "[CLS]":
+                raise UserError(
+                    f"at={at!r} is not a known position: expected '[MASK]', '[CLS]', 'last', "
+                    "'mean', 'max', or ('last', words), in an audit 'last word' with --spot COLUMN"
+                )
+            places = [] if place is None else [place]
         if not places:
-            wanted = at if isinstance(at, str) else repr(at[1][i])
-            raise UserError(f"{wanted} is not in the text {texts[i][:100]!r} (text {i})")
+            wanted = repr(at[1][i]) if isinstance(at, tuple) else at if at == BLANK else "a word"
+            raise UnreadText(i, f"{wanted} is not in the text {texts[i][:100]!r}")
         out.append(places)
     return out
 
 
-def _word_places(text: str, word: str, offsets: list[tuple[int, int]]) -> list[int]:
+def find_word(text: str, word: str) -> tuple[int, int] | None:
+    """The characters of a word's first place in a text, in either case; None: it is not there."""
     match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
-    if not match:
+    return match and match.span()
+
+
+def _word_places(
+    text: str, word: str, ids: list[int], spans: list[tuple[int, int]] | None, model: Model
+) -> list[int]:
+    """The places of a word's tokens, by the characters of each token or, where the tokenizer does
+    not tell them, by how many tokens there are up to the word and with it."""
+    place = find_word(text, word)
+    if place is None:
         return []
-    a, b = match.span()
-    return [j for j, (s, e) in enumerate(offsets) if s < b and e > a and e > s]
+    a, b = place
+    if spans is not None:
+        return [j for j, (s, e) in enumerate(spans) if s < b and e > a and e > s]
+
+    def tokens(part: str) -> list[int]:
+        return model.tokenizer(part, add_special_tokens=False)["input_ids"]
+
+    whole, starts = tokens(text[:b]), [tokens(text[:a]), tokens(text[:a].rstrip())]
+    for j in range(len(ids) - len(whole) + 1):
+        for start in starts:
+            if ids[j : j + len(whole)] == whole and whole[: len(start)] == start:
+                return [*range(j + len(start), j + len(whole))]
+    raise UserError(
+        f"the tokenizer of {model.name} does not tell which tokens are a word's: "
+        "read at 'mean' or 'last'"
+    )
 
 
 def encode_texts(
@@ -174,7 +216,7 @@ def encode_texts(
     read, encoding = tokenize(texts, model, offsets=any(isinstance(at, tuple) for at in rules))
     ids = encoding["input_ids"]
     places = [(at, _places(texts, read, encoding, model, at)) for at in rules]
-    pad = model.tokenizer.pad_token_id
+    pad = model.tokenizer.pad_token_id or 0  # masked, so that any token will do
     decoder_ids = [model.decoder_ids(row) for row in ids] if model.kind == "seq2seq" else None
     return ids, lambda rows: Batch(rows, ids, pad, places, decoder_ids)
 

@@ -102,7 +102,7 @@ def _starts(
 def strip_end(ids: list[list[int]], model: Model) -> list[list[int]]:
     """Remove the special tokens that would end prompts from their ids."""
     for row in ids:
-        while row and row[-1] in model.special:
+        while len(row) > 1 and row[-1] in model.special:
             row.pop()
     return ids
 

@@ -57,9 +57,10 @@ def embed(
         at: Where a text is read. "[MASK]" is the state from which the head predicts the blank: that
             of the mask; in a left-to-right model, which reads only what stands before the blank,
             that of the last token; in an encoder–decoder that of the last token that its decoder
-            reads (`Model.decoder_ids`). Or "[CLS]" (the first token), "last" (the last one), "mean"
-            or "max" (of each coordinate, over all real tokens), or a pair (rule, words) with rule
-            "first", "last" or "mean" over the pieces of one word per text, e.g. ("last", subjects).
+            reads (`Model.decoder_ids`). Or "[CLS]" (the first token), "last" (the last one that is
+            neither special nor a blank), "mean" or "max" (of each coordinate, over all real
+            tokens), or a pair (rule, words) with rule "first", "last" or "mean" over the pieces of
+            one word per text, e.g. ("last", subjects).
             Of an encoder–decoder every rule but "[MASK]" reads the encoder.
         cache: Store the result in the cache folder, under weights, layer, rule, dtype and texts.
         client: Of a Dask cluster, whose workers embed shards of whole batches. On one kind of
@@ -154,7 +155,8 @@ def _check_texts(texts: Sequence[str]) -> list[str]:
 def _key(
     texts: list[str], model: Model, layer: int, at: PositionRule, component: Component = "residual"
 ) -> list:
-    dtype = str(model.dtype)
+    dtype, at = str(model.dtype), "last word" if at == "last" else at
+    texts = [model.unframed(text) for text in texts]
     more = [component] if component != "residual" or model.kind == "seq2seq" else []
     return [model.fingerprint, model.tokenizer_fingerprint, layer, at, dtype, texts, *more]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,16 +139,38 @@ class Model:
         return self.tokenizer.convert_tokens_to_ids(self.blank_token or BLANK)
 
     @cached_property
+    def unknown_id(self) -> int | None:
+        """The id of the unknown word. None: there is none, or only that of the ends of texts."""
+        tokenizer = self.tokenizer
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        return None if tokenizer.unk_token_id in ends else tokenizer.unk_token_id
+
+    @cached_property
     def special(self) -> set[int]:
         """Ids of special tokens that are no words: not the blank's, and not the unknown word's."""
-        words = self.tokenizer.convert_tokens_to_ids(
-            [token for token in (self.blank_token, self.tokenizer.unk_token) if token]
+        blank = self.blank_id if self.blank_token else None
+        return {*self.tokenizer.all_special_ids} - {blank, self.unknown_id}
+
+    @cached_property
+    def _frame(self) -> re.Pattern:
+        """The special tokens that the tokenizer puts around every text, at the ends of a text."""
+        ids = self.tokenizer("a")["input_ids"]
+        ends = [[*takewhile(self.special.__contains__, side)] for side in (ids, reversed(ids))]
+        first, last = (
+            "|".join(map(re.escape, self.tokenizer.convert_ids_to_tokens(end))) or "(?!)"
+            for end in ends
         )
-        return set(self.tokenizer.all_special_ids) - set(words)
+        return re.compile(rf"^(\s*({first}))+|(({last})\s*)+$")
+
+    def unframed(self, text: str) -> str:
+        """A text without the special tokens that the tokenizer puts around every text, which the
+        template of a chat writes, too."""
+        return self._frame.sub("", text)
 
     def as_read(self, text: str) -> str:
-        """A text as the model reads it: [MASK] becomes its own token for a blank. A left-to-right
-        model reads what stands before, or its first token where nothing does."""
+        """A text as the model reads it: `unframed`, and [MASK] becomes its own token for a blank. A
+        left-to-right model reads what stands before, or its first token where nothing does."""
+        text = self.unframed(text)
         before, blank, _ = text.partition(BLANK)
         if not blank:
             return text
@@ -166,12 +190,24 @@ class Model:
         encoder–decoder it is the last of `decoder_ids`."""
         ids = [int(i) for i in ids]
         if self.kind == "causal":
-            return max((j for j, i in enumerate(ids) if i not in self.special), default=0)
+            return self.last_word(ids) or 0
         if self.blank_id not in ids:
             return None
         if self.kind == "seq2seq":
             return len(self.decoder_ids(ids)) - 1
         return ids.index(self.blank_id)
+
+    def last_word(self, ids: Sequence[int]) -> int | None:
+        """The place of the last token of a text that is neither special nor a blank or line break;
+        None: there is none."""
+        places = (j for j in reversed(range(len(ids))) if ids[j] not in self.special)
+        return next((j for j in places if not self._is_blank(ids[j])), None)
+
+    def _is_blank(self, token: int) -> bool:
+        text = self.tokenizer.decode([token])  # of SentencePiece's blank, and of half a letter, ""
+        if text:
+            return text.isspace()
+        return not self.tokenizer.convert_ids_to_tokens(token).strip("▁ ")
 
     def decoder_ids(self, ids: Sequence[int]) -> list[int]:
         """What an encoder–decoder's decoder reads before it predicts the blank of a text's ids.

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from probebook.base import to_numpy
 from probebook.devices import mixed_precision, send
-from probebook.models.batches import Batch, positions
+from probebook.models.batches import Batch, positions, tokenize
 from probebook.models.cut import upper_parameters
 from probebook.models.loading import Model
 
@@ -117,9 +117,11 @@ class LSTM(nn.Module):
     softmax of their products with this one."""
 
     def __init__(self, embeddings: Tensor):
+        from transformers import PreTrainedConfig
+
         super().__init__()
         d = embeddings.shape[1]
-        self.config = SimpleNamespace(hidden_size=d)
+        self.config = PreTrainedConfig(hidden_size=d)
         self.embeddings = nn.Embedding.from_pretrained(embeddings.detach().clone())
         self.layers = nn.ModuleList([nn.LSTM(d, d, batch_first=True)])
         self.join = nn.Linear(2 * d, d, bias=False)
@@ -165,7 +167,7 @@ class Trainer:
     ):
         self.body, self.parameters, self.batch, self.seed = body, list(parameters), batch, seed
         self.change, self.at, self.places = change, at, positions(texts, body, at)
-        self.ids = body.tokenizer(texts)["input_ids"]
+        self.ids = tokenize(texts, body, offsets=False)[1]["input_ids"]
         draws = np.random.default_rng(seed)
         self.orders = [rows for _ in range(epochs) for rows in self._epoch(draws)][:steps]
         for parameter in self.parameters:
@@ -180,7 +182,7 @@ class Trainer:
 
         `loss` is given the rows of the batch, their states [b, d] at `at`, and all states
         [b, t, d]. However it ends, torch's seed and its setting of gradients are restored."""
-        device, pad = self.body.device, self.body.tokenizer.pad_token_id
+        device, pad = self.body.device, self.body.tokenizer.pad_token_id or 0
         with torch_seed(self.seed), torch.enable_grad():
             self.body.net.train()
             for rows in self.orders:

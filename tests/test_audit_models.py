@@ -299,3 +299,123 @@ def test_the_command_writes_a_report(texts, folders, tmp_path, name):
     assert done.exit_code == 0, done.output
     read = report.Report.model_validate_json((tmp_path / "report" / "report.json").read_bytes())
     assert len(read.answers) == len(audit.QUESTIONS)
+
+
+def prepared(table, folder, model, at="mean", too_long="refuse", **columns):
+    """The data of a table as a model reads them."""
+    path = folder / "data.csv"
+    table.to_csv(path, index=False)
+    names = {"text": "plain", "label": "kind", "group": "noun"} | columns
+    return audit.prepare_texts(labelled.read(str(path), **names), model, at, too_long)
+
+
+def long_table(words=600):
+    """Rows 6 and 8 have more words than any model reads: before the sentence, and behind it."""
+    found = table()
+    found.loc[5, ["plain", "text"]] = "so " * words + found.loc[5, ["plain", "text"]]
+    found.loc[7, ["plain", "text"]] += " so" * words
+    return found
+
+
+def test_a_text_that_is_too_long_is_refused_by_its_row(folders, tmp_path):
+    with pytest.raises(UserError) as e:
+        prepared(long_table(), tmp_path, folders["bert"])
+    said = str(e.value)
+    assert "data.csv, row 6: 6" in said
+    assert "reads at most 512, and 1 more texts are too long" in said
+    assert said.endswith("shorten them, or give --too-long cut or --too-long drop")
+    done = CliRunner().invoke(
+        app,
+        ["audit", folders["bert"], str(tmp_path / "data.csv"), "--text", "plain", "--label"]
+        + ["kind", "--profile", "smoke", "--out", str(tmp_path / "report")],
+    )
+    assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+    assert "row 6" in done.output
+
+
+def test_texts_that_are_too_long_are_dropped_and_counted(folders, tmp_path):
+    whole = long_table()
+    data = prepared(whole, tmp_path, folders["bert"], too_long="drop", keep=["rest"])
+    assert "Left out, with more than 512 tokens: 2 of 128 items." in data.notes
+    assert [*data.rows] == [row for row in range(128) if row not in (5, 7)]
+    assert data.text == [whole.plain[row] for row in data.rows]
+    assert [data.classes[z] for z in data.z] == [whole.kind[row] for row in data.rows]
+    assert len(data.id) == len(data.keep["rest"]) == len(data.group) == 126
+    assert {*data.group} == {*range(len(NOUNS))}
+    (case,) = audit.cases(data, folders["bert"], [-1], "mean")
+    assert len(case.h) == 126
+
+
+@pytest.mark.parametrize(
+    "name, at",
+    [
+        ("bert", "mean"),
+        ("bert", "[MASK]"),
+        ("bert", "last word"),
+        ("gpt2", "last"),
+        ("gpt2", "[MASK]"),
+    ],
+)
+def test_texts_that_are_too_long_are_cut_and_keep_what_is_read(folders, tmp_path, name, at):
+    whole, column = long_table(), "text" if at == "[MASK]" else "plain"
+    data = prepared(
+        whole, tmp_path, folders[name], at, "cut", text=column, pair="pair", spot="rest"
+    )
+    model, limit = load(folders[name]), 512
+    lengths = [len(model.tokenizer(model.as_read(text))["input_ids"]) for text in data.text]
+    sentence, noise = f" {table()[column][5]}", 3  # tokens of a sentence's and of a word's
+    front, back = data.text[5], data.text[7]
+    assert limit - noise < lengths[5] <= limit
+    keeps_front = front.endswith(sentence.strip()[-20:])
+    if at == "mean":
+        assert whole.plain[5].startswith(front)
+        assert not keeps_front
+    else:  # what leads up to the place is kept
+        assert whole[column][5].find(front) > 0
+        assert "[MASK]" in front if at == "[MASK]" else whole.rest[5] in front
+    if (name, at) == ("gpt2", "[MASK]"):  # which reads nothing behind the blank
+        assert back == whole.text[7]
+    elif at == "last":
+        assert back.endswith(" so so")
+        assert not back.startswith("The")
+    else:
+        assert whole[column][7].startswith(back)
+        assert limit - noise < lengths[7] <= limit
+    (note,) = (note for note in data.notes if note.startswith("Cut"))
+    several = 1 if (name, at) == ("gpt2", "[MASK]") else 2
+    assert note == f"Cut to 512 tokens: {several} of 256 texts."
+    audit.cases(data, folders[name], [1], at)
+
+
+def test_a_text_is_cut_where_no_word_ends(tmp_path):
+    found = table()
+    found.loc[5, "plain"] = "a-" * 1500
+    data = prepared(found, tmp_path, "pocket-english", too_long="cut")
+    assert 0 < len(data.text[5]) < 3000
+
+
+def test_which_token_was_read_and_what_was_unknown_is_noted(folders, tmp_path):
+    data = prepared(table(), tmp_path, folders["bert"], "last word", spot="place")
+    assert data.notes[-1] == "Read in the first texts: 'door', 'door', 'table'."
+    found = table()
+    found["plain"] += " 猫 猫"
+    data = prepared(found, tmp_path, folders["bert"], "last")
+    assert data.notes[-1] == "Read in the first texts: '[UNK]', '[UNK]', '[UNK]'."
+    (said,) = (note for note in data.notes if note.startswith("Unknown"))
+    assert said.startswith("Unknown to the model's tokenizer: 256 of 1,")
+    found["plain"] = [f"猫 在 {one}" for one in found.plain.str[:7] + found.index.astype(str)]
+    found["plain"] = "猫在房子里睡觉" * 2 + found.plain
+    with pytest.raises(UserError, match="does not know .*give a model of the language and script"):
+        prepared(found, tmp_path, folders["bert"])
+
+
+def test_a_place_that_a_text_lacks_is_said_with_its_row(folders, tmp_path):
+    found = table()
+    found.loc[9, "pair"] = "The moon is here."
+    with pytest.raises(UserError, match="row 10, rewritten text: '.*' is not in the text 'The moo"):
+        prepared(found, tmp_path, folders["bert"], "last word", pair="pair", spot="rest")
+    found.loc[3, "text"] = "The moon is here."
+    with pytest.raises(UserError, match=r"row 4: \[MASK\] is not in the text 'The moon"):
+        prepared(found, tmp_path, folders["bert"], "[MASK]", text="text")
+    with pytest.raises(UserError, match="--too-long trim is not valid: expected refuse, cut, drop"):
+        prepared(table(), tmp_path, folders["bert"], too_long="trim")

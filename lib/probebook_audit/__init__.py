@@ -3,7 +3,8 @@
 A case (items at one layer) is measured, layers are concluded on. Each answer is a word with its
 figures, and the first doubt among them is the verdict (`verdict.py`).
 
-    case, = audit.cases(labelled.read("agreement"), "pocket-english", [-1])
+    items = audit.prepare_texts(labelled.read("agreement"), "pocket-english", "[MASK]")
+    case, = audit.cases(items, "pocket-english", [-1])
     result = audit.conclude([audit.measure(case, 5, ["LEACE", "FGSM"], [.5, 1, 2], [1])])
     result.verdict                                  # "passes", "not enough data" …
 """
@@ -12,7 +13,7 @@ from probebook_audit.calibration import audit_planted, from_planted
 from probebook_audit.case import Case, test_rows
 from probebook_audit.fitting import Fit, check_methods, fit
 from probebook_audit.from_files import fitting_items, from_states, load_probe
-from probebook_audit.from_model import cases, check, default_place
+from probebook_audit.from_model import cases, check, default_place, prepare_texts
 from probebook_audit.layer import LayerResult
 from probebook_audit.measuring import check_draws, measure
 from probebook_audit.result import IDS, AuditResult, conclude, fitted_edits
@@ -44,4 +45,5 @@ __all__ = [
     "test_rows",
     "tone",
     "default_place",
+    "prepare_texts",
 ]

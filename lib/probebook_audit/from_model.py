@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from probebook.base import UserError
 from probebook.corpora.words import single_tokens
 from probebook.models import Model, carry, embed_layers, load, word_logits
-from probebook.models.batches import positions
+from probebook.models.batches import (
+    PositionRule,
+    UnreadText,
+    find_word,
+    longest,
+    positions,
+    tokenize,
+)
 from probebook.models.passes import part_for
 from probebook.models.twins import encoder
 from probebook_audit.case import Case, check_division, test_rows
@@ -19,6 +32,7 @@ from probebook_audit.from_files import check_others, from_states, load_probe
 from probebook_audit.labelled import Labelled
 
 MASK = "[MASK]"
+TOO_LONG = ("refuse", "cut", "drop")
 
 
 def cases(
@@ -33,18 +47,15 @@ def cases(
 
     `at`: a rule of `models.embed`, or "first" or "last" piece of the word in `data.spot`
     ("first word", "last word"). Behaviour is measured where words are given and the rule names one
-    token, with the rest of the network run on the edited states. UserError as `embed` raises."""
-    if data.text is None:
-        raise UserError(f"{data.name}: a model reads texts: name their column with --text")
+    token, with the rest of the network run on the edited states. UserError as `embed` raises;
+    `prepare_texts` keeps out of the data what this model cannot read."""
+    lm, test, rule = load(model), test_rows(data, most), _rule(data, at)
+    assert data.text is not None
     if data.pair is not None and len(data.classes) > 2:
         raise UserError(
             f"{data.name}: --pair needs a label with two values, since a rewritten "
             f"text has the other one; this label has {len(data.classes)}"
         )
-    lm, test = load(model), test_rows(data, most)
-    rule: Any = (at.split()[0], data.spot) if at.endswith(" word") else at
-    if at.endswith(" word") and data.spot is None:
-        raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
     depths = [part_for(lm, rule).layer(layer) for layer in layers]
     h = embed_in_shards(data.text, lm, depths, rule)
     base = embed_in_shards(data.text, encoder(f"random:{model}", seed=0), depths, rule)
@@ -104,6 +115,142 @@ def default_place(data: Labelled) -> str:
     return "last" if data.words else "mean"
 
 
+def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse") -> Labelled:
+    """The data as a model can read them; their notes say what was cut, left out or assumed.
+
+    Args:
+        data: Labelled texts.
+        model: A model's name or folder.
+        at: As in `cases`.
+        too_long: What becomes of items with more tokens than the model reads, in the text or the
+            rewritten one: "refuse"; "drop"; or "cut", in whole words, to the beginning or, where a
+            word, the blank or the last token is read, to what leads up to it.
+
+    Raises:
+        UserError: A text is too long and to be refused, half of the tokens are unknown, or a text
+            has no such place; the message names the row."""
+    if too_long not in TOO_LONG:
+        raise UserError(f"--too-long {too_long} is not valid: expected {', '.join(TOO_LONG)}")
+    rule = _rule(data, at)
+    whole = load(model)
+    lm, n = part_for(whole, rule), len(data.z)
+    if at == MASK and lm.kind != "causal" and lm.blank_token is None:
+        raise UserError(
+            f"{model} has no mask token, so no state at [MASK]: give --at mean, last or a word's"
+        )
+    texts = [*(data.text or []), *(data.pair or [])]
+    ids = lm.tokenizer([lm.as_read(text) for text in texts])["input_ids"]
+    if at == "[CLS]" and ids[0][0] != lm.tokenizer.cls_token_id:
+        raise UserError(
+            f"{model} has no [CLS] at the beginning of a text: give --at mean, last or a word's"
+        )
+    counts = Counter(chain.from_iterable(ids))
+    unknown = counts[lm.unknown_id]
+    total = sum(number for token, number in counts.items() if token not in lm.special)
+    notes = [*data.notes, *whole.notes]
+    if unknown:
+        said = f"{unknown:,} of {total:,} tokens ({unknown / total:.1%})"
+        if unknown > total / 2:
+            raise UserError(
+                f"{data.name}: the tokenizer of {model} does not know {said}: give a model of the "
+                "language and script of these texts"
+            )
+        notes.append(f"Unknown to the model's tokenizer: {said}.")
+    limit = longest(lm)
+    long = [i for i, row in enumerate(ids) if len(row) > limit]
+    if long and too_long == "refuse":
+        more = f", and {len(long) - 1} more texts are too long" if len(long) > 1 else ""
+        raise UserError(
+            f"{_row(data, long[0])}: {len(ids[long[0]])} tokens, {model} reads at most {limit}"
+            f"{more}: shorten them, or give --too-long cut or --too-long drop"
+        )
+    if long and too_long == "drop":
+        kept = np.setdiff1d(np.arange(n), np.array(long) % n)
+        notes.append(f"Left out, with more than {limit} tokens: {n - len(kept):,} of {n:,} items.")
+        data = _take(data, kept)
+    elif long:
+        notes.append(f"Cut to {limit} tokens: {len(long):,} of {len(texts):,} texts.")
+        rules = [rule, _place(data)] if data.words else [rule]
+        for i in long:
+            end = max(_end(texts[i], one, i % n) for one in rules)
+            texts[i] = _shorten(texts[i], lm, limit, end)
+        data = replace(data, text=texts[:n], pair=data.pair and texts[n:])
+    assert data.text is not None
+    places = _locate(data, lm, rule)
+    if at not in ("mean", "max", "[CLS]") and (lm.kind != "seq2seq" or at != MASK):
+        read = zip(tokenize(data.text[:3], lm)[1]["input_ids"], places)
+        shown = [lm.tokenizer.decode(row[place[0] : place[-1] + 1]).strip() for row, place in read]
+        notes.append(f"Read in the first texts: {', '.join(map(repr, shown))}.")
+    return replace(data, notes=notes)
+
+
+def _rule(data: Labelled, at: str) -> PositionRule:
+    """`at` as `embed` takes it. UserError: there are no texts, or no words to read at."""
+    if not data.text:
+        raise UserError(f"{data.name}: a model reads texts: name their column with --text")
+    if not at.endswith(" word"):
+        return at
+    if data.spot is None:
+        raise UserError(f"--at {at!r}: name the column that holds the word of each text: --spot")
+    return at.split()[0], data.spot
+
+
+def _row(data: Labelled, i: int) -> str:
+    """Name the row of a text or, after all texts, of a rewritten one."""
+    n = len(data.z)
+    return f"{data.name}, row {data.rows[i % n] + 1}" + (", rewritten text" if i >= n else "")
+
+
+def _locate(data: Labelled, lm: Model, rule: PositionRule) -> list[list[int]]:
+    """The places at which each text and rewritten text is read. UserError: one has none."""
+    texts = [*(data.text or []), *(data.pair or [])]
+    rows = [i for i, text in enumerate(texts) if text]
+    n = len(data.z)
+    here = rule if isinstance(rule, str) else (rule[0], [rule[1][i % n] for i in rows])
+    try:
+        return positions([texts[i] for i in rows], lm, here)
+    except UnreadText as e:
+        raise UserError(f"{_row(data, rows[e.index])}: {e.why}") from None
+
+
+def _end(text: str, rule: PositionRule, row: int) -> int:
+    """How many characters of a text must stay when it is cut; 0: it is read from the beginning."""
+    if rule == "last":
+        return len(text)
+    if rule == MASK:
+        return text.find(MASK) + len(MASK)
+    place = None if isinstance(rule, str) else find_word(text, rule[1][row])
+    return place[1] if place else 0
+
+
+def _shorten(text: str, lm: Model, limit: int, end: int) -> str:
+    """As many whole words of a text as the model can read: from its beginning or, if the characters
+    up to `end` must stay, those before them."""
+
+    def fits(part: str) -> bool:
+        return len(lm.tokenizer(lm.as_read(part))["input_ids"]) <= limit
+
+    words = [match.span() for match in re.finditer(r"\S{1,20}", text)]  # not all have blanks
+    stops = [stop for _, stop in words]
+    fitting = bisect_left(stops, True, key=lambda stop: not fits(text[:stop]))
+    if fitting and stops[fitting - 1] >= end:
+        return text[: stops[fitting - 1]]
+    starts = [start for start, _ in words if start < end]
+    first = bisect_left(starts, True, key=lambda start: fits(text[start:end]))
+    return text[starts[min(first, len(starts) - 1)] : end]
+
+
+def _take(data: Labelled, rows: np.ndarray) -> Labelled:
+    """The data with some items only."""
+    parts: dict[str, Any] = {name: getattr(data, name)[rows] for name in ("z", "rows")}
+    for name in ("text", "pair", "words", "id", "spot"):
+        if values := getattr(data, name):
+            parts[name] = [values[row] for row in rows]
+    for name in ("keep", "known"):
+        parts[name] = {one: values[rows] for one, values in getattr(data, name).items()}
+    return replace(data, **parts, group=np.unique(data.group[rows], return_inverse=True)[1])
+
+
 def check(
     data: Labelled,
     model: str,
@@ -113,9 +260,12 @@ def check(
     stream: bool = False,
     seeds: int = 1,
     most: int = 1000,
+    too_long: str = "refuse",
 ) -> None:
-    """UserError if an audit of these items would fail: the split, the positions in every text, the
-    words, or the files of states and of a probe."""
+    """UserError if an audit of these items would fail: the split, the texts as the model reads
+    them, the words, or the files of states and of a probe."""
+    if not states:
+        data = prepare_texts(data, model, at, too_long)
     check_division(data.z, data.group, test_rows(data, most), seeds, data.name)
     if states:
         width = from_states(data, states).h.shape[1]
@@ -123,26 +273,8 @@ def check(
             check_others(data, states)
     else:
         lm = load(model)
-        texts = [*(data.text or []), *filter(None, data.pair or [])]
-        spot = data.spot and [
-            *data.spot,
-            *(one for one, pair in zip(data.spot, data.pair or []) if pair),
-        ]
-        if not data.text:
-            raise UserError(f"{data.name}: a model reads texts: name their column with --text")
-        place: Any = (at.split()[0], spot) if at.endswith(" word") and spot else at
-        if at == MASK and lm.kind != "causal" and lm.blank_token is None:
-            raise UserError(
-                f"{model} has no mask token, so no state at [MASK]: give --at mean, "
-                "last or a word's"
-            )
-        if at == "[CLS]" and lm.tokenizer(texts[0])["input_ids"][0] != lm.tokenizer.cls_token_id:
-            raise UserError(
-                f"{model} has no [CLS] at the beginning of a text: give --at mean, last or a word's"
-            )
-        positions(texts, part_for(lm, place), place)
         if data.words is not None and lm.kind != "encoder":
-            _check_words(data.words, texts, lm)
+            _check_words(data, lm)
         width = lm.width
     if probe:
         load_probe(probe, width, len(data.classes))
@@ -196,8 +328,9 @@ def _place(data: Labelled) -> str:
     return MASK if all(MASK in one for one in data.text) else "last"
 
 
-def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model) -> None:
-    """UserError if the model cannot choose among these words in these texts."""
+def _check_words(data: Labelled, lm: Model) -> None:
+    """UserError if the model cannot choose among the words in these texts."""
+    words = data.words or []
     _single_token_rows(
         words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name
     )
@@ -205,13 +338,14 @@ def _check_words(words: Sequence[Sequence[str]], texts: Sequence[str], lm: Model
         return
     if lm.blank_token is None:
         raise UserError(f"{lm.name} has no mask token, so it chooses no words: leave --words out")
+    texts = [*(data.text or []), *filter(None, data.pair or [])]
     missing = next((one for one in texts if MASK not in one), None)
     if missing is not None:
         raise UserError(
             f"--words: {lm.name} chooses words at a blank, and {missing[:60]!r} has no "
             "[MASK]: put one into every text, or leave --words out"
         )
-    positions(texts, lm, MASK)
+    _locate(data, lm, MASK)
 
 
 def _single_token_rows(

@@ -160,6 +160,7 @@ def plan_audit(
                 run.values["stream"],
                 run.values["seeds"],
                 run.values["n_judged"],
+                run.values["too_long"],
             )
             layers = 1 if states else len(run.values["layers"])
             comparisons = layers * max(3, len(run.values["methods"]))

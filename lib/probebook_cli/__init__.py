@@ -367,6 +367,9 @@ def audit(
         metavar="RULE",
     ) = None,
     spot: _option(str, "column of the word that is read", metavar="COLUMN") = "",
+    too_long: _option(
+        Literal["refuse", "cut", "drop"] | None, "texts with more tokens than the model reads"
+    ) = None,
     layers: _option(str | None, "0: embeddings, -1: last", metavar="K,L…") = None,
     methods: _option(
         str | None,
@@ -418,7 +421,12 @@ def audit(
         states,
         probe,
         profile,
-        {"layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]", "seeds": seeds},
+        {
+            "layers": layers and f"[{layers}]",
+            "methods": methods and f"[{methods}]",
+            "seeds": seeds,
+            "too_long": too_long,
+        },
         p,
     )
     from probebook_runs.execute import run_all

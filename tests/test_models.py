@@ -364,7 +364,7 @@ def test_cache_is_used_and_keyed_by_weights_layer_position_and_texts(folders, ca
     model = load(folders["bert"])
     h = embed(TEXTS, model)
     monkeypatch.setattr(
-        "probebook.models.embedding._embed", lambda *a: pytest.fail("computed again")
+        "probebook.models.embedding._states", lambda *a: pytest.fail("computed again")
     )
     assert torch.equal(embed(TEXTS, model), h)
     for other in (

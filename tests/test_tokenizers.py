@@ -56,7 +56,7 @@ def test_last_reads_neither_a_blank_nor_a_line_break_nor_a_special_token(tmp_pat
     model = llama(tmp_path, chat)
     for end in ("", " ", "\n", "<|end|>", "<|end|>\n", "\n\n<|end|> \n", "  <|end|><|end|>"):
         assert read(model, f"a b c{end}", "last") == ["c"]
-    with pytest.raises(UserError, match="text 1: a word is not in the text"):
+    with pytest.raises(UserError, match=r"a word is not in the text .* \(text 0\)"):
         positions(["<|end|>\n"], model, "last")
     same = embed(["a b c", "a b c<|end|>\n"], model, at="last")
     torch.testing.assert_close(same[0], same[1], rtol=1e-5, atol=1e-6)
@@ -137,5 +137,5 @@ def test_positions_before_paddings_are_not_counted(tmp_path, kind):
     model = load_anew(str(tmp_path))
     assert longest(model) == 64
     assert embed(["a" * 64], model, at="mean", cache=False).isfinite().all()
-    with pytest.raises(UserError, match="text 2: 65 tokens, .* reads at most 64"):
+    with pytest.raises(UserError, match=r"65 tokens, .* reads at most 64.*\(text 1\)"):
         embed(["a", "a" * 65], model, at="mean", cache=False)

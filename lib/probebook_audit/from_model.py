@@ -65,46 +65,29 @@ def cases(
         paired = torch.tensor([bool(one) for one in data.pair])
         other = [pair or text for pair, text in zip(data.pair, data.text)]
         partner = embed_in_shards(other, lm, depths, rule)
+    chooses = data.words is not None and at not in ("mean", "max") and lm.kind != "encoder"
+    true = None
+    if chooses and paired is not None:
+        last = embed_in_shards(other, lm, [lm.depth], _place(data))[lm.depth]
+        true = _choose_words(data, lm, last, torch.arange(len(data.z)))
     keep = {name: torch.from_numpy(values) for name, values in data.keep.items()}
-    by_layer = []
-    for depth in depths:
-        probs = true = None
-        if data.words is not None and at not in ("mean", "max") and lm.kind != "encoder":
-            probs = _behaviour(data, lm, depth, rule)
-            if paired is not None:
-                where = torch.arange(len(data.z))
-                true = (
-                    probs(partner[depth], where)
-                    if depth == lm.depth and at == MASK
-                    else (
-                        _choose_words(
-                            data,
-                            lm,
-                            embed_in_shards(other, lm, [lm.depth], _place(data))[lm.depth],
-                            where,
-                        )
-                    )
-                )
-        by_layer.append(
-            Case(
-                h[depth],
-                torch.from_numpy(data.z),
-                len(data.classes),
-                keep,
-                data.group,
-                test,
-                data.text,
-                partner.get(depth),
-                paired,
-                base[depth],
-                probs,
-                true,
-                depth,
-                load_probe(probe, lm.width, len(data.classes)) if probe else None,
-                known=data.known,
-            )
+    z, k = torch.from_numpy(data.z), len(data.classes)
+    items = (z, k, keep, data.group, test, data.text)
+    return [
+        Case(
+            h[depth],
+            *items,
+            partner=partner.get(depth),
+            paired=paired,
+            twin=base[depth],
+            probs=_behaviour(data, lm, depth, rule) if chooses else None,
+            true=true,
+            layer=depth,
+            saved=load_probe(probe, lm.width, k) if probe else None,
+            known=data.known,
         )
-    return by_layer
+        for depth in depths
+    ]
 
 
 def default_place(data: Labelled) -> str:

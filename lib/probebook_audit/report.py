@@ -151,17 +151,8 @@ def plan_audit(
         if not run.finished:
             check_models(run.page.types, run.values)
             check_methods(run.values["methods"])
-            check(
-                items,
-                model,
-                run.values["at"],
-                run.values["states"],
-                run.values["probe"],
-                run.values["stream"],
-                run.values["seeds"],
-                run.values["n_judged"],
-                run.values["too_long"],
-            )
+            names = ("at", "states", "probe", "stream", "seeds", "n_judged", "too_long")
+            check(items, model, *(run.values[name] for name in names))
             layers = 1 if states else len(run.values["layers"])
             comparisons = layers * max(3, len(run.values["methods"]))
             check_draws(max(comparisons, count_sources(items)), run.values["draws"])

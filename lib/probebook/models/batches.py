@@ -77,7 +77,7 @@ class UnreadText(UserError):
     """A text of a list cannot be read. `index`: its place in the list; `why`: the reason."""
 
     def __init__(self, index: int, why: str):
-        super().__init__(f"text {index + 1}: {why}")
+        super().__init__(f"{why} (text {index})")
         self.index, self.why = index, why
 
 

@@ -86,12 +86,12 @@ def embed(
     layer = model.layer(layer)
     if client is not None:
         return _embed_sharded(texts, name, model, layer, at, client, component)
-    if not cache:
-        return _embed(texts, model, layer, at, component)
+
+    def compute() -> dict[str, Tensor]:
+        return {"h": _states(texts, model, [layer], [at], component)[layer][0]}
+
     key = _key(texts, model, layer, at, component)
-    return load_or_compute(
-        "embeddings", key, lambda: {"h": _embed(texts, model, layer, at, component)}
-    )["h"]
+    return (load_or_compute("embeddings", key, compute) if cache else compute())["h"]
 
 
 def embed_layers(
@@ -204,12 +204,6 @@ def word_logits(
     return torch.cat(logits).to(h.device)
 
 
-def _embed(
-    texts: list[str], model: Model, layer: int, at: PositionRule, component: Component
-) -> Tensor:
-    return _states(texts, model, [layer], [at], component)[layer][0]
-
-
 def _states(
     texts: list[str],
     model: Model,
@@ -262,19 +256,8 @@ def _embed_sharded(
     for rows in shards:
         words = at if isinstance(at, str) else (at[0], [at[1][r] for r in rows])
         part = [texts[r] for r in rows]
-        futures[
-            client.submit(
-                _embed_shard,
-                part,
-                name,
-                dtype,
-                _fingerprints(model),
-                layer,
-                words,
-                component,
-                pure=False,
-            )
-        ] = rows
+        job = (part, name, dtype, _fingerprints(model), layer, words, component)
+        futures[client.submit(_embed_shard, *job, pure=False)] = rows
     for future in as_completed(list(futures)):
         out[futures.pop(future)] = torch.tensor(future.result())
         future.release()

@@ -56,7 +56,7 @@ def test_last_reads_neither_a_blank_nor_a_line_break_nor_a_special_token(tmp_pat
     model = llama(tmp_path, chat)
     for end in ("", " ", "\n", "<|end|>", "<|end|>\n", "\n\n<|end|> \n", "  <|end|><|end|>"):
         assert read(model, f"a b c{end}", "last") == ["c"]
-    with pytest.raises(UserError, match=r"a word is not in the text .* \(text 0\)"):
+    with pytest.raises(UserError, match=r"a token of a word is not in the text .* \(text 0\)"):
         positions(["<|end|>\n"], model, "last")
     same = embed(["a b c", "a b c<|end|>\n"], model, at="last")
     torch.testing.assert_close(same[0], same[1], rtol=1e-5, atol=1e-6)

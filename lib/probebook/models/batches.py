@@ -170,7 +170,8 @@ def _places(
                 )
             places = [] if place is None else [place]
         if not places:
-            wanted = repr(at[1][i]) if isinstance(at, tuple) else at if at == BLANK else "a word"
+            wanted = BLANK if at == BLANK else "a token of a word"
+            wanted = repr(at[1][i]) if isinstance(at, tuple) else wanted
             raise UnreadText(i, f"{wanted} is not in the text {texts[i][:100]!r}")
         out.append(places)
     return out

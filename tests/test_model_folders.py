@@ -240,6 +240,22 @@ def test_shards_are_read_as_the_index_says_and_an_older_file_beside_them_is_not(
     assert notes == ()
 
 
+def test_a_masked_model_whose_head_was_not_saved_is_an_encoder(folder):
+    """As in most folders of sentence encoders. A part of a head is none."""
+    head = {key for key in load_file(folder / "model.safetensors") if key.startswith("cls.")}
+    masked = load_anew(str(folder))
+    weights(folder, lambda all_of: {k: all_of[k] for k in all_of if k not in head})
+    encoder = load_anew(str(folder))
+    assert (masked.kind, encoder.kind, hub.kind(str(folder))) == ("masked", *["encoder"] * 2)
+    assert "not saved" in encoder.notes[0]
+    assert torch.equal(
+        embed(["the cat"], masked, -1, "mean"), embed(["the cat"], encoder, -1, "mean")
+    )
+    weights(folder, lambda some: some | {"cls.predictions.bias": torch.zeros(len(WORDS))})
+    with pytest.raises(UserError, match="lacks weights for"):
+        load_anew(str(folder))
+
+
 def test_how_a_folder_pools_and_what_is_not_used_is_noted(folder):
     weights(folder, lambda tensors: tensors | {"head.weight": torch.zeros(2, 2)})
     (folder / "1_Pooling").mkdir()

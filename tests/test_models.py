@@ -476,14 +476,9 @@ def raised(error):
     raise error
 
 
-def test_no_head_and_a_random_head_are_refused(folders):
+def test_a_model_without_a_head_gives_no_logits(folders):
     with pytest.raises(UserError, match="no language-model head"):
         head_logits(torch.zeros(1, 32), folders["encoder"])
-    config = hf.AutoConfig.from_pretrained(folders["encoder"])
-    config.architectures = ["BertForMaskedLM"]
-    config.save_pretrained(folders["encoder"])
-    with pytest.raises(UserError, match="they would be random"):
-        load_anew(folders["encoder"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX paths")

@@ -21,6 +21,10 @@ RECIPES = """
     pocket-stories-ot-unknown pocket-stories-ibt pocket-stories-ibt-negated pocket-vectors
 """.split()  # the names in `probebook_training.recipes`
 INDEX = "model.safetensors.index.json"
+HEAD = re.compile(  # tensors of a masked model's head
+    r"(cls|lm_head|mlm_head|head|decoder|lm_loss|lm_predictions|pred_layer|predictions|generator_\w+"
+    r"|vocab_\w+)\."
+)
 QUANTIZED = ("quantization_config", "compression_config")
 POINTER = b"version https://git-lfs.github.com"
 NOT_READ = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
@@ -125,8 +129,13 @@ def architecture(name: str) -> tuple[str, str, bool]:
 
 
 def kind(name: str) -> str:
-    """Read a model's kind (`kind_of`) from its configuration. UserError: no such model."""
-    return kind_of(*architecture(name))
+    """Read a model's kind (`kind_of`) from its configuration. A folder whose masked model was saved
+    without its head, as sentence encoders are, holds an encoder. UserError: no such model."""
+    found, folder = kind_of(*architecture(name)), Path(source(name))
+    if found == "masked" and folder.is_dir() and (folder / "config.json").exists():
+        keys = (key for file in weight_files(folder) for _, key, _ in _tensors(file))
+        return found if any(map(HEAD.match, keys)) else "encoder"
+    return found
 
 
 def check_files(name: str) -> Path | None:

@@ -293,6 +293,7 @@ def load_anew(
         hub.check_quantization(name, config.to_dict())
         architecture_name = (config.architectures or [""])[0]
         kind = hub.kind_of(architecture_name, config.model_type, config.is_encoder_decoder)
+        kind = hub.kind(name) if kind == "masked" else kind
         net, info = architecture.auto_class(kind, config).from_pretrained(
             source,
             config=config,
@@ -350,6 +351,8 @@ def _notes(source: str, info: dict, local_files_only: bool) -> tuple[str, ...]:
     notes, single = [], Path(source, "model.safetensors")
     if single.exists() and single not in hub.weight_files(single.parent):
         notes.append(f"{single.name} was not read, since {hub.INDEX} names other files.")
+    if hub.kind_of(*hub.architecture(source)) != hub.kind(source):
+        notes.append("The head of this masked model was not saved: it is taken as an encoder.")
     unused = sorted(key for key in info["unexpected_keys"] if "pooler" not in key)
     if unused:
         notes.append(f"{len(unused)} of the model's tensors were not used, such as {unused[0]}.")

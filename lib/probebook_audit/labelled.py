@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from probebook.base import UserError, check_readable
+from probebook.base import UserError
 from probebook.corpora import agreement, cebab, reviews
+from probebook.corpora.words import find_word, plain
+from probebook_audit.from_tables import FORMATS, read_cells, read_table
 
 BUILT_IN = ("agreement", "prose", "natural", "reviews", "cebab")
-FORMATS = {".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Parquet"}
+ROLES = ("text", "label", "pair", "group", "spot")  # of columns, one for each
 MOST_CLASSES = 20
 FEWEST_OF_CLASS = 10
 FEWEST_GROUPS = 8
@@ -47,8 +50,8 @@ class Labelled:
     - `words` [n, m]: candidates whose probabilities are the model's behaviour, or None
     - `group` [n]: number of the item's group; items in one group are not independent
     - `id`: the same for the same text everywhere
-    - `notes`: what was done to the data, in sentences
-    - `rows` [n]: each item's row in the file, from 0
+    - `notes`: what was assumed, merged, drawn or left out, in sentences
+    - `rows` [n]: each item's row in the file, from 0; `size`: how many rows the file has
     - `spot`: the word of each text whose state is read, or None
     - `other_rows`, `other_z` [m]: row and label of the items that were not drawn, whose groups are
       others"""
@@ -63,8 +66,9 @@ class Labelled:
     words: list[list[str]] | None
     group: np.ndarray
     id: list[str]
-    notes: list[str]
+    notes: tuple[str, ...]
     rows: np.ndarray
+    size: int
     spot: list[str] | None = None
     other_rows: np.ndarray = field(default_factory=lambda: np.arange(0))
     other_z: np.ndarray = field(default_factory=lambda: np.arange(0))
@@ -99,44 +103,18 @@ def read(
                 f"{data} is a data set of the book and knows its columns: leave out "
                 "--text, --label and the like, or give a file"
             )
-        table, names = _load_built_in(data, n, seed)
-    else:
-        if not label:
-            raise UserError(f"{data}: say which column holds the label: --label COLUMN")
-        table = _read_table(data)
-        names = {
-            "text": text,
-            "label": label,
-            "keep": [*keep],
-            "pair": pair,
-            "group": group,
-            "words": [*words],
-            "spot": spot,
-        }
-    return _encode(table, data, names, n, seed)
-
-
-def _read_table(data: str) -> pd.DataFrame:
-    path = Path(data)
-    if path.suffix not in FORMATS:
+        return _encode(*_load_built_in(data, n, seed), data, n, seed)
+    if not label:
+        raise UserError(f"{data}: say which column holds the label: --label COLUMN")
+    if Path(data).suffix.lower() not in FORMATS:
         near = get_close_matches(data, BUILT_IN, 1)
         raise UserError(
             f"{data!r} is not a valid data set: {f'did you mean {near[0]}? ' if near else ''}"
             f"expected a file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}"
         )
-    if not path.exists():
-        raise UserError(f"{data}: no such file")
-    check_readable(path)
-    plain = {"dtype": str, "keep_default_na": False}  # "None" and "NA" are labels
-    try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        if path.suffix == ".jsonl":
-            return pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-        return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", **plain)  # type: ignore[call-overload]
-    except (ValueError, OSError, UnicodeDecodeError) as e:
-        problem = (str(e).splitlines() or ["it is empty"])[0]
-        raise UserError(f"{data} is not valid {FORMATS[path.suffix]}: {problem}") from None
+    table, notes = read_table(Path(data))
+    names = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
+    return _encode(table, names | {"words": [*words], "spot": spot}, data, n, seed, notes)
 
 
 def _load_built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
@@ -188,93 +166,114 @@ def _load_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     }
 
 
-def _encode(table: pd.DataFrame, data: str, names: dict, n: int | None, seed: int) -> Labelled:
-    single = [names.get(what, "") for what in ("text", "label", "pair", "group", "spot")]
-    for column in [*filter(None, single), *names["keep"]]:
-        if column not in table:
-            near = get_close_matches(column, map(str, table), 1)
-            raise UserError(
-                f"{data} has no column {column!r}: "
-                f"{f'did you mean {near[0]}? ' if near else ''}it has "
-                f"{', '.join(map(str, table))[:200]}"
-            )
-    notes = []
-    label = _labels(table[names["label"]], f"{data}, column {names['label']!r}")
-    given = (label != "").to_numpy()
-    if not given.all():
-        notes.append(f"{int((~given).sum())} items without a label were left out.")
-    at = np.flatnonzero(given)
-    table, label = table[given].reset_index(drop=True), label[given].reset_index(drop=True)
-    text = _texts(table, names.get("text", ""), data)
-    pair = [one.strip() for one in _strings(table[names["pair"]])] if names.get("pair") else None
-    given_groups = (
-        [*table[names["group"]].astype(str)] if names.get("group") else [*range(len(table))]
+def _encode(
+    table: pd.DataFrame,
+    names: dict,
+    data: str,
+    n: int | None,
+    seed: int,
+    assumed: Sequence[str] = (),
+) -> Labelled:
+    table, notes = table.reset_index(drop=True), [*assumed]
+    items = pd.DataFrame(
+        {one: read_cells(table, names[one], data) for one in ROLES if names.get(one)}
     )
-    group = _join_groups(given_groups, text, pair)
-    merged = len({*given_groups}) - len({*group})
-    if merged:
-        notes.append(f"{merged} groups were merged with others because they share a text.")
-    if n is not None and n < len(table):
+    where = f"{data}, column {names['label']!r}"
+    items["label"] = _labels(items.label, where)
+    items = items[items.label != ""]  # its index: rows of the file
+    at = items.index.to_numpy()
+    if len(at) < len(table):
+        notes.append(
+            f"Left out, without a label: {len(table) - len(at):,} of {len(table):,} items."
+        )
+    text = _texts(items, f"{data}, column {names.get('text')!r}")
+    pair = _pairs(items, f"{data}, column {names.get('pair')!r}", notes)
+    words = _words(table, names.get("words", ()), data, at, notes)
+    group = _groups(items, text, pair, notes)
+    rows = np.arange(len(at))
+    if n is not None and n < len(at):
         rows = _draw_groups(group, n, seed)
-        notes.append(f"{len(rows):,} of {len(table):,} items were drawn, by whole groups.")
-    else:
-        rows = np.arange(len(table))
-    classes = sorted({*label})
-    every = label.map({name: i for i, name in enumerate(classes)}).to_numpy()
-    others = np.setdiff1d(np.arange(len(table)), rows)
-    z = every[rows]
+        notes.append(f"Drawn, by whole groups: {len(rows):,} of {len(at):,} items.")
+    others = np.setdiff1d(np.arange(len(at)), rows)
+    every, classes = pd.factorize(items.label, sort=True)
     group = np.unique(group[rows], return_inverse=True)[1]
-    _check(z, classes, group, f"{data}, column {names['label']!r}")
+    _check(every[rows], [*classes], group, where)
     keep, known = {}, {"position in the file": at[rows].astype(float)}
-    for column in names["keep"]:
-        where, many = f"{data}, column {column!r}", _many_values(table[column])
+    for name in names["keep"]:
+        column, where = read_cells(table, name, data)[at], f"{data}, column {name!r}"
+        many = _many_values(column)
         if many is None:
-            keep[column] = _encode_property(_labels(table[column], where).to_numpy()[rows], where)
+            keep[name] = _encode_property(_labels(column, where).to_numpy()[rows], where)
             continue
-        known[column] = many[rows]
-        notes.append(f"{column} has many values: tried as a shortcut, but no judge reads it.")
-    take = [*rows]
-    words = _words(table.iloc[rows], names.get("words", ()), data)
+        known[name] = many[rows]
+        notes.append(f"{name} has many values: tried as a shortcut, but no judge reads it.")
+
+    def take(values: list | None) -> Any:
+        return values and [values[row] for row in rows]
+
     return Labelled(
-        data,
-        names.get("concept", names["label"]),
-        None if text is None else [text[r] for r in take],
-        z,
-        classes,
-        keep,
-        None if pair is None else [pair[r] for r in take],
-        words,
-        group,
-        _ids(table, text, at, take),
-        notes,
-        at[rows],
-        [*_strings(table[names["spot"]].iloc[rows])] if names.get("spot") else None,
-        at[others],
-        every[others],
-        known,
+        name=data,
+        concept=names.get("concept", names["label"]),
+        text=take(text),
+        z=every[rows],
+        classes=[*classes],
+        keep=keep,
+        pair=take(pair),
+        words=take(words),
+        group=group,
+        id=_ids(table, take(text), at[rows]),
+        notes=tuple(notes),
+        rows=at[rows],
+        size=len(table),
+        spot=take(_spots(items, f"{data}, column {names.get('spot')!r}")),
+        other_rows=at[others],
+        other_z=every[others],
+        known=known,
     )
 
 
-def _strings(column: pd.Series) -> pd.Series:
-    return column.astype(object).where(column.notna(), "").astype(str)
-
-
-def _texts(table: pd.DataFrame, column: str, data: str) -> list[str] | None:
-    if not column:
+def _texts(items: pd.DataFrame, where: str) -> list[str] | None:
+    if "text" not in items:
         return None
-    text = [*_strings(table[column])]
-    empty = [i for i, one in enumerate(text) if not one.strip()]
-    if empty:
-        raise UserError(f"{data}, column {column!r}: row {empty[0] + 1} has no text: drop it")
-    return text
+    empty = items.index[items.text.map(plain) == ""]
+    if len(empty):
+        raise UserError(f"{where}: row {empty[0] + 1} has no text: drop it")
+    return [*items.text]
+
+
+def _pairs(items: pd.DataFrame, where: str, notes: list[str]) -> list[str] | None:
+    """The rewritten texts, "" where there is none, or none that differs from the text."""
+    if "pair" not in items:
+        return None
+    pair = items.pair.str.strip()
+    same = (pair != "") & (pair.map(plain) == items.get("text", pair + ".").map(plain))
+    if (same | (pair == "")).all():
+        raise UserError(f"{where}: no row has a rewritten text that differs from its text")
+    if same.any():
+        notes.append(f"Left out, since they equal their texts: {same.sum():,} rewritten texts.")
+    return [*pair.mask(same, "")]
+
+
+def _spots(items: pd.DataFrame, where: str) -> list[str] | None:
+    """The word of each text as the text spells it."""
+    if "spot" not in items or "text" not in items:
+        return None
+    spots = []
+    for row, text, word in zip(items.index, items.text, items.spot):
+        place = find_word(text, word)
+        if place is None:
+            raise UserError(f"{where}: row {row + 1}: {word!r} is not in the text {text[:100]!r}")
+        spots.append(text[slice(*place)])
+    return spots
 
 
 def _labels(column: pd.Series, where: str) -> pd.Series:
-    """Labels as text. Whole numbers may be written as floats; other numbers are refused."""
-    text = _strings(column).str.strip()
+    """Labels as text. Whole numbers may be written as floats; other numbers are refused, and names
+    that differ in upper and lower case alone."""
+    text = column.map(plain)
     some = text[text != ""]
-    numbers = pd.to_numeric(some, errors="coerce")
-    if len(some) and numbers.notna().all():
+    numbers = _numbers(some)
+    if len(some) and np.isfinite(numbers).all():
         if (numbers != numbers.round()).any():
             broken = some[numbers != numbers.round()].iloc[0]
             raise UserError(
@@ -282,23 +281,40 @@ def _labels(column: pd.Series, where: str) -> pd.Series:
                 "such as the halves above and below a threshold"
             )
         text[some.index] = numbers.round().astype("int64").astype(str)
-    if text[text != ""].nunique() > MOST_CLASSES:
+    names = sorted({*text} - {""})
+    if len(names) > MOST_CLASSES:
         raise UserError(
-            f"{where}: {text[text != ''].nunique()} different values, at most "
+            f"{where}: {len(names)} different values, at most "
             f"{MOST_CLASSES} classes: is this the right column?"
         )
+    alike = {name.casefold(): name for name in names}
+    if len(alike) < len(names):
+        one = next(name for name in names if alike[name.casefold()] != name)
+        raise UserError(f"{where}: {one!r} and {alike[one.casefold()]!r}: write a class in one way")
     return text
+
+
+def _numbers(text: pd.Series) -> pd.Series:
+    """Cells as numbers, also with a decimal comma; NaN where there is none."""
+    comma = text.str.contains(",", regex=False)
+    if (
+        text[comma].str.fullmatch(r"[+-]?\d+,\d+").all()
+        and not text[comma].str[-4:-3].eq(",").all()
+    ):
+        text = text.str.replace(",", ".")
+    return pd.to_numeric(text, errors="coerce")
 
 
 def _many_values(column: pd.Series) -> np.ndarray | None:
     """A column of more values than a judge can read: floats if all are numbers, else a number for
     each name; None: of few, whole values."""
-    text = _strings(column).str.strip()
-    numbers = pd.to_numeric(text.where(text != ""), errors="coerce").to_numpy(float)
-    numeric = np.isfinite(numbers[text != ""]).all()
+    text = column.map(plain)
+    numbers = _numbers(text)
+    some = numbers[text != ""]
     if text[text != ""].nunique() > MOST_CLASSES:
-        return numbers if numeric else pd.factorize(text)[0]
-    return numbers if numeric and (numbers != numbers.round())[text != ""].any() else None
+        return numbers.to_numpy(float) if np.isfinite(some).all() else pd.factorize(text)[0]
+    broken = np.isfinite(some).all() and (some != some.round()).any()
+    return numbers.to_numpy(float) if broken else None
 
 
 def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> None:
@@ -336,20 +352,34 @@ def _encode_property(values: np.ndarray, where: str) -> np.ndarray:
     return np.array([names.index(value) if value else -1 for value in values])
 
 
-def _join_groups(given: Sequence, text: list[str] | None, pair: list[str] | None) -> np.ndarray:
-    """A number for each item: equal where two items share a group, a text, or a rewritten text."""
-    n = len(given)
+def _groups(
+    items: pd.DataFrame, text: list[str] | None, pair: list[str] | None, notes: list[str]
+) -> np.ndarray:
+    """A number for each item: equal where two share a group, a text, or a rewritten text. Texts are
+    the same if they differ in blanks, case or Unicode form alone."""
+    given: list = [*range(len(items))]
+    if "group" in items:
+        given = [name or row for row, name in enumerate(items.group.map(plain))]
+        lone = sum(isinstance(one, int) for one in given)
+        if lone:
+            notes.append(
+                f"Each a group of its own, without a given one: {lone:,} of {len(items):,} items."
+            )
     links = [pd.factorize(np.asarray(given, dtype=object))[0]]
     if text is not None:
-        both = pd.factorize(np.asarray([*text, *(pair or [])], dtype=object))[0]
-        first = links[0].max() + 1  # where the numbers of texts begin
-        links.append(first + both[:n])
-        if pair is not None:
-            links.append(first + np.where(np.asarray(pair) == "", both[:n], both[n:]))
-    ends = n + np.concatenate(links)
-    size, rows = ends.max() + 1, np.tile(np.arange(n), len(links))
-    graph = coo_matrix((np.ones(len(rows)), (rows, ends)), shape=(size, size))
-    return connected_components(graph, directed=False)[1][:n]
+        other = [one or whole for one, whole in zip(pair or text, text)]
+        keys = [plain(one).casefold() for one in (*text, *other)]
+        both = links[0].max(initial=0) + 1 + pd.factorize(np.asarray(keys, dtype=object))[0]
+        links += [*both.reshape(2, -1)]
+    n = len(items)
+    ends, rows = n + np.concatenate(links), np.tile(np.arange(n), len(links))
+    graph = coo_matrix((np.ones(len(rows)), (rows, ends)), shape=(ends.max(initial=n) + 1,) * 2)
+    group = connected_components(graph, directed=False)[1][:n]
+    merged = len({*given}) - len({*group})
+    if merged:
+        what = "groups" if "group" in items else "items"
+        notes.append(f"Merged with others, since they share a text: {merged:,} {what}.")
+    return group
 
 
 def _draw_groups(group: np.ndarray, n: int, seed: int) -> np.ndarray:
@@ -364,33 +394,36 @@ def _draw_groups(group: np.ndarray, n: int, seed: int) -> np.ndarray:
     return np.flatnonzero(np.isin(number, order[within]))
 
 
-def _words(table: pd.DataFrame, words: Sequence[str], data: str) -> list[list[str]] | None:
+def _words(
+    table: pd.DataFrame, words: Sequence[str], data: str, at: np.ndarray, notes: list[str]
+) -> list[list[str]] | None:
     """Candidates of each item: those in the named columns, or the words themselves."""
     if not words:
         return None
-    columns = [word in table for word in words]
-    if any(columns) and not all(columns):
-        missing = words[columns.index(False)]
+    missing = [word for word in words if word not in table]
+    if 0 < len(missing) < len(words):
         raise UserError(
-            f"{data} has no column {missing!r}: name a column for each word, or give "
+            f"{data} has no column {missing[0]!r}: name a column for each word, or give "
             "only words that no column is called"
         )
-    if len(words) < 2:
-        raise UserError("--words: two at least, since behaviour is a choice between them")
-    if all(columns):
-        return table[[*words]].astype(str).values.tolist()
-    return [[*words] for _ in range(len(table))]
+    if len({*words}) < max(2, len(words)):
+        raise UserError("--words: two at least, all different, since behaviour is a choice")
+    if missing:
+        return [[word.strip() for word in words]] * len(at)
+    columns = [read_cells(table, word, data)[at].str.strip() for word in words]
+    lacking = sum("" in row for row in zip(*columns))
+    if lacking:
+        notes.append(
+            f"Left out of the model's choice, without a word: {lacking:,} of {len(at):,} items."
+        )
+    return [[*row] for row in zip(*columns)]
 
 
-def _ids(table: pd.DataFrame, text: list[str] | None, at: np.ndarray, rows: list[int]) -> list[str]:
+def _ids(table: pd.DataFrame, text: list[str] | None, rows: np.ndarray) -> list[str]:
     """Sixteen digits of the text's sha256; of repeated texts with #2 and so on; else the column id
     or the row's number."""
     if text is None:
-        return [str(table.id[r]) if "id" in table else f"row {at[r] + 1}" for r in rows]
-    seen: dict[str, int] = {}
-    ids = []
-    for r in rows:
-        digits = hashlib.sha256(text[r].encode()).hexdigest()[:16]
-        seen[digits] = seen.get(digits, 0) + 1
-        ids.append(digits if seen[digits] == 1 else f"{digits}#{seen[digits]}")
-    return ids
+        return [str(table.id[r]) if "id" in table else f"row {r + 1}" for r in rows]
+    digits = pd.Series([hashlib.sha256(one.encode()).hexdigest()[:16] for one in text])
+    again = digits.groupby(digits).cumcount()
+    return [*digits.where(again == 0, digits + "#" + (again + 1).astype(str))]

@@ -125,6 +125,11 @@ BAD = {
         "'MAGIC' is not a valid method",
     ),
     "a layer beyond": (texts(), (*FULL, "--layers", "99"), "layers 0"),
+    "a layer twice": (
+        texts(),
+        (*FULL, "--layers", "2,4,-1"),
+        "layers [2, 4, -1]: two are one layer",
+    ),
     "no data": (None, FULL, "no such file"),
 }
 
@@ -174,8 +179,8 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 
 def test_items_with_the_same_text_are_one_group():
-    table = pd.DataFrame({"text": ["a", "b", "a", "c"] * 10, "pair": ["x", "c", "", "y"] * 10})
-    group = labelled._join_groups([*range(40)], [*table.text], [*table.pair])
+    items = pd.DataFrame({"text": ["a", "b", "a", "c"] * 10, "pair": ["x", "c", "", "y"] * 10})
+    group = labelled._groups(items, [*items.text], [*items.pair], [])
     assert len({*group}) == 2  # a; b, whose rewritten text is c
     assert group[1] == group[3] != group[0]
 
@@ -576,6 +581,20 @@ def test_the_same_state_is_a_line_and_no_error(used):
     assert not {"closeness", "explained"} & {*result.edits.measure}
     for row in result.answers.to_dict("records"):
         assert audit.sentence(row, "it", 2000)
+
+
+def test_items_whose_choice_is_unknown_are_counted(used):
+    def probs(h, rows):
+        return used.case.probs(h, rows).masked_fill(rows[:, None] % 3 == 0, torch.nan)
+
+    layer = audit.measure(replace(used.case, probs=probs), 3, ["MeanShift"], [1], [1], 150, 200)
+    result = audit.conclude([layer], 0.5, 2000, ["A note."])
+    test = used.case.test
+    assert [*result.notes.note] == [
+        "A note.",
+        "Left out of the model's choice, without words of one token: "
+        f"{(test % 3 == 0).sum():,} of {len(test):,} test items.",
+    ]
 
 
 def test_every_interval_holds_the_value_beside_it():

@@ -37,7 +37,8 @@ class Case:
     - `test`: rows that nothing is fitted on; all groups are on one side
     - `saved`: a probe that a reader brought, judged in place of one fitted here
     - `others(labels [N, m])`: moments under each labelling of N further states, which are not in
-      memory and of other groups; `other_z` [N]: their labels"""
+      memory and of other groups; `other_z` [N]: their labels
+    - `notes`: what was assumed, cut or left out to get the states, in sentences"""
 
     h: Tensor
     z: Tensor
@@ -56,6 +57,7 @@ class Case:
     others: Callable[[Tensor], list[Moments]] | None = None
     other_z: Tensor | None = None
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Bring everything to where the states are worked on."""

@@ -28,7 +28,8 @@ class LayerResult:
     - `judges`: `judge_table`; `usable`: the usable ones, (judge, property)
     - `validation`: `edit_scores.choose_strengths`
     - `items`: scores of the test items, means over the seeds
-    - `fewest`: uncorrelated training items that a judge needs"""
+    - `fewest`: uncorrelated training items that a judge needs
+    - `notes`: what was left out to measure it, in sentences"""
 
     case: Case
     fits: Sequence[Fit]
@@ -44,6 +45,7 @@ class LayerResult:
     validation: pd.DataFrame
     items: pd.DataFrame
     fewest: int
+    notes: tuple[str, ...] = ()
 
     @property
     def strength(self) -> dict[str, float]:

@@ -74,6 +74,7 @@ def measure(
     if not of_concept:
         usable = []
     edit_draws = effect_draws = validation = pd.DataFrame()
+    notes: list[str] = []
     items = [one.add_prefix("probe|") for one in hits]
     if usable:
         validation = edit_scores.choose_strengths(case, fits, usable, methods)
@@ -84,6 +85,13 @@ def measure(
         if effects[0].shape[1]:
             some = [column for column in effects[0] if effects[0][column].notna().any()]
             effect_draws = resample_seeds([one[some] for one in effects], groups, draws)
+            chosen = [effects[0][column] for column in some if column[-1] == "moved"]
+            unknown = int(chosen[0].isna().sum()) if chosen else 0
+            if unknown:
+                notes.append(
+                    "Left out of the model's choice, without words of one token: "
+                    f"{unknown:,} of {len(z):,} test items."
+                )
         items = [_item_scores(*tables, strength) for tables in zip(items, scores, effects)]
     return LayerResult(
         case,
@@ -100,6 +108,7 @@ def measure(
         validation,
         sum(items[1:], items[0]) / seeds,
         fewest,
+        tuple(notes),
     )
 
 

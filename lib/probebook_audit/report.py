@@ -90,6 +90,7 @@ class Report(ReportPart):
     answers: list[Answer]
     edits: list[EditFound]
     items: Items
+    notes: list[str] = []
     methods: str
     checklist: list[Check]
     seeds: int
@@ -125,8 +126,8 @@ def plan_audit(
     `assignments` "name=value" go before. UserError: bad input, in one line."""
     if data not in labelled.BUILT_IN:
         data = str(Path(data).resolve())
-        most = fitting_items(str(states)) if states and not n else None
-        more = {**more, "n": n or most or "none"} | ({"stream": True} if most else {})
+        most = fitting_items(str(states)) if states else None
+        more = {**more, "n": n or most or "none"} | ({"stream": True} if most and not n else {})
     elif n:
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
@@ -226,7 +227,8 @@ def _report(
         edits=_edits(result.edits, files),
         items=_items(frames["items"], frames["tested"]),
         checklist=_checklist(answers, {name for name, there in given.items() if there}),
-        methods=_methods(known, about, concept, model),
+        notes=[*result.notes.note],
+        methods=" ".join([_methods(known, about, concept, model), *result.notes.note]),
         seeds=known["seeds"],
         parameters=known,
         page=PAGE,

@@ -37,6 +37,7 @@ IDS = {  # of each table, the columns that name a row; all others are figures
     "edits": ["layer", "method", "word", "symbol", "strength", "measure"],
     "shortcuts": ["layer", "source"],
     "items": ["row", "kind", "name", "layer", "measure"],
+    "notes": ["note"],
 }
 SHARES = ("complete", "kept", "reliability")  # measures of an edit that lie in [0, 1]
 
@@ -52,7 +53,8 @@ class AuditResult:
     - `edits`: value, low, high
     - `shortcuts`: association, rule (share right), rule low, rule high, conflicts, probe (right
       where the rule is wrong), low, high, usual (the majority), beats (1: significantly)
-    - `items` (row: the item's row in the data): value"""
+    - `items` (row: the item's row in the data): value
+    - `notes`: place; what was assumed, merged, cut, drawn or left out, a sentence each"""
 
     answers: pd.DataFrame
     readings: pd.DataFrame
@@ -61,6 +63,7 @@ class AuditResult:
     edits: pd.DataFrame
     shortcuts: pd.DataFrame
     items: pd.DataFrame
+    notes: pd.DataFrame
 
     @property
     def verdict(self) -> Verdict:
@@ -94,13 +97,16 @@ def _widen(table: pd.DataFrame | None, ids: list[str]) -> pd.DataFrame:
     return wide.reset_index().rename_axis(columns=None)
 
 
-def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> AuditResult:
+def conclude(
+    layers: Sequence[LayerResult], least: float = 0.5, n: int = 0, notes: Sequence[str] = ()
+) -> AuditResult:
     """Answer every question from what was measured, and give the verdict.
 
     Args:
         layers: what was measured at each layer; the answers speak of the best one.
         least: the reliability below which an edit does not count.
         n: how many items there are in all.
+        notes: those of the data; the cases' and the layers' join them.
     """
     readings = contrasts(
         {
@@ -145,6 +151,8 @@ def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> A
         end |= estimate_share(layer.reliability(best, ACTUAL, layer.strength[best]))
     near = {f"closeness {of}": answers["pairs"].get(of) for of in ("value", "low", "high")}
     answers |= {"change": end, "paper": end | near | {"control": answers["pairs"]["word"]}}
+    told = [[*layer.case.notes, *layer.notes] for layer in layers]
+    sentences = [*dict.fromkeys(sum(told, [*notes]))]
     rows = [
         {"question": question, "place": place, **answer}
         for place, (question, answer) in enumerate(answers.items(), 1)
@@ -157,6 +165,7 @@ def conclude(layers: Sequence[LayerResult], least: float = 0.5, n: int = 0) -> A
         _edit_table(layers, passed, least),
         shortcuts,
         _item_table(layers),
+        pd.DataFrame({"note": sentences, "place": range(len(sentences))}),
     )
 
 

@@ -6,15 +6,19 @@ apart."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_matrix, hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from probebook.base import to_numpy
+from probebook.corpora.words import MARKS, NO_BLANKS, plain
 from probebook.measures.intervals import contrasts, rate
 from probebook_audit.case import Case, association, predict_by_rule
 from probebook_audit.fitting import Fit
@@ -23,6 +27,7 @@ from probebook_audit.layer import LayerResult, estimate_share
 
 BAG = "bag of words"  # a reader of the concept, with which the probe is compared as well
 FEWEST_CONFLICTS = 20  # items where a rule is wrong that tell the probe from it
+LONGEST = 12  # characters of a run without blanks, on average, that counts as a word
 OF_TEXT = 6  # sources in every text
 COLUMNS = ["layer", "source", "association", "rule", "rule low", "rule high", "conflicts"]
 COLUMNS += ["probe", "low", "high", "usual", "beats"]
@@ -36,26 +41,21 @@ def count_sources(data: Labelled) -> int:
 def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
     """For each seed: does a rule that knows one source give the label of the test items? A column
     for each source: properties to keep and what else is known, numbers of the text, the best single
-    word, and the bag of words.
+    word, and the bag of words (`_read_words`).
 
     Categories: the label that goes most often with the very value; NaN where it was never seen.
     Numbers (floats): a tree with two leaves for each class, whose borders are free. The bag of
     words, a reader like the probe, is fitted on the seed's part alone."""
     z, test, parts = to_numpy(case.z), to_numpy(case.test), [to_numpy(one.fit) for one in fits]
     sources = {name: to_numpy(values) for name, values in case.keep.items()} | dict(case.known)
-    plain = [one.replace("[MASK]", " ") for one in case.text or []]
+    texts = [one.replace("[MASK]", " ") for one in case.text or []]
     if case.text is not None:
-        sources |= _count(plain)
+        sources |= _count(texts)
     others = np.setdiff1d(np.arange(len(z)), test)
-    words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b", max_features=20_000)
-    try:
-        x = words.fit([plain[row] for row in others]).transform(plain) if plain else None
-    except ValueError:  # no word at all
-        x = None
-    if x is not None:
+    x, words = _read_words(texts, others)
+    if words:
         best = _telling_word(x[others], z[others], case.k)
-        name = f"the word {words.get_feature_names_out()[best]!r}"
-        sources[name] = x[:, best].toarray().ravel().astype(int)
+        sources[words[best]] = x[:, best].toarray().ravel().astype(int)
     told = {}
     for name, values in sources.items():
         number = values.dtype.kind == "f"
@@ -65,7 +65,7 @@ def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
         if not number:
             told[name][~np.isin(values[test], values[others])] = np.nan
     table = pd.DataFrame(told, index=range(len(test)))
-    if x is None:
+    if not words:
         return [table for _ in fits]
     models = [LogisticRegression(max_iter=300).fit(x[rows], z[rows]) for rows in parts]
     return [
@@ -85,6 +85,29 @@ def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
             float
         ),
     }
+
+
+def _read_words(texts: Sequence[str], others: np.ndarray) -> tuple[Any, list[str]]:
+    """Which words each text has, [n, words], and their names; `others`: texts that give the words.
+    In texts without blanks (a twentieth of them in such a script, or runs of more than 12
+    characters on average) characters and pairs of characters count as well."""
+    texts = [plain(one) for one in texts]
+    whole = " ".join(texts)
+    long_runs = len(whole) > LONGEST * len(whole.split())
+    unspaced = sum(bool(re.search(f"[{NO_BLANKS}]", one)) for one in texts) > len(texts) / 20
+    readers = {"word": CountVectorizer(token_pattern=rf"[\w{MARKS}]+")}
+    if unspaced or long_runs or not re.search(r"\w", whole):
+        readers["string"] = CountVectorizer(analyzer="char", ngram_range=(1, 2))
+    parts, names = [csr_matrix((len(texts), 0), dtype=int)], []
+    for what, reader in readers.items():
+        reader.set_params(binary=True, max_features=20_000)
+        try:
+            reader.fit([texts[row] for row in others] if texts else [])
+        except ValueError:  # there is none
+            continue
+        parts.append(reader.transform(texts))
+        names += [f"the {what} {name!r}" for name in reader.get_feature_names_out()]
+    return hstack(parts, "csr"), names
 
 
 def _telling_word(x, z: np.ndarray, k: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,9 +34,19 @@ def from_states(
     `stream`, the moments of the other items' states are there as well, for the methods that need no
     more.
     UserError: no such file or key, other shapes, NaN."""
+    for name in ("h", "pair"):
+        shape = _shape(path, name)
+        if shape and shape[0] != data.size:
+            raise UserError(
+                f"{path}: {name} has {shape[0]:,} rows, {data.name} {data.size:,}: give one "
+                "state for each row, in the same order"
+            )
     h = read_tensor(path, "h", data.rows)
     if h is None:
-        raise UserError(f"{path} has no tensor 'h' [n, d]: one state for each row of {data.name}")
+        raise UserError(
+            f"{path} has no tensor 'h' [n, d], one state for each row of {data.name}, but "
+            f"{_list_tensors(path)}"
+        )
     pair, head = read_tensor(path, "pair", data.rows), read_tensor(path, "head")
     for name, other in (("pair", pair), ("head", head)):
         if other is not None and other.shape[1] != h.shape[1]:
@@ -105,24 +117,34 @@ def _shape(path: str, name: str) -> list[int] | None:
             shape = file.get_slice(name).get_shape()
     except (SafetensorError, OSError) as e:
         problem = " ".join(str(e).split())
-        raise UserError(f"{path} is not a valid safetensors file ({problem})") from None
+        if os.path.isdir(path):
+            problem = f"a folder with {', '.join(sorted(os.listdir(path))[:9]) or 'nothing in it'}"
+        elif zipfile.is_zipfile(path):
+            problem = f"a zip with {', '.join(zipfile.ZipFile(path).namelist()[:9])}"
+        raise UserError(
+            f"{path} is not a valid safetensors file ({problem}): save_file({{'h': h}}, FILE) "
+            "of safetensors.torch writes one"
+        ) from None
     if len(shape) != 2:
-        raise UserError(f"{path}: {name} has the shape {shape}: [rows, columns] is needed")
+        raise UserError(
+            f"{path}: {name} has the shape {shape}: [rows, columns] is needed, of one layer"
+        )
     return shape
+
+
+def _list_tensors(path: str) -> str:
+    with safe_open(path, "pt") as file:
+        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
+    return ", ".join(f"{name} {shape}" for name, shape in [*shapes.items()][:9]) or "none"
 
 
 def _blocks(path: str, name: str, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Tensor]]:
     """Some rows of a tensor in float32, block by block: places in `rows`, and their states.
 
     The file is opened for each block, so that the pages that were read can leave the memory.
-    UserError: fewer rows than asked for, NaN."""
+    UserError: NaN."""
     shape = _shape(path, name)
     assert shape is not None
-    if len(rows) and shape[0] <= rows.max():
-        raise UserError(
-            f"{path}: {name} has {shape[0]:,} rows, the data at least "
-            f"{rows.max() + 1:,}: give one state for each row"
-        )
     size = max(1, BLOCK // (8 * max(1, shape[1])))
     for start in range(0, shape[0], size):
         here = np.flatnonzero((rows >= start) & (rows < start + size))

@@ -385,3 +385,60 @@ def test_compare_sends_logs_to_sample_size(name):
     done = CliRunner().invoke(app, ["compare", str(REAL / name), str(REAL / name)])
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
     assert "compared by probebook sample-size --pilot-a LOG" in done.output
+
+
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_answers_marked_as_invalid_are_left_out(tmp_path, form):
+    """Inspect's summaries do not tell; only the header and the samples do."""
+    a, b = (
+        inspect(tmp_path / f"{name}.{form}", [answer(i, x) for i, x in enumerate(scores)])
+        for name, scores in (("a", A), ("b", B))
+    )
+    bad = {"invalidated": True, "status": "success", "version": 2}
+    marked = [
+        answer(i, x) | ({"invalidation": {"author": "me"}} if i < 9 else {})
+        for i, x in enumerate(A)
+    ]
+    if form == "json":
+        a.write_text(json.dumps(bad | {"samples": marked}))
+    else:
+        with zipfile.ZipFile(a, "w") as archive:
+            archive.writestr("header.json", json.dumps(bad))
+            archive.writestr("summaries.json", json.dumps([answer(i, x) for i, x in enumerate(A)]))
+            for one in marked:
+                archive.writestr(f"samples/{one['id']}_epoch_1.json", json.dumps(one))
+    joined = eval_logs.read(a, b)
+    assert paired.compare(joined.a, joined.b) == paired.compare(A[9:], B[9:])
+    assert joined.lines()["items in both, in A, in B"] == "61, 61, 70"
+    assert "9, which were left out" in says(a, b).output
+
+
+def test_a_folder_stands_for_its_logs(tmp_path):
+    """One log, or one of each task, in the folders that the tools write."""
+    half = len(A) // 2
+    for name, scores in (("a", A), ("b", B)):
+        place = tmp_path / name / "some__model"
+        place.mkdir(parents=True)
+        (place / "results_2026-01-02T03-04-05.6.json").write_text("{}")
+        (place / "._samples_sums_2026-01-02T03-04-05.6.jsonl").write_text("hidden")
+        for task, part in (("sums", scores[:half]), ("facts", scores[half:])):
+            harness(
+                place / f"samples_{task}_2026-01-02T03-04-0{name == 'a':d}.jsonl",
+                [sample(i, x) for i, x in enumerate(part)],
+            )
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        inspect(tmp_path / "logs" / name / "x.eval", [answer(i, x) for i, x in enumerate(scores)])
+    joined = eval_logs.read(tmp_path / "a", tmp_path / "b")
+    assert paired.compare(joined.a, joined.b) == RIGHT
+    logs = tmp_path / "logs"
+    assert paired.compare(*eval_logs.read(logs / "a", logs / "b" / "x.eval")[:2]) == RIGHT
+    assert says(tmp_path / "a", tmp_path / "b").exit_code == 0
+    (tmp_path / "empty").mkdir()
+    for a, b, right in [
+        (logs, logs / "a", "has 2 logs of sums: give one, as b/x.eval"),
+        (tmp_path / "a", logs / "a", "two logs of one tool"),
+        (tmp_path / "empty", logs / "a", "is a folder without a log"),
+    ]:
+        done = says(a, b)
+        assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
+        assert right in done.output

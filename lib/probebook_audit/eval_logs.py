@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -27,30 +28,12 @@ LARGEST_LOG = 1 << 31  # bytes of a log that is read piece by piece
 ZSTD = 93  # of a zip's ways to compress; Python's own reads it from 3.14 on
 HARNESS, INSPECT = "lm-evaluation-harness", "Inspect"
 KINDS = {".jsonl": HARNESS, ".eval": INSPECT, ".json": INSPECT}
-NO_METRICS = {
-    "doc_id",
-    "doc",
-    "target",
-    "arguments",
-    "resps",
-    "filtered_resps",
-    "filter",
-    "metrics",
-    "doc_hash",
-    "prompt_hash",
-    "target_hash",
-}  # fields of the harness that are no metrics
+NO_METRICS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
+NO_METRICS |= {"metrics", "doc_hash", "prompt_hash", "target_hash"}  # fields of the harness
 CUT = 900  # characters; Inspect's summaries cut texts, its samples do not
-WORDS = {
-    "C": 1.0,
-    "I": 0.0,
-    "P": 0.5,
-    "N": 0.0,  # Inspect: correct, incorrect, partial, none
-    "yes": 1.0,
-    "true": 1.0,
-    "no": 0.0,
-    "false": 0.0,
-}
+WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # Inspect: correct, incorrect, partial, none
+WORDS |= {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+TIME = r"_\d{4}-\d\d-\d\dT.*"  # that ends the name of a harness's log
 
 
 class JoinedScores(NamedTuple):
@@ -59,6 +42,7 @@ class JoinedScores(NamedTuple):
     - `metric`: what they are; `items_a`, `items_b`: how many items each log has
     - `epochs`: the most answers that an item has in a log; an item's score is their mean
     - `unscored`: answers without a score that were given one
+    - `invalidated`: answers that somebody marked as invalid in Inspect, which are left out
     - `unfinished`: of which logs the run did not come to its end, and how it ended"""
 
     a: np.ndarray
@@ -68,6 +52,7 @@ class JoinedScores(NamedTuple):
     items_b: int
     epochs: int
     unscored: int
+    invalidated: int
     unfinished: str
 
     def lines(self) -> dict[str, str]:
@@ -80,14 +65,16 @@ class JoinedScores(NamedTuple):
             lines["epochs"] = f"up to {self.epochs} for each item; their mean is its score"
         if self.unscored:
             lines["answers without a score"] = f"{self.unscored:,}, which got the one given"
+        if self.invalidated:
+            lines["answers marked as invalid"] = f"{self.invalidated:,}, which were left out"
         if self.unfinished:
             lines["not run to the end"] = f"{self.unfinished}; only the items it reached count"
         return lines
 
 
 def is_log(path: str | Path) -> bool:
-    """Whether the file's name is that of a log: .jsonl, .eval or .json."""
-    return Path(path).suffix.lower() in KINDS
+    """Whether the file's name is that of a log (.jsonl, .eval or .json), or it is a folder."""
+    return Path(path).suffix.lower() in KINDS or Path(path).is_dir()
 
 
 def read(
@@ -98,29 +85,36 @@ def read(
     unscored: float | None = None,
 ) -> JoinedScores:
     """Two logs of one tool, joined by item: the harness's by the document's hash (or its number,
-    where a log has no hashes), Inspect's by the sample's id.
+    where a log has no hashes), Inspect's by the sample's id. A folder stands for its logs, one of
+    each task.
 
     `metric` (or scorer) and `filter` must be given if a log has several. `unscored`: the score of
     answers that have none, as those that failed; without it they are refused. UserError: another
     format, no common item, items that differ although they are called the same."""
     paths = [Path(path_a), Path(path_b)]
-    if len({KINDS.get(path.suffix.lower()) for path in paths}) > 1 or not is_log(path_a):
+    logs = [_find_logs(path) for path in paths]
+    kinds = [{KINDS.get(log.suffix.lower()) for log in found} for found in logs]
+    if kinds[0] != kinds[1] or kinds[0] - {*KINDS.values()}:
         raise UserError(
             f"{path_a}, {path_b}: give two logs of one tool, samples_*.jsonl of "
             f"{HARNESS}, or .eval or .json of {INSPECT}"
         )
-    tables = [_read_log(path, filter) for path in paths]
+    several = max(map(len, logs)) > 1
+    tables = [_read_logs(*both, several, filter) for both in zip(paths, logs)]
     unfinished = [
-        f"{one} ({table.attrs['status']})"
+        f"{one} ({status})"
         for one, table in zip("AB", tables)
-        if table.attrs["status"] != "success"
+        for status in dict.fromkeys(table.status)
+        if status != "success"
     ]
+    invalid = [table.invalid for table in tables]
+    tables = [table[~table.invalid] for table in tables]
     name = _choose_metric(tables, paths, metric)
     if all("hash" in table for table in tables):
         keyed = []
         for table in tables:  # texts that stand twice in a data set
-            again = table.sort_values("item").groupby("hash").cumcount().astype(str)
-            keyed.append(table.assign(item=table["hash"] + "#" + again))
+            again = table.sort_values("item").groupby(["task", "hash"]).cumcount().astype(str)
+            keyed.append(table.assign(item=table.task + table["hash"] + "#" + again))
         tables = keyed
     items, missing = zip(
         *(_score_items(table, path, name, unscored) for table, path in zip(tables, paths))
@@ -143,34 +137,55 @@ def read(
         len(b),
         int(max(a.n.max(), b.n.max())),
         sum(missing),
+        int(sum(map(sum, invalid))),
         ", ".join(unfinished),
     )
 
 
+def _find_logs(path: Path) -> list[Path]:
+    """The logs of a folder and the folders in it; of a file itself."""
+    if not path.is_dir():
+        return [path]
+    for form in ("samples_*.jsonl", "*.eval", "*.json"):
+        found = sorted(one for one in path.rglob(form) if "/." not in one.as_posix())
+        if found:
+            return found
+    raise UserError(
+        f"{path} is a folder without a log: expected samples_*.jsonl of {HARNESS} "
+        f"(--log_samples), or .eval or .json of {INSPECT}"
+    )
+
+
+def _read_logs(path: Path, logs: list[Path], several: bool, filter: str | None) -> pd.DataFrame:
+    """`_read_log` of each log of a path; items are named by their task, too, if there are
+    `several` logs."""
+    tables = [_read_log(log, filter) for log in logs]
+    tasks = [str(table.task.iloc[0]) for table in tables]
+    twice = next((task for task in tasks if tasks.count(task) > 1), None)
+    if twice is not None:
+        names = [str(log.relative_to(path)) for log, task in zip(logs, tasks) if task == twice]
+        raise UserError(f"{path} has {len(names)} logs of {twice}: give one, as {names[-1]}")
+    whole = pd.concat(tables, ignore_index=True)
+    task = whole.task + ": " if several else ""
+    return whole.assign(task=task, item=task + whole["item"])
+
+
 def _read_log(path: Path, filter: str | None) -> pd.DataFrame:
-    """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there);
-    `attrs["status"]`: how the run ended."""
-    status = "success"
+    """Rows of a log: item, epoch, about (what the item is), scores (metric → what stands there),
+    invalid, task, status (how the run ended)."""
+    about = {"status": "success", "task": re.sub(TIME, "", path.stem).removeprefix("samples_")}
     try:
         if path.suffix.lower() == ".jsonl":
             rows = _read_harness(path, filter)
         elif filter is not None:
             raise UserError(f"--filter {filter}: only logs of {HARNESS} have filters")
         else:
-            status, rows = _read_inspect(path)
-        table = pd.DataFrame(rows)
+            header, rows = _read_inspect(path)
+            about |= header
+        table = pd.DataFrame(rows).assign(**about)
     except (
-        OSError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-        RecursionError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        zlib.error,
-        zipfile.BadZipFile,
-        NotImplementedError,
+        *(OSError, RecursionError, KeyError, TypeError, AttributeError, ValueError),
+        *(zlib.error, zipfile.BadZipFile, NotImplementedError),
     ) as e:
         if isinstance(e, UserError):
             raise
@@ -179,7 +194,6 @@ def _read_log(path: Path, filter: str | None) -> pd.DataFrame:
         raise UserError(f"{path} is not a valid log of {tool} ({what})") from None
     if table.empty:
         raise UserError(f"{path}: no sample in it")
-    table.attrs["status"] = status
     if table.duplicated(["item", "epoch"]).any():
         twice = table.item[table.duplicated(["item", "epoch"])].iloc[0]
         raise UserError(f"{path}: item {twice} is there twice; give the log of one run")
@@ -194,6 +208,7 @@ def _read_harness(path: Path, filter: str | None) -> list[dict[str, Any]]:
             "item": str(sample["doc_id"]),
             "epoch": 1,
             "about": _fingerprint(sample["target"]),
+            "invalid": False,
             "filter": sample.get("filter", "none"),
             "scores": scores,
         }
@@ -214,7 +229,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _read_inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
+def _read_inspect(path: Path) -> tuple[dict[str, str], list[dict[str, Any]]]:
     if path.suffix.lower() == ".json":
         log = json.loads(check_readable(path).read_bytes())
         if "samples" not in log:
@@ -222,19 +237,22 @@ def _read_inspect(path: Path) -> tuple[str, list[dict[str, Any]]]:
                 f"{path}: no samples in it; give a log of {INSPECT} that was written "
                 f"with them, or the samples_*.jsonl of {HARNESS}"
             )
-        status = log.get("status", "success")
+        header = log
         samples: Iterable[dict[str, Any]] = log["samples"] or []
     else:
         with zipfile.ZipFile(check_readable(path, LARGEST_LOG)) as archive:
-            header = "header.json" in archive.namelist()  # written when a run ends
-            status = json.loads(_unpack(archive, "header.json"))["status"] if header else "killed"
-            samples = list(_read_archive(archive))
-    return status, [
+            ended = "header.json" in archive.namelist()  # written when a run ends
+            header = json.loads(_unpack(archive, "header.json")) if ended else {"status": "killed"}
+            samples = list(_read_archive(archive, header.get("invalidated", False)))
+    about = {"status": header.get("status", "success")}
+    task = header.get("eval", {}).get("task")
+    return about | ({"task": task} if task else {}), [
         {
             "item": str(sample["id"]),
             "epoch": sample["epoch"],
             "about": _fingerprint([_shorten(sample["target"]), _shorten(sample["input"])]),
             "scores": dict(_by_scorer(sample.get("scores") or {})),
+            "invalid": bool(sample.get("invalidation")),
         }
         for sample in samples
     ]
@@ -247,17 +265,18 @@ def _shorten(text: Any) -> Any:
     return [_shorten(one) for one in text if isinstance(one, str)]
 
 
-def _read_archive(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
+def _read_archive(archive: zipfile.ZipFile, invalidated: bool) -> Iterator[dict[str, Any]]:
     """The samples' summaries, else (of a run that was killed) those of its parts, else the
-    samples themselves. Of each file only what is needed is kept."""
+    samples themselves, which alone tell that they are `invalidated`. Of each file only what is
+    needed is kept."""
     names = archive.namelist()
     whole = [name for name in ("summaries.json", "summary.json") if name in names]
     parts = [name for name in names if name.removeprefix("_journal/").startswith("summaries/")]
     single = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    for name in whole[:1] or parts or single:
+    for name in (invalidated and single) or whole[:1] or parts or single:
         content = json.loads(_unpack(archive, name))
         for sample in content if isinstance(content, list) else [content]:
-            fields = ("id", "epoch", "input", "target", "scores")
+            fields = ("id", "epoch", "input", "target", "scores", "invalidation")
             yield {key: sample[key] for key in fields if key in sample}
 
 

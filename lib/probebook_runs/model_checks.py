@@ -20,14 +20,11 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
 
     Raises:
         UserError: A model's files do not fit together, the page cannot use a model of its kind, or
-            a `Layer` parameter lies outside it.
+            a `Layer` parameter lies outside it or names a layer twice.
     """
-    layers = [
-        (name, item)
-        for name, type_ in types.items()
-        if Layer in members(type_)
-        for item in flatten(values[name])
-    ]
+    layers = {
+        name: [*flatten(values[name])] for name, type_ in types.items() if Layer in members(type_)
+    }
     for reads, fits, model in named_models(types, values):
         check_folder(model)
         if not fits(model):
@@ -43,11 +40,14 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
             from probebook.models.loading import depth
 
             last = depth(model)
-        for name, layer in layers:
-            if not -last - 1 <= layer <= last:
+        for name, given in layers.items():
+            beyond = next((layer for layer in given if not -last - 1 <= layer <= last), None)
+            if beyond is not None:
                 raise UserError(
-                    f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
+                    f"{name} {beyond}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
                 )
+            if len({layer % (last + 1) for layer in given}) < len(given):
+                raise UserError(f"{name} {given}: two are one layer of {model}: name each once")
 
 
 def named_models(

@@ -171,7 +171,7 @@ def test_copies_that_look_alike_are_one_group(tmp_path, copy):
     both = pd.concat([half, half.assign(text=half.text.map(copy))])
     data = read(write(tmp_path / "t.parquet", both.reset_index(drop=True)))
     assert (data.group[: N // 2] == data.group[N // 2 :]).all() and len({*data.group}) == N // 2
-    assert data.notes == ("Merged with others, since they share a text: 100 items.",)
+    assert data.notes == ("Merged with others, since they share a text: 100 of 200 items.",)
 
 
 def test_items_without_a_label_a_group_or_a_word_are_counted(tmp_path):

@@ -11,27 +11,22 @@ figures, and the first doubt among them is the verdict (`verdict.py`).
 
 from probebook_audit.calibration import audit_planted, from_planted
 from probebook_audit.case import Case, test_rows
-from probebook_audit.fitting import Fit, check_methods, fit
-from probebook_audit.from_files import fitting_items, from_states, load_probe
-from probebook_audit.from_model import cases, check, default_place, prepare_texts
-from probebook_audit.layer import LayerResult
+from probebook_audit.fitting import fit
+from probebook_audit.from_files import fitting_items, from_states
+from probebook_audit.from_model import cases, check, prepare_texts
 from probebook_audit.measuring import check_draws, measure
-from probebook_audit.result import IDS, AuditResult, conclude, fitted_edits
-from probebook_audit.verdict import QUESTIONS, Verdict, percent, sentence, tone
+from probebook_audit.result import IDS, conclude, fitted_edits
+from probebook_audit.verdict import QUESTIONS, Verdict, sentence, tone
 
 __all__ = [
     "IDS",
     "QUESTIONS",
-    "AuditResult",
     "Case",
-    "Fit",
-    "LayerResult",
     "Verdict",
     "audit_planted",
     "cases",
     "check",
     "check_draws",
-    "check_methods",
     "conclude",
     "fit",
     "fitted_edits",
@@ -39,11 +34,8 @@ __all__ = [
     "from_planted",
     "from_states",
     "measure",
-    "percent",
-    "load_probe",
     "sentence",
     "test_rows",
     "tone",
-    "default_place",
     "prepare_texts",
 ]

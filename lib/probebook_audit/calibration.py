@@ -80,10 +80,7 @@ def _audit(case: Case, kind: str, trainings: int) -> dict:
     answers = result.answers.set_index("question")
     shortcut, about = answers.loc["shortcut"], answers.loc["behaviour"]
     source, told = planted.KINDS[kind].source, shortcut.word in ("named", "cannot be told")
-    return {
-        "verdict": result.verdict.value,
-        "named": int(told and bool(source) and source in shortcut.what),
-        "moved": about.get("rewriting value"),
-        "low": about.get("rewriting low"),
-        "high": about.get("rewriting high"),
-    }
+    found = told and bool(source) and source in shortcut.what
+    ends = {"moved": "value", "low": "low", "high": "high"}
+    moved = {name: about.get(f"rewriting {end}") for name, end in ends.items()}
+    return {"verdict": result.verdict.value, "named": int(found), **moved}

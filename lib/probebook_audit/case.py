@@ -90,9 +90,8 @@ def test_rows(data: Labelled, most: int = 1000, share: float = 0.25) -> Tensor:
     for side in (inside, ~inside):
         if np.bincount(data.z[side], minlength=len(data.classes)).min() < 2:
             raise UserError(
-                f"{data.name}: after the split by groups one side has fewer than 2 "
-                "items of a class: give more groups, or classes that are not one "
-                "group each"
+                f"{data.name}: after the split by groups one side has fewer than 2 items of a "
+                "class: give more groups, or classes that are not one group each"
             )
     return torch.from_numpy(np.flatnonzero(inside))
 

@@ -101,13 +101,8 @@ def read(
         )
     several = max(map(len, logs)) > 1
     tables = [_read_logs(*both, several, filter) for both in zip(paths, logs)]
-    unfinished = [
-        f"{one} ({status})"
-        for one, table in zip("AB", tables)
-        for status in dict.fromkeys(table.status)
-        if status != "success"
-    ]
-    invalid = [table.invalid for table in tables]
+    ends = [(one, end) for one, table in zip("AB", tables) for end in dict.fromkeys(table.status)]
+    invalidated = sum(int(table.invalid.sum()) for table in tables)
     tables = [table[~table.invalid] for table in tables]
     name = _choose_metric(tables, paths, metric)
     if all("hash" in table for table in tables):
@@ -129,16 +124,11 @@ def read(
             f"{path_a}, {path_b}: {other:,} of {len(common):,} common items have "
             "another text or target; give two logs of the same task and version"
         )
+    unfinished = ", ".join(f"{one} ({end})" for one, end in ends if end != "success")
+    scores = a.score[common].to_numpy(), b.score[common].to_numpy()
+    epochs = int(max(a.n.max(), b.n.max()))
     return JoinedScores(
-        a.score[common].to_numpy(),
-        b.score[common].to_numpy(),
-        name,
-        len(a),
-        len(b),
-        int(max(a.n.max(), b.n.max())),
-        sum(missing),
-        int(sum(map(sum, invalid))),
-        ", ".join(unfinished),
+        *scores, name, len(a), len(b), epochs, sum(missing), invalidated, unfinished
     )
 
 
@@ -147,9 +137,10 @@ def _find_logs(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     for form in ("samples_*.jsonl", "*.eval", "*.json"):
-        found = sorted(one for one in path.rglob(form) if "/." not in one.as_posix())
-        if found:
-            return found
+        found = [one.relative_to(path) for one in sorted(path.rglob(form))]
+        seen = [path / one for one in found if not any(part[0] == "." for part in one.parts)]
+        if seen:
+            return seen
     raise UserError(
         f"{path} is a folder without a log: expected samples_*.jsonl of {HARNESS} "
         f"(--log_samples), or .eval or .json of {INSPECT}"

@@ -26,14 +26,8 @@ ROLES = ("text", "label", "pair", "group", "spot")  # of columns, one for each
 MOST_CLASSES = 20
 FEWEST_OF_CLASS = 10
 FEWEST_GROUPS = 8
-AGREEMENT = {
-    "concept": "the subject's number",
-    "text": "text",
-    "label": "subject's number",
-    "keep": ["attractor's number"],
-    "group": "group",
-    "words": ["verb", "other_verb"],
-}
+AGREEMENT: dict = {"concept": "the subject's number", "text": "text", "label": "subject's number"}
+AGREEMENT |= {"keep": ["attractor's number"], "group": "group", "words": ["verb", "other_verb"]}
 
 
 @dataclass(frozen=True)
@@ -118,24 +112,18 @@ def read(
 
 
 def _load_built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:
-    if name in ("reviews", "cebab"):
-        return _load_reviews(
-            reviews.generate(max(1, (n or 4000) // 5), seed)
-            if name == "reviews"
-            else cebab.load("1.1")
-        )
+    if name == "reviews":
+        return _load_reviews(reviews.generate(max(1, (n or 4000) // 5), seed))
+    if name == "cebab":
+        return _load_reviews(cebab.load("1.1"))
     source = "generated" if name == "agreement" else name
     table = agreement.load(source, n if name == "agreement" else None, seed, attractors=0.5)
     number = {0: "singular", 1: "plural", -1: ""}
-    grouped = (
-        table.subject if name == "agreement" else table.work.where(table.work != "", table.text)
-    )
     table = table.assign(
-        group=grouped,
+        group=table.subject if name == "agreement" else table.work,
         **{"subject's number": table.zc.map(number), "attractor's number": table.ze.map(number)},
     )
-    pair = {"pair": "subject_flipped"} if name == "agreement" else {}
-    return table, AGREEMENT | pair
+    return table, AGREEMENT | ({"pair": "subject_flipped"} if name == "agreement" else {})
 
 
 def _load_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
@@ -146,33 +134,17 @@ def _load_reviews(table: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     other = pd.Series("", whole.index)
     other[polar.source_row.to_numpy()] = whole.description.to_numpy()[polar.target_row]
     other[polar.target_row.to_numpy()] = whole.description.to_numpy()[polar.source_row]
-    names = {aspect: f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS}
-    coded = whole.assign(
-        pair=other,
-        group=whole.original_id.astype(str),
-        text=whole.description,
-        **{
-            aspect: whole[column].where(whole[column].isin(cebab.VALUES[:2]), "")
-            for aspect, column in names.items()
-        },
-    )
-    return coded[coded.food != ""], {
-        "concept": "praise or criticism of the food",
-        "text": "text",
-        "label": "food",
-        "keep": ["service", "ambiance", "noise"],
-        "pair": "pair",
-        "group": "group",
-    }
+    coded = whole.assign(pair=other)
+    for aspect in cebab.ASPECTS:
+        said = whole[f"{aspect}_aspect_majority"]
+        coded[aspect] = said.where(said.isin(cebab.VALUES[:2]), "")
+    names: dict = {"text": "description", "label": "food", "pair": "pair", "group": "original_id"}
+    names |= {"keep": ["service", "ambiance", "noise"]}
+    return coded[coded.food != ""], names | {"concept": "praise or criticism of the food"}
 
 
 def _encode(
-    table: pd.DataFrame,
-    names: dict,
-    data: str,
-    n: int | None,
-    seed: int,
-    assumed: Sequence[str] = (),
+    table: pd.DataFrame, names: dict, data: str, n: int | None, seed: int, assumed: Sequence = ()
 ) -> Labelled:
     table, notes = table.reset_index(drop=True), [*assumed]
     items = pd.DataFrame(
@@ -182,10 +154,8 @@ def _encode(
     items["label"] = _labels(items.label, where)
     items = items[items.label != ""]  # its index: rows of the file
     at = items.index.to_numpy()
-    if len(at) < len(table):
-        notes.append(
-            f"Left out, without a label: {len(table) - len(at):,} of {len(table):,} items."
-        )
+    lost = len(table) - len(at)
+    notes += [f"Left out, without a label: {lost:,} of {len(table):,} items."] * (lost > 0)
     text = _texts(items, f"{data}, column {names.get('text')!r}")
     pair = _pairs(items, f"{data}, column {names.get('pair')!r}", notes)
     words = _words(table, names.get("words", ()), data, at, notes)
@@ -283,10 +253,8 @@ def _labels(column: pd.Series, where: str) -> pd.Series:
         text[some.index] = numbers.round().astype("int64").astype(str)
     names = sorted({*text} - {""})
     if len(names) > MOST_CLASSES:
-        raise UserError(
-            f"{where}: {len(names)} different values, at most "
-            f"{MOST_CLASSES} classes: is this the right column?"
-        )
+        many = f"{len(names)} different values, at most {MOST_CLASSES} classes"
+        raise UserError(f"{where}: {many}: is this the right column?")
     alike = {name.casefold(): name for name in names}
     if len(alike) < len(names):
         one = next(name for name in names if alike[name.casefold()] != name)
@@ -320,10 +288,8 @@ def _many_values(column: pd.Series) -> np.ndarray | None:
 def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> None:
     counts = np.bincount(z, minlength=len(classes))
     if len(classes) < 2:
-        raise UserError(
-            f"{where}: only one class ({', '.join(classes) or 'no label'}): "
-            "give texts of two at least"
-        )
+        only = ", ".join(classes) or "no label"
+        raise UserError(f"{where}: only one class ({only}): give texts of two at least")
     if counts.min() < FEWEST_OF_CLASS:
         raise UserError(
             f"{where}: class {classes[counts.argmin()]!r} has {counts.min()} items: "
@@ -345,10 +311,8 @@ def _check(z: np.ndarray, classes: list[str], group: np.ndarray, where: str) -> 
 def _encode_property(values: np.ndarray, where: str) -> np.ndarray:
     names = sorted({*values} - {""})
     if len(names) < 2:
-        raise UserError(
-            f"{where}: a property that should stay needs two values at least, it has "
-            f"{', '.join(names) or 'none'}"
-        )
+        has = ", ".join(names) or "none"
+        raise UserError(f"{where}: what should stay needs two values at least, it has {has}")
     return np.array([names.index(value) if value else -1 for value in values])
 
 
@@ -361,10 +325,8 @@ def _groups(
     if "group" in items:
         given = [name or row for row, name in enumerate(items.group.map(plain))]
         lone = sum(isinstance(one, int) for one in given)
-        if lone:
-            notes.append(
-                f"Each a group of its own, without a given one: {lone:,} of {len(items):,} items."
-            )
+        of = f"{lone:,} of {len(items):,} items"
+        notes += [f"Each a group of its own, without a given one: {of}."] * (lone > 0)
     links = [pd.factorize(np.asarray(given, dtype=object))[0]]
     if text is not None:
         other = [one or whole for one, whole in zip(pair or text, text)]
@@ -377,17 +339,14 @@ def _groups(
     group = connected_components(graph, directed=False)[1][:n]
     merged = len({*given}) - len({*group})
     if merged:
-        what = "groups" if "group" in items else "items"
-        notes.append(f"Merged with others, since they share a text: {merged:,} {what}.")
+        of = f"{merged:,} of {len({*given}):,} {'groups' if 'group' in items else 'items'}"
+        notes.append(f"Merged with others, since they share a text: {of}.")
     return group
 
 
 def _draw_groups(group: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Rows of whole groups in a random order, as many groups as hold at most n items."""
-    number, sizes = (
-        np.unique(group, return_inverse=True)[1],
-        np.unique(group, return_counts=True)[1],
-    )
+    _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
     within = np.cumsum(sizes[order]) <= n
     within[0] = True

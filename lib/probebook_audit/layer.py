@@ -54,22 +54,13 @@ class LayerResult:
 
     def completeness(self, method: str, kind: str, strength: float) -> np.ndarray:
         """Draws of completeness by the less favourable judge."""
-        return np.min(
-            [
-                self.edit_draws[method, kind, strength, f"complete: {judge}"]
-                for judge, name in self.usable
-                if not name
-            ],
-            axis=0,
-        )
+        judges = [f"complete: {judge}" for judge, name in self.usable if not name]
+        return np.min([self.edit_draws[method, kind, strength, one] for one in judges], axis=0)
 
     def selectivity(self, method: str, kind: str, strength: float) -> np.ndarray | None:
         """Draws of selectivity for the property that suffers most; None: nothing is judged."""
-        draws = [
-            self.edit_draws[method, kind, strength, f"kept: {judge}: {name}"]
-            for judge, name in self.usable
-            if name
-        ]
+        judges = [f"kept: {judge}: {name}" for judge, name in self.usable if name]
+        draws = [self.edit_draws[method, kind, strength, one] for one in judges]
         return np.min(draws, axis=0) if draws else None
 
     def reliability(self, method: str, kind: str, strength: float) -> np.ndarray:

@@ -58,21 +58,13 @@ def measure(
     if all(task is not None for task in tasks):
         asked = [task.dropna() for task in tasks if task is not None]
         rows = sorted(set.intersection(*(set(one.index) for one in asked)))
-        control_draws = resample_seeds(
-            [one.loc[rows].reset_index(drop=True) for one in asked],
-            pd.Series(case.group[rows]),
-            draws,
-        )
+        shared = [one.loc[rows].reset_index(drop=True) for one in asked]
+        control_draws = resample_seeds(shared, pd.Series(case.group[rows]), draws)
     judges = edit_scores.judge_table(case, fits, fewest, draws)
     able = judges[judges.usable.astype(bool)]
     of_concept = set(able.judge[able.property == ""])
-    usable = [
-        (row.judge, row.property)
-        for row in able.itertuples()
-        if row.judge in of_concept or row.property
-    ]
-    if not of_concept:
-        usable = []
+    pairs = zip(able.judge, able.property) if of_concept else ()
+    usable = [(judge, name) for judge, name in pairs if judge in of_concept or name]
     edit_draws = effect_draws = validation = pd.DataFrame()
     notes: list[str] = []
     items = [one.add_prefix("probe|") for one in hits]
@@ -87,11 +79,9 @@ def measure(
             effect_draws = resample_seeds([one[some] for one in effects], groups, draws)
             chosen = [effects[0][column] for column in some if column[-1] == "moved"]
             unknown = int(chosen[0].isna().sum()) if chosen else 0
-            if unknown:
-                notes.append(
-                    "Left out of the model's choice, without words of one token: "
-                    f"{unknown:,} of {len(z):,} test items."
-                )
+            of = f"{unknown:,} of {len(z):,} test items"
+            note = f"Left out of the model's choice, without words of one token: {of}."
+            notes += [note] * (unknown > 0)
         items = [_item_scores(*tables, strength) for tables in zip(items, scores, effects)]
     return LayerResult(
         case,

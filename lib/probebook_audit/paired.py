@@ -70,11 +70,8 @@ class Comparison:
 
     def lines(self) -> dict[str, str]:
         """The verdict as names and texts, one line each."""
-        only = (
-            {}
-            if self.only_a is None
-            else {"only A right, only B right": f"{self.only_a:,}, {self.only_b:,} items"}
-        )
+        sides = "only A right, only B right"
+        only = {} if self.only_a is None else {sides: f"{self.only_a:,}, {self.only_b:,} items"}
         groups = f" in {self.groups:,} groups" if self.groups < self.items else ""
         needed = "none (no difference)" if np.isinf(self.needed) else f"{self.needed:,.0f}"
         return {
@@ -112,13 +109,8 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Comp
     if count < 2:
         raise UserError(f"{n} items in {count} groups: two groups at least")
     d = a - b
-    about = {
-        "items": n,
-        "groups": count,
-        "mean_a": float(a.mean()),
-        "mean_b": float(b.mean()),
-        "delta": float(d.mean()),
-    }
+    about = {"items": n, "groups": count, "delta": float(d.mean())}
+    about |= {"mean_a": float(a.mean()), "mean_b": float(b.mean())}
     if count == n and np.isin([a, b], (0, 1)).all():
         return _compare_binary(about, int((d > 0).sum()), int((d < 0).sum()))
     return _compare_graded(about, d, number, STUDENT if count == n else GROUPED)
@@ -157,16 +149,9 @@ def _compare_graded(about: dict, d: np.ndarray, number: np.ndarray, test: str) -
     if error <= 1e-12 * np.abs(d).max():  # all differences are equal
         p = 2 * 0.5**count if delta else 1.0
         fewest = np.ceil(np.log2(2 / ALPHA))
-        return Comparison(
-            SIGNS,
-            **about,
-            low=delta,
-            high=delta,
-            p=p,
-            power=float(p <= ALPHA),
-            needed=float(np.ceil(n * fewest / count)) if delta else np.inf,
-            least=0.0,
-        )
+        needed = float(np.ceil(n * fewest / count)) if delta else np.inf
+        about |= {"power": float(p <= ALPHA), "needed": needed, "least": 0.0}
+        return Comparison(SIGNS, **about, low=delta, high=delta, p=p)
     t = delta / error
     power = stats.nct.sf(edge, df, abs(t))
     needed = np.ceil(n * (reach / t) ** 2) if delta else np.inf

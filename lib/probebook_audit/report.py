@@ -132,20 +132,12 @@ def plan_audit(
         more = {**more, "n": n}
     values: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
     values |= {"data": data, **columns} | ({"model": model} if model else {})
-    values |= {
-        name: str(path.resolve()) for name, path in (("states", states), ("probe", probe)) if path
-    }
+    saved = {"states": states, "probe": probe}
+    values |= {name: str(path.resolve()) for name, path in saved.items() if path}
     values |= {"at": at or "[MASK]"} | from_text(assignments)
     run = plan(find(PAGE), profile, values)
     if at is None or not run.finished:
-        given = run.values
-        items = labelled.read(
-            data,
-            *(
-                given[name]
-                for name in ("text", "label", "keep", "pair", "group", "words", "spot", "n", "seed")
-            ),
-        )
+        items = labelled.read(data, **{name: run.values[name] for name in (*columns, "n", "seed")})
         if at is None and not states:
             values["at"] = default_place(items)
             run = plan(find(PAGE), profile, values)
@@ -241,19 +233,14 @@ def _report(
 
 
 def _answer(row: Mapping[str, Any], concept: str, items: int) -> Answer:
-    numbers = {
-        name: float(row[name])
-        for name in ("value", "low", "high", "control_value")
-        if pd.notna(row.get(name))
-    }
+    names = ("value", "low", "high", "control_value")
+    numbers = {name: float(row[name]) for name in names if pd.notna(row.get(name))}
     control = numbers.pop("control_value", None)
     return Answer(
-        question=row["question"],
+        **{name: row[name] for name in ("question", "word", "control")},
         asked=QUESTIONS[row["question"]],
-        word=row["word"],
         sentence=sentence(row, concept, items),
         figure=Figure(**numbers) if "value" in numbers else None,
-        control=row["control"],
         control_figure=None if control is None else Figure(value=control),
     )
 
@@ -261,41 +248,22 @@ def _answer(row: Mapping[str, Any], concept: str, items: int) -> Answer:
 def _edits(table: pd.DataFrame, files: Sequence[str]) -> list[EditFound]:
     edits = []
     for (layer, method), rows in table.groupby(["layer", "method"], sort=False):
-        figures = {
-            row.measure: Figure(value=row.value, low=row.low, high=row.high)
-            for row in rows.itertuples()
-        }
+        ends = rows.set_index("measure")[["value", "low", "high"]].T
+        figures = {measure: Figure(**ends[measure]) for measure in ends}
         first, name = rows.iloc[0], f"layer{layer}_{method}.safetensors"
-        edits.append(
-            EditFound(
-                layer=layer,
-                method=method,
-                symbol=first.symbol,
-                word=first.word,
-                strength=first.strength,
-                flips=first.symbol != "rank",
-                figures=figures,
-                file=f"edits/{name}" if name in files else "",
-            )
-        )
+        about = first[["layer", "method", "symbol", "word", "strength"]].to_dict()
+        file = f"edits/{name}" if name in files else ""
+        edits.append(EditFound(**about, flips=first.symbol != "rank", figures=figures, file=file))
     return edits
 
 
 def _items(table: pd.DataFrame, tested: pd.DataFrame) -> Items:
     scores = []
-    for (kind, name, layer, measure), rows in table.groupby(
-        ["kind", "name", "layer", "measure"], sort=False
-    ):
-        values = rows.set_index("row").value.reindex(tested.value.astype(int))
-        scores.append(
-            Scores(
-                kind=kind,
-                name=str(name),
-                layer=layer,
-                measure=measure,
-                values=[None if pd.isna(value) else value for value in values],
-            )
-        )
+    names = ["kind", "name", "layer", "measure"]
+    for about, rows in table.astype({"name": str}).groupby(names, sort=False):
+        column = rows.set_index("row").value.reindex(tested.value.astype(int))
+        values = [None if pd.isna(value) else value for value in column]
+        scores.append(Scores(**dict(zip(names, about)), values=values))
     ids = tested.astype({"item": str, "group": str, "label": str})
     return Items(id=[*ids["item"]], group=[*ids.group], label=[*ids.label], scores=scores)
 
@@ -353,24 +321,16 @@ def _pictures(notebook: Any) -> list[dict[str, str]]:
             image = output.get("data", {}).get("image/png")
             if image and about:
                 caption = about.get("figure", {}).get("caption", "").replace("**", "")
-                pictures.append(
-                    {
-                        "source": f"data:image/png;base64,{''.join(image.split())}",
-                        "caption": caption.strip(),
-                        "alt": about.get("image", {}).get("alt", ""),
-                    }
-                )
+                source = f"data:image/png;base64,{''.join(image.split())}"
+                alt = about.get("image", {}).get("alt", "")
+                pictures.append({"source": source, "caption": caption.strip(), "alt": alt})
     return pictures
 
 
 def render(report: Report, result: AuditResult, pictures: Sequence[Mapping[str, str]]) -> str:
     """The report as one HTML file that needs neither a network nor a script. Texts are escaped."""
-    page = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    folder = FileSystemLoader(Path(__file__).parent)
+    page = Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page.filters |= {"percent": percent, "interval": _interval}
     return page.get_template("report.html.j2").render(
         title=f"{report.data}, read from {report.model}",

@@ -88,15 +88,12 @@ def read(path: str | Path) -> Scored:
     path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
     try:
         report = Scored.model_validate_json(check_readable(path).read_bytes())
-        sizes = {
-            len(report.items.id),
-            len(report.items.group),
-            len(report.items.label),
-            *(len(one.values) for one in report.items.scores),
-        }
-        if len(sizes) > 1 or len({*report.items.id}) < len(report.items.id):
+        items = report.items
+        columns: list[list] = [items.id, items.group, items.label]
+        columns += [one.values for one in items.scores]
+        if len({*map(len, columns)}) > 1 or len({*items.id}) < len(items.id):
             raise UserError(f"{path}: its items do not hold together; run the audit again")
-        if not report.items.scores or not report.items.id:
+        if not items.scores or not items.id:
             raise UserError(f"{path}: this audit scored no items")
     except OSError as e:
         raise UserError(f"{path}: {e.strerror}; give the report.json of an audit") from None
@@ -179,15 +176,6 @@ def _compare_score(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarr
     if len({*group[both]}) < 2:
         return None
     one = compare(x[both], y[both], group[both])
-    return {
-        **dict(zip(("kind", "name", "layer", "measure"), name)),
-        "items": one.items,
-        "A": one.mean_a,
-        "B": one.mean_b,
-        "difference": one.delta,
-        "low": one.low,
-        "high": one.high,
-        "p": one.p,
-        "power": one.power,
-        "needed": one.needed,
-    }
+    figures = {"items": one.items, "A": one.mean_a, "B": one.mean_b, "difference": one.delta}
+    figures |= {end: getattr(one, end) for end in ("low", "high", "p", "power", "needed")}
+    return dict(zip(("kind", "name", "layer", "measure"), name)) | figures

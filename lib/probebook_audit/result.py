@@ -108,24 +108,15 @@ def conclude(
         n: how many items there are in all.
         notes: those of the data; the cases' and the layers' join them.
     """
-    readings = contrasts(
-        {
-            (i, name): draws
-            for i, layer in enumerate(layers)
-            for name, draws in reader_leads(layer).items()
-        }
-    )
-    leads = {
-        (i, method): edit_leads(layer, method)
-        for i, layer in enumerate(layers)
-        for method in layer.strength
-    }
-    compared = (
-        contrasts({key: one.to_numpy() for key, one in leads.items()})
-        if leads
-        else pd.DataFrame(columns=["verdict", "here"])
-    )
-    passed = {key: bool(row.verdict > 0) for key, row in compared.iterrows()}
+    by_reader: dict[tuple, np.ndarray] = {}
+    leads: dict[tuple, pd.DataFrame] = {}
+    for i, layer in enumerate(layers):
+        by_reader |= {(i, name): draws for name, draws in reader_leads(layer).items()}
+        leads |= {(i, method): edit_leads(layer, method) for method in layer.strength}
+    readings, passed = contrasts(by_reader), {}
+    if leads:
+        compared = contrasts({key: one.to_numpy() for key, one in leads.items()})
+        passed = {key: bool(verdict > 0) for key, verdict in compared.verdict.items()}
     at = _best_layer(layers, readings, passed, least)
     layer = layers[at]
     beat = [method for method in layer.strength if passed[at, method]]
@@ -196,11 +187,9 @@ def _best_layer(
 def _reading_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
     rows = []
     for layer in layers:
-        readers = {name: layer.reader_draws[name] for name in layer.reader_draws}
+        readers = dict(layer.reader_draws)
         if layer.control_draws is not None:
-            readers |= {
-                f"{name}, seen groups": layer.control_draws[name] for name in layer.control_draws
-            }
+            readers |= dict(layer.control_draws.add_suffix(", seen groups"))
         for name, draws in readers.items():
             share = estimate_share(draws.to_numpy())
             rows.append({"layer": layer.case.layer, "reader": name, **share})
@@ -217,30 +206,20 @@ def _dose_table(layers: Sequence[LayerResult]) -> pd.DataFrame:
         for method in layer.strength:
             for kind in (ACTUAL, *CONTROLS):
                 for strength in layer.strengths(method):
-                    kept = layer.selectivity(method, kind, strength)
-                    complete = estimate_share(layer.completeness(method, kind, strength))
-                    reliability = estimate_share(layer.reliability(method, kind, strength))
-                    closeness = layer.reduction(method, kind, "far", "way", strength)
-                    near = {} if closeness is None else estimate(closeness)
-                    rows.append(
-                        {
-                            "layer": layer.case.layer,
-                            "method": method,
-                            "kind": kind,
-                            "strength": strength,
-                            "complete": complete["value"],
-                            "complete low": complete["low"],
-                            "complete high": complete["high"],
-                            "kept": np.nan if kept is None else float(kept[0]),
-                            "reliability": reliability["value"],
-                            "reliability low": reliability["low"],
-                            "reliability high": reliability["high"],
-                            "closeness": near.get("value"),
-                            "closeness low": near.get("low"),
-                            "closeness high": near.get("high"),
-                            "symbol": _symbol(method),
-                        }
-                    )
+                    edit = (method, kind, strength)
+                    kept = layer.selectivity(*edit)
+                    near = layer.reduction(method, kind, "far", "way", strength)
+                    row = dict(zip(("method", "kind", "strength"), edit))
+                    row |= {"layer": layer.case.layer, "symbol": _symbol(method)}
+                    row["kept"] = np.nan if kept is None else float(kept[0])
+                    for name, ends in (
+                        ("complete", estimate_share(layer.completeness(*edit))),
+                        ("reliability", estimate_share(layer.reliability(*edit))),
+                        ("closeness", {} if near is None else estimate(near)),
+                    ):
+                        row[name] = ends.get("value")
+                        row |= {f"{name} {end}": ends.get(end) for end in ("low", "high")}
+                    rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -256,13 +235,8 @@ def _edit_table(layers: Sequence[LayerResult], passed: Mapping, least: float) ->
                 "pairs": answer_pairs(layer, method)["word"],
                 "behaviour": answer_behaviour(layer, method)["word"],
             }
-            edit = {
-                "layer": layer.case.layer,
-                "method": method,
-                "word": decide(words).value,
-                "symbol": _symbol(method),
-                "strength": strength,
-            }
+            edit = {"layer": layer.case.layer, "method": method, "word": decide(words).value}
+            edit |= {"symbol": _symbol(method), "strength": strength}
             for measure, draws in _edit_measures(layer, method).items():
                 interval = (estimate_share if measure in SHARES else estimate)(draws)
                 rows.append({**edit, "measure": measure, **interval})

@@ -20,6 +20,7 @@ from probebook_audit.questions.rewriting import LEAST_EFFECT, score_effects
 from probebook_audit.verdict import WORDS, percent
 
 REASONS = WORDS["unusable"]
+BOTH = "random edits, shuffled labels"
 NAMED = {RANDOM: "random edits", SHUFFLED: "fits on shuffled labels"}
 NEARLY = 0.02  # a score that lies as near to the best counts as the best
 
@@ -34,17 +35,9 @@ def judge_table(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.
     for judge in JUDGES:
         for name in ("", *case.keep):
             trained = min(one.trained[name] for one in fits)
-            row: dict[str, Any] = {
-                "judge": judge,
-                "property": name,
-                "accuracy": np.nan,
-                "low": np.nan,
-                "high": np.nan,
-                "without states": np.nan,
-                "trained": trained,
-                "tested": 0,
-                "usable": 0,
-            }
+            row: dict[str, Any] = {"judge": judge, "property": name}
+            row |= dict.fromkeys(("accuracy", "low", "high", "without states"), np.nan)
+            row |= {"trained": trained, "tested": 0, "usable": 0}
             if all((judge, name) in exam for exam in exams):
                 rows = exams[0][judge, name][0]
                 right = np.array([exam[judge, name][1] for exam in exams])
@@ -52,14 +45,9 @@ def judge_table(case: Case, fits: Sequence[Fit], fewest: int, draws: int) -> pd.
                 group = pd.Series(case.group[to_numpy(rows)])
                 drawn = estimate_share(resample_seeds(right, group, draws)[0].to_numpy())
                 least = min(drawn["low"], rate(right.mean(0) > 0.5, group).low)
-                row |= {
-                    "accuracy": drawn["value"],
-                    "low": least,
-                    "high": drawn["high"],
-                    "without states": best,
-                    "tested": len(rows),
-                    "usable": int(trained >= NEAR * fewest and least > best),
-                }
+                row |= {"accuracy": drawn["value"], "low": least, "high": drawn["high"]}
+                row |= {"without states": best, "tested": len(rows)}
+                row["usable"] = int(trained >= NEAR * fewest and least > best)
             table.append(row)
     return pd.DataFrame(table)
 
@@ -74,14 +62,12 @@ def _examine(case: Case, fitted: Fit) -> dict[tuple[str, str], tuple[Tensor, np.
         if not len(rows):
             continue
         z = (case.keep[name] if name else case.z)[rows]
-        others = {"": case.z} if name else dict(case.keep)
         k, labels = int(z.max()) + 1, case.keep[name] if name else case.z
         train = parts["oracle"][labels[parts["oracle"]] >= 0]
         best = [float(z.bincount().max() / len(z))]
-        for other in others.values():
-            predicted = predict_by_rule(
-                to_numpy(other[train]), to_numpy(labels[train]), k, to_numpy(other[rows])
-            )
+        for other in [case.z] if name else case.keep.values():
+            seen, wanted = to_numpy(other[train]), to_numpy(labels[train])
+            predicted = predict_by_rule(seen, wanted, k, to_numpy(other[rows]))
             best.append(float((predicted == to_numpy(z)).mean()))
         exam[kind, name] = rows, hits(probe, case.h[rows], z), max(best)
     return exam
@@ -100,23 +86,14 @@ def answer_judges(layer: LayerResult) -> dict:
         word = "concept only"
     if not layer.usable:
         word = _unusable(best, layer.fewest)
-    answer = {
-        "word": word,
-        "what": "; ".join(
-            f"{name} ({REASONS[_unusable(others[name], layer.fewest)]})" for name in missing
-        ),
-        "control": "the best answer without states",
-        "have": float(best.trained),
-        "need": float(layer.fewest),
-    }
+    reasons = (f"{name} ({REASONS[_unusable(others[name], layer.fewest)]})" for name in missing)
+    answer: dict[str, Any] = {"word": word}
+    answer |= {"what": "; ".join(reasons), "control": "the best answer without states"}
+    answer |= {"have": float(best.trained), "need": float(layer.fewest)}
     if not best.tested:
         return answer
-    return answer | {
-        "control_value": float(best["without states"]),
-        "value": float(best.accuracy),
-        "low": float(best.low),
-        "high": float(best.high),
-    }
+    answer |= {"control_value": float(best["without states"]), "value": float(best.accuracy)}
+    return answer | {"low": float(best.low), "high": float(best.high)}
 
 
 def _best_judge(layer: LayerResult, name: str) -> pd.Series:
@@ -146,21 +123,12 @@ def score_edits(
         for strength, edits in by_strength.items() if kind in kinds else ():
             edited = [edit(x, to).detach() for edit in edits]
             for judge, name in usable:
-                column = (
-                    method,
-                    kind,
-                    strength,
-                    f"kept: {judge}: {name}" if name else f"complete: {judge}",
-                )
-                columns[column] = np.mean(
-                    [
-                        _selectivity(case, fitted, judge, name, states, rows)
-                        if name
-                        else _completeness(case, fitted, judge, states, to, method)
-                        for states in edited
-                    ],
-                    axis=0,
-                )
+                measure = f"kept: {judge}: {name}" if name else f"complete: {judge}"
+                if name:
+                    scores = [_selectivity(case, fitted, judge, name, one, rows) for one in edited]
+                else:
+                    scores = [_completeness(case, fitted, judge, one, to, method) for one in edited]
+                columns[method, kind, strength, measure] = np.mean(scores, axis=0)
     return pd.DataFrame(columns)
 
 
@@ -179,9 +147,8 @@ def _selectivity(
     probe, some = fitted.judges[kind, name], to_numpy(case.keep[name][rows] >= 0)
     scores = np.full(len(rows), np.nan)
     before, after = probe(case.h[rows]), probe(edited)
-    scores[some] = to_numpy(selectivity(after.double().softmax(1), before.double().softmax(1)))[
-        some
-    ]
+    both = (one.double().softmax(1) for one in (after, before))
+    scores[some] = to_numpy(selectivity(*both))[some]
     return scores
 
 
@@ -219,12 +186,8 @@ def _validate(
     edit, random = ((method, kind, strength) for kind in (ACTUAL, RANDOM))
     complete = min(means[*edit, f"complete: {judge}"] for judge, name in usable if not name)
     kept = [means[*edit, f"kept: {judge}: {name}"] for judge, name in usable if name]
-    row = {
-        "strength": strength,
-        "reliability": float(reliability(complete, min(kept))) if kept else complete,
-        "behaviour": np.nan,
-        "closeness": np.nan,
-    }
+    score = float(reliability(complete, min(kept))) if kept else complete
+    row = {"strength": strength, "reliability": score, "behaviour": np.nan, "closeness": np.nan}
     if means.get((*edit, "way"), 0) > 0:
         row["closeness"] = 1 - means[*edit, "far"] / means[*edit, "way"]
     if means.get((*edit, "rewriting"), 0) >= LEAST_EFFECT:
@@ -236,21 +199,20 @@ def _validate(
 def edit_leads(layer: LayerResult, method: str) -> pd.DataFrame:
     """Draws of each lead that counts: completeness over the whole dose curve, by each judge, and
     reliability at the chosen strength, over both controls. Columns: control, what leads."""
-    draws = {}
+    draws, strengths = {}, layer.strengths(method)
     for control in CONTROLS:
         for judge in [judge for judge, name in layer.usable if not name]:
-            draws[control, f"completeness by the {judge} judge"] = np.mean(
-                [
-                    layer.edit_draws[method, ACTUAL, s, f"complete: {judge}"]
-                    - layer.edit_draws[method, control, s, f"complete: {judge}"]
-                    for s in layer.strengths(method)
-                ],
-                axis=0,
-            )
-        s = layer.strength[method]
-        draws[control, "reliability"] = layer.reliability(method, ACTUAL, s) - layer.reliability(
-            method, control, s
+            curves = [
+                np.mean(
+                    [layer.edit_draws[method, kind, s, f"complete: {judge}"] for s in strengths], 0
+                )
+                for kind in (ACTUAL, control)
+            ]
+            draws[control, f"completeness by the {judge} judge"] = np.subtract(*curves)
+        ends = (
+            layer.reliability(method, kind, layer.strength[method]) for kind in (ACTUAL, control)
         )
+        draws[control, "reliability"] = np.subtract(*ends)
     return pd.DataFrame(draws)
 
 
@@ -262,12 +224,10 @@ def answer_edits(
     if leads is None:
         return {"word": "not judged", "what": "", "control": ""}
     control, measure = leads.iloc[0].idxmin()
-    return {
-        "word": "some" if beat else "none",
-        "what": ", ".join(beat) or f"the {measure} of {best}",
-        "control": "random edits, shuffled labels" if beat else NAMED[control],
-        **estimate(leads.min(axis=1).to_numpy()),
-    }
+    about = {"word": "none", "what": f"the {measure} of {best}", "control": NAMED[control]}
+    if beat:
+        about = {"word": "some", "what": ", ".join(beat), "control": BOTH}
+    return about | estimate(leads.min(axis=1).to_numpy())
 
 
 def answer_cost(layer: LayerResult, best: str, beat: bool, least: float) -> dict:
@@ -281,20 +241,10 @@ def answer_cost(layer: LayerResult, best: str, beat: bool, least: float) -> dict
     r = estimate_share(layer.reliability(best, ACTUAL, s))
     if r["low"] < least:
         complete = float(layer.completeness(best, ACTUAL, s)[0])
-        return {
-            "word": "lost" if kept[0] < complete else "too little",
-            "complete": complete,
-            "kept": float(kept[0]),
-            "what": best,
-            "control": f"{percent(least)} asked for",
-            **r,
-            "control_value": least,
-        }
+        word = "lost" if kept[0] < complete else "too little"
+        about = {"word": word, "what": best, "control": f"{percent(least)} asked for"}
+        return about | {"complete": complete, "kept": float(kept[0]), **r, "control_value": least}
     random = layer.selectivity(best, RANDOM, s)
-    return {
-        "word": "kept",
-        "what": best,
-        "control": "random edits",
-        **estimate_share(kept),
-        "control_value": float(random[0]) if random is not None else np.nan,
-    }
+    control = float(random[0]) if random is not None else np.nan
+    about = {"word": "kept", "what": best, "control": "random edits"}
+    return about | estimate_share(kept) | {"control_value": control}

@@ -29,15 +29,9 @@ def answer_data(layer: LayerResult, items: int) -> dict:
     )
     trained = int(np.mean([len(one.fit) for one in layer.fits]))
     judges = int(layer.judges.trained[layer.judges.property == ""].min())
-    found: dict[str, Any] = {
-        "control": control,
-        "have": items or len(layer.case.z),
-        "value": pilot.delta,
-        "low": pilot.low,
-        "high": pilot.high,
-        "control_value": pilot.power,
-        "what": "",
-    }
+    found: dict[str, Any] = {"control": control, "have": items or len(layer.case.z), "what": ""}
+    found |= {"value": pilot.delta, "low": pilot.low, "high": pilot.high}
+    found["control_value"] = pilot.power
     # the pilot speaks of training items of one probe, which are a part of all items
     need = max(0.0, pilot.by_power) * found["have"] / max(1, trained)
     if pilot.delta <= 0 or pilot.word == "collapsed" or not np.isfinite(need):
@@ -93,11 +87,10 @@ def control_task_hits(case: Case, seed: int, share: float = 0.2) -> pd.DataFrame
         return None
     found = pd.DataFrame(
         {
-            name: pd.Series(
-                hits(linear(case.h[rows], z[rows]), case.h[asked], z[asked]), to_numpy(asked)
-            )
+            name: hits(linear(case.h[rows], z[rows]), case.h[asked], z[asked])
             for name, z in (("label", case.z), ("control task", types))
-        }
+        },
+        to_numpy(asked),
     )
     return found.reindex(order[: int(share * n)])
 
@@ -133,10 +126,6 @@ def answer_readable(layer: LayerResult, leads: pd.DataFrame) -> dict:
         word = "not shown"
         if PERCEPTRON in leads.index and leads.verdict[PERCEPTRON] > 0:
             word, reader = "not linearly", PERCEPTRON
-    return {
-        "word": word,
-        "what": "linear probe" if reader == "probe" else reader,
-        "control": best,
-        "control_value": float(means[best]),
-        **estimate_share(layer.reader_draws[reader].to_numpy()),
-    }
+    what = "linear probe" if reader == "probe" else reader
+    about = {"word": word, "what": what, "control": best, "control_value": float(means[best])}
+    return about | estimate_share(layer.reader_draws[reader].to_numpy())

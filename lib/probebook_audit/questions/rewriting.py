@@ -46,9 +46,8 @@ def score_effects(
                 if chosen:
                     scores[-1] |= _effects(case, rows, edited, before)
             for what in scores[0]:
-                columns[method, kind, strength, what] = np.mean(
-                    [one[what] for one in scores], axis=0
-                )
+                values = [one[what] for one in scores]
+                columns[method, kind, strength, what] = np.mean(values, axis=0)
     return pd.DataFrame(columns)
 
 
@@ -79,13 +78,9 @@ def answer_pairs(layer: LayerResult, best: str) -> dict:
     if closeness is None or random is None:
         return {"word": "same state", "what": best, "control": ""}
     nearer = estimate(closeness)
-    return {
-        "word": "nearer" if nearer["low"] > 0 else "farther" if nearer["high"] < 0 else "no nearer",
-        "what": best,
-        "control": "random edits",
-        "control_value": float(random[0]),
-        **nearer,
-    }
+    word = "nearer" if nearer["low"] > 0 else "farther" if nearer["high"] < 0 else "no nearer"
+    about = {"word": word, "what": best, "control": "random edits"}
+    return about | {"control_value": float(random[0]), **nearer}
 
 
 def _effects(

@@ -77,14 +77,13 @@ def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
     """Numbers that can be counted in any text."""
     table = pd.Series(texts, dtype=str)
     letters = table.str.count(r"[^\W\d_]").clip(lower=1)
-    return {
-        "number of words": table.str.split().str.len().to_numpy(float),
-        "number of characters": table.str.len().to_numpy(float),
-        "punctuation marks": table.str.count(r"[^\w\s]").to_numpy(float),
-        "share of capitals": (table.map(lambda one: sum(map(str.isupper, one))) / letters).to_numpy(
-            float
-        ),
+    counted = {
+        "number of words": table.str.split().str.len(),
+        "number of characters": table.str.len(),
+        "punctuation marks": table.str.count(r"[^\w\s]"),
+        "share of capitals": table.map(lambda one: sum(map(str.isupper, one))) / letters,
     }
+    return {name: column.to_numpy(float) for name, column in counted.items()}
 
 
 def _read_words(texts: Sequence[str], others: np.ndarray) -> tuple[Any, list[str]]:
@@ -141,20 +140,10 @@ def shortcut_table(layer: LayerResult) -> pd.DataFrame:
         there = rate(probe[wrong], groups[wrong])
         kept = case.keep.get(source)
         rows.append(
-            {
-                "layer": case.layer,
-                "source": source,
-                "association": np.nan if kept is None else association(case.z, kept),
-                "rule": share["value"],
-                "rule low": share["low"],
-                "rule high": share["high"],
-                "conflicts": int(wrong.sum()),
-                "probe": there.share,
-                "low": there.low,
-                "high": there.high,
-                "usual": float(layer.rule_draws.usual.iloc[0]),
-                "beats": int(beats[source]),
-            }
+            (case.layer, source, np.nan if kept is None else association(case.z, kept))
+            + (share["value"], share["low"], share["high"], int(wrong.sum()))
+            + (there.share, there.low, there.high)
+            + (float(layer.rule_draws.usual.iloc[0]), int(beats[source]))
         )
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -168,15 +157,10 @@ def answer_shortcut(sources: pd.DataFrame, classes: int) -> dict:
     real = sources[sources.beats.astype(bool)]
     if real.empty:
         row = sources.loc[sources.rule.idxmax()]
-        return {
-            "word": "none known",
-            "what": str(row.source),
-            "control": "the majority",
-            "value": float(row.rule),
-            "low": float(row["rule low"]),
-            "high": float(row["rule high"]),
-            "control_value": float(row.usual),
-        }
+        about: dict[str, Any] = {"word": "none known", "what": str(row.source)}
+        figures = map(float, row[["rule", "rule low", "rule high", "usual"]])
+        about |= dict(zip(("value", "low", "high", "control_value"), figures))
+        return about | {"control": "the majority"}
     enough, chance = real.conflicts >= FEWEST_CONFLICTS, 1 / classes
     named = real[enough & (real.high < chance)]
     undecided = real[~enough | ((real.low <= chance) & (real.high >= chance))]
@@ -185,10 +169,7 @@ def answer_shortcut(sources: pd.DataFrame, classes: int) -> dict:
     word, rows = next((word, rows) for word, rows in found.items() if len(rows))
     by = ["low"] if word == "none found" else ["conflicts", "low"]
     row = rows.sort_values(by).iloc[0]
-    return {
-        "word": word,
-        "what": ", ".join(rows.source) if word == "named" else str(row.source),
-        "control": "a rule that reads this alone",
-        "have": float(row.conflicts),
-        "control_value": float(row.rule),
-    } | ({"value": row.probe, "low": row.low, "high": row.high} if row.conflicts else {})
+    what = ", ".join(rows.source) if word == "named" else str(row.source)
+    about = {"word": word, "what": what, "control": "a rule that reads this alone"}
+    about |= {"have": float(row.conflicts), "control_value": float(row.rule)}
+    return about | ({"value": row.probe, "low": row.low, "high": row.high} if row.conflicts else {})

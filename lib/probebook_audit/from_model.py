@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
-from probebook.corpora.words import single_tokens
+from probebook.corpora.words import find_word, single_tokens
 from probebook.models import Model, carry, embed_layers, load, word_logits
 from probebook.models.batches import (
     PositionRule,
     UnreadText,
-    find_word,
     longest,
     positions,
     tokenize,
@@ -164,7 +163,7 @@ def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse")
         read = zip(tokenize(data.text[:3], lm)[1]["input_ids"], places)
         shown = [lm.tokenizer.decode(row[place[0] : place[-1] + 1]).strip() for row, place in read]
         notes.append(f"Read in the first texts: {', '.join(map(repr, shown))}.")
-    return replace(data, notes=notes)
+    return replace(data, notes=tuple(notes))
 
 
 def _rule(data: Labelled, at: str) -> PositionRule:
@@ -295,8 +294,7 @@ def _choose_words(data: Labelled, lm: Any, last: Tensor, rows: Tensor) -> Tensor
     single token of the model."""
     assert data.words is not None
     words = [data.words[int(r)] for r in rows]
-    single = single_tokens({word for row in words for word in row}, lm.tokenizer)
-    known = _single_token_rows(words, single, lm.name)
+    known = _single_token_rows(words, lm)
     probs = torch.full(
         (len(words), len(words[0])), torch.nan, dtype=torch.float64, device=last.device
     )
@@ -314,9 +312,13 @@ def _place(data: Labelled) -> str:
 def _check_words(data: Labelled, lm: Model) -> None:
     """UserError if the model cannot choose among the words in these texts."""
     words = data.words or []
-    _single_token_rows(
-        words, single_tokens({word for row in words for word in row}, lm.tokenizer), lm.name
-    )
+    if len(_single_token_rows(words, lm)) < len(words) / 2:
+        single = single_tokens({word for row in words for word in row}, lm.tokenizer)
+        unknown = sorted({word for row in words for word in row} - {*single})
+        raise UserError(
+            f"--words: {lm.name} has no single token for {', '.join(unknown[:5])}: "
+            "choose words that it has"
+        )
     if lm.kind == "causal":
         return
     if lm.blank_token is None:
@@ -331,15 +333,7 @@ def _check_words(data: Labelled, lm: Model) -> None:
     _locate(data, lm, MASK)
 
 
-def _single_token_rows(
-    words: Sequence[Sequence[str]], single: Mapping[str, int], name: str
-) -> list[int]:
-    """Rows all of whose words are single tokens. UserError: fewer than half."""
-    rows = [i for i, row in enumerate(words) if all(word in single for word in row)]
-    if len(rows) < len(words) / 2:
-        unknown = sorted({word for row in words for word in row} - {*single})
-        raise UserError(
-            f"--words: {name} has no single token for {', '.join(unknown[:5])}: "
-            "choose words that it has"
-        )
-    return rows
+def _single_token_rows(words: Sequence[Sequence[str]], lm: Model) -> list[int]:
+    """Rows all of whose words are single tokens of the model."""
+    single = single_tokens({word for row in words for word in row}, lm.tokenizer)
+    return [i for i, row in enumerate(words) if all(word in single for word in row)]

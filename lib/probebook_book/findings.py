@@ -93,7 +93,9 @@ class Evidence(_Strict):
         judged = []
         for i, effect in enumerate(effects):
             said = effect.outcomes
-            if effect.value is not None and not said:
+            if not said:
+                assert effect.value is not None and effect.low is not None
+                assert effect.high is not None  # a number has ends, which may be itself
                 ends = (effect.value, effect.low, effect.high)
                 said = [outcome(ends, effect.claim, p.get(i))]
             judged.append(effect.model_copy(update={"p": p.get(i), "outcomes": said}))

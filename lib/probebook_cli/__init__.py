@@ -95,8 +95,8 @@ def _option(kind, help: str, *flags: str, **more):
 
 def _argument(kind, metavar: str, help: str = ""):
     """The type of an argument of the command line."""
-    parser = {"parser": _local} if kind in (Path, Path | None) else {}
-    return Annotated[kind, typer.Argument(metavar=metavar, help=help, **parser)]
+    parser = _local if kind in (Path, Path | None) else None
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help, parser=parser)]
 
 
 Texts = list[str]

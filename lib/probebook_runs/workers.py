@@ -129,7 +129,7 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
     shared = home() / "_build"  # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
     nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    given = {"scheduler_options": nothing, "shared_temp_directory": str(shared)}
+    given: dict[str, Any] = {"scheduler_options": nothing, "shared_temp_directory": str(shared)}
     given |= from_file(file, CSafeLoader)  # its numbers are numbers
     try:
         cluster = SLURMCluster(**given, security=Security.temporary())

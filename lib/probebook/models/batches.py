@@ -4,7 +4,6 @@ Batches are made by NumPy, which does not compete for torch's threads while a GP
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, zip_longest
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
+from probebook.corpora.words import find_word
 from probebook.devices import free_memory
 from probebook.models.loading import BLANK, Model
 
@@ -175,12 +175,6 @@ def _places(
             raise UnreadText(i, f"{wanted} is not in the text {texts[i][:100]!r}")
         out.append(places)
     return out
-
-
-def find_word(text: str, word: str) -> tuple[int, int] | None:
-    """The characters of a word's first place in a text, in either case; None: it is not there."""
-    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
-    return match and match.span()
 
 
 def _word_places(

@@ -125,11 +125,6 @@ BAD = {
         "'MAGIC' is not a valid method",
     ),
     "a layer beyond": (texts(), (*FULL, "--layers", "99"), "layers 0"),
-    "a layer twice": (
-        texts(),
-        (*FULL, "--layers", "2,4,-1"),
-        "layers [2, 4, -1]: two are one layer",
-    ),
     "no data": (None, FULL, "no such file"),
 }
 

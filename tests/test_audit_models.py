@@ -342,7 +342,7 @@ def test_texts_that_are_too_long_are_dropped_and_counted(folders, tmp_path):
     assert [data.classes[z] for z in data.z] == [whole.kind[row] for row in data.rows]
     assert len(data.id) == len(data.keep["rest"]) == len(data.group) == 126
     assert {*data.group} == {*range(len(NOUNS))}
-    (case,) = audit.cases(data, folders["bert"], [-1], "mean")
+    (case,) = audit.cases(data, folders["bert"], [2, -1], "mean")  # two names of one layer
     assert len(case.h) == 126
 
 

@@ -144,7 +144,7 @@ def test_labels_are_those_that_are_meant(tmp_path):
 
     assert classes("NA", "None") == ["NA", "None"]
     assert classes(" is", "is", "are", "are\u00a0") == ["are", "is"]
-    assert classes("caf\u00e9", "cafe\u0301", "tea", "tea") == ["café", "tea"]
+    assert classes("na\u00efve", "nai\u0308ve", "tea", "tea") == ["naïve", "tea"]
     assert classes("1.0", "0", "1", "0") == ["0", "1"]
     assert classes("1", "inf") == ["1", "inf"]
     write(path, TABLE.assign(label=["Plural", "plural"] * (N // 2)))

@@ -3,6 +3,7 @@ PDF, one archive."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,7 @@ def test_a_clone_installs_as_the_cell_does(tmp_path):
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
         cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PROBEBOOK_HOME"},
         capture_output=True,
         text=True,
         check=False,

@@ -213,8 +213,6 @@ def test_layers_of_a_model_are_accepted(monkeypatch, layer):
     types = {p.name: p.type for p in declared(LAYERS)}
     assert check_models(types, {"model": "m", "layers": [1, layer], "layer": layer}) is None
     assert check_models(types, {"model": "m", "layers": [], "layer": None}) is None
-    with pytest.raises(UserError, match="two are one layer of m: name each once"):
-        check_models(types, {"model": "m", "layers": [layer, 1, layer % 5], "layer": 0})
 
 
 @pytest.mark.parametrize(("layers", "layer"), [([0, 99], 0), ([0], 99), ([0], -6), ([5], 0)])

@@ -129,10 +129,14 @@ def atomic_write(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def read_yaml(path: Path, loader: type = yaml.CSafeLoader) -> Any:
-    """Read a YAML file. Raises UserError, with the line, if it is missing or not valid YAML."""
+def read_yaml(path: Path, as_text: bool = False) -> Any:
+    """Read a YAML file; `as_text` leaves numbers and dates as they are written. Raises UserError,
+    with the line, if it is missing or not valid YAML."""
     try:
-        return yaml.load(check_readable(path).read_text(encoding="utf-8"), Loader=loader)
+        text = check_readable(path).read_text(encoding="utf-8")
+        if as_text:
+            return yaml.load(text, Loader=yaml.CBaseLoader)
+        return yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise UserError(f"{path}, line {line}: {e.problem}") from None

@@ -42,7 +42,7 @@ def cases(
     most: int = 1000,
     probe: str = "",
 ) -> list[Case]:
-    """One case for each layer: the data as a model reads them.
+    """One case for each layer, in whatever way it is named: the data as a model reads them.
 
     `at`: a rule of `models.embed`, or "first" or "last" piece of the word in `data.spot`
     ("first word", "last word"). Behaviour is measured where words are given and the rule names one
@@ -55,7 +55,7 @@ def cases(
             f"{data.name}: --pair needs a label with two values, since a rewritten "
             f"text has the other one; this label has {len(data.classes)}"
         )
-    depths = [part_for(lm, rule).layer(layer) for layer in layers]
+    depths = [*dict.fromkeys(part_for(lm, rule).layer(layer) for layer in layers)]  # -1: one
     h = embed_in_shards(data.text, lm, depths, rule)
     base = embed_in_shards(data.text, encoder(f"random:{model}", seed=0), depths, rule)
     partner: dict[int, Tensor] = {}

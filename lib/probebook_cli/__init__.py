@@ -82,7 +82,7 @@ app.add_typer(lab_app, name="lab")
 
 def _local(text: str) -> Path:
     """The path that was given. UserError: it is an address, which would become a folder here."""
-    if "://" in text:
+    if "://" in str(text):
         raise UserError(f"{text} is an address: give a file or folder of this machine")
     return Path(text)
 

@@ -20,7 +20,7 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
 
     Raises:
         UserError: A model's files do not fit together, the page cannot use a model of its kind, or
-            a `Layer` parameter lies outside it or names a layer twice.
+            a `Layer` parameter lies outside it.
     """
     layers = {
         name: [*flatten(values[name])] for name, type_ in types.items() if Layer in members(type_)
@@ -46,8 +46,6 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
                 raise UserError(
                     f"{name} {beyond}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
                 )
-            if len({layer % (last + 1) for layer in given}) < len(given):
-                raise UserError(f"{name} {given}: two are one layer of {model}: name each once")
 
 
 def named_models(

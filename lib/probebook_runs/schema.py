@@ -234,10 +234,10 @@ def from_text(assignments: Sequence[str]) -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def from_file(path: Path, loader: type = yaml.CBaseLoader) -> dict[str, Any]:
+def from_file(path: Path, as_text: bool = True) -> dict[str, Any]:
     """Values of a YAML file `name: value`, as text like those of `from_text`: `yes` and dates stay
     what was written. UserError: no such file, or something else in it."""
-    values = read_yaml(path, loader) or {}  # an empty file has no values
+    values = read_yaml(path, as_text) or {}  # an empty file has no values
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UserError(
             f"{path}: should be a YAML mapping, a line `name: value` for each parameter"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distributed.security import Security
-from yaml import CSafeLoader
 
 from probebook.base import UserError
 from probebook.corpora.fetch import entries
@@ -130,7 +129,7 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
     shared.mkdir(exist_ok=True)
     nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
     given: dict[str, Any] = {"scheduler_options": nothing, "shared_temp_directory": str(shared)}
-    given |= from_file(file, CSafeLoader)  # its numbers are numbers
+    given |= from_file(file, as_text=False)
     try:
         cluster = SLURMCluster(**given, security=Security.temporary())
     except (OSError, RuntimeError, TypeError, ValueError) as e:

@@ -40,7 +40,7 @@ CALLS = {
     "yaml.full_load",
 }
 SETTINGS = {"trust_remote_code", "shell", "allow_pickle"}  # of any call: False, or not given
-LOADERS = {"SafeLoader", "CSafeLoader", "BaseLoader"}
+LOADERS = {"SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader"}
 UNSAFE = [
     "import pickle",
     "from pickle import loads",

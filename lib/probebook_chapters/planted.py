@@ -112,10 +112,8 @@ def world(
     if of.held and of.uses == 0:
         places, share = np.polynomial.hermite_e.hermegauss(80)  # of a standard normal
         if base is not None:
-            places, share = (
-                ((base - base.mean(0)) / base.std(0).mean()) @ axes[0],
-                np.ones(len(base)),
-            )
+            places = ((base - base.mean(0)) / base.std(0).mean()) @ axes[0]
+            share = np.ones(len(base))
         moved = float(np.average(_moved(places, margin, weight), weights=share))
     label = rng.integers(0, 2, n) if kind == "noisy" else concept
     if kind == "length, noisy":

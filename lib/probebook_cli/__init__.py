@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -87,16 +87,18 @@ def _local(text: str) -> Path:
     return Path(text)
 
 
+def _parser(kind) -> Callable[[str], Path] | None:
+    return _local if kind in (Path, Path | None) else None
+
+
 def _option(kind, help: str, *flags: str, **more):
     """The type of an option of the command line."""
-    more |= {"parser": _local} if kind in (Path, Path | None) else {}
-    return Annotated[kind, typer.Option(*flags, help=help, **more)]
+    return Annotated[kind, typer.Option(*flags, help=help, parser=_parser(kind), **more)]
 
 
 def _argument(kind, metavar: str, help: str = ""):
     """The type of an argument of the command line."""
-    parser = _local if kind in (Path, Path | None) else None
-    return Annotated[kind, typer.Argument(metavar=metavar, help=help, parser=parser)]
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help, parser=_parser(kind))]
 
 
 Texts = list[str]

@@ -22,9 +22,12 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
         UserError: A model's files do not fit together, the page cannot use a model of its kind, or
             a `Layer` parameter lies outside it.
     """
-    layers = {
-        name: [*flatten(values[name])] for name, type_ in types.items() if Layer in members(type_)
-    }
+    layers = [
+        (name, item)
+        for name, type_ in types.items()
+        if Layer in members(type_)
+        for item in flatten(values[name])
+    ]
     for reads, fits, model in named_models(types, values):
         check_folder(model)
         if not fits(model):
@@ -40,11 +43,10 @@ def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
             from probebook.models.loading import depth
 
             last = depth(model)
-        for name, given in layers.items():
-            beyond = next((layer for layer in given if not -last - 1 <= layer <= last), None)
-            if beyond is not None:
+        for name, layer in layers:
+            if not -last - 1 <= layer <= last:
                 raise UserError(
-                    f"{name} {beyond}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
+                    f"{name} {layer}: {model} has layers 0 … {last} (or −1 … −{last + 1})"
                 )
 
 

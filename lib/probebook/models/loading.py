@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
@@ -112,7 +113,7 @@ class Model:
         base, weights = self.base, next(self.net.parameters())
         missing: set[str] = set()
         if self.kind == "masked" and self.source:  # its class omits the checkpoint's pooler
-            base, missing = _base(self.source, hub.is_local(self.source))
+            base, missing = _base(self.source)
         pooler = getattr(base, "pooler", None)
         if pooler is not None and not any("pooler" in key for key in missing):
             pooler.eval().requires_grad_(False).to(weights)
@@ -279,30 +280,27 @@ def load_anew(
 ) -> Model:
     """Load a model that shares its network with no other (`load`), so that it can be trained."""
     hub.check_files(name)
+    source = hub.source(name)
     here = {"local_files_only": hub.is_local(name)}  # then no request goes to the hub
+    files = here | hub.gguf(source)
     import transformers as hf
     from transformers.utils.peft_utils import find_adapter_config_file
 
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"  # do not ask it to convert pickles
     hf.logging.disable_progress_bar()
-    source = hub.source(name)
     try:
         if file := find_adapter_config_file(source, **here):
             raise hub.adapter(name, Path(file))
-        config = _config(source, **here)
-        hub.check_quantization(name, config.to_dict())
-        architecture_name = (config.architectures or [""])[0]
-        named = hub.kind_of(architecture_name, config.model_type, config.is_encoder_decoder)
-        kind = hub.kind(name) if named == "masked" else named
+        config, kind = _config(name), hub.kind(name)
         net, info = architecture.auto_class(kind, config).from_pretrained(
             source,
             config=config,
             dtype=choose_dtype(dtype),
             output_loading_info=True,
-            **here,
+            **files,
             **NO_PICKLE,
         )
-        tokenizer = hf.AutoTokenizer.from_pretrained(source, **here, **NO_CODE)
+        tokenizer = hf.AutoTokenizer.from_pretrained(source, **files, **NO_CODE)
     except UserError:
         raise
     except Exception as e:  # of whatever files there are, transformers raises whatever it meets
@@ -325,7 +323,7 @@ def load_anew(
     tokenizer.padding_side = "right"
     net = net.eval().requires_grad_(False).to(choose_device(device))
     notes = _notes(source, info, **here)
-    if kind != named:
+    if kind != hub.kind_of(*hub.architecture(name)):
         notes += ("The head of this masked model was not saved: it is taken as an encoder.",)
     model = Model(name, net, tokenizer, kind, source, notes=notes)
     if config.get_text_config() is not config and not architecture.reads_text(model.base):
@@ -336,13 +334,11 @@ def load_anew(
     return model
 
 
-def _config(source: str, local_files_only: bool) -> PreTrainedConfig:
+def _config(name: str) -> PreTrainedConfig:
     """A model's configuration, which names the index of its shards where a folder has one: else
     transformers prefers a model.safetensors beside it."""
-    import transformers as hf
-
-    config = hf.AutoConfig.from_pretrained(source, local_files_only=local_files_only, **NO_CODE)
-    if Path(source).is_dir() and len(hub.weight_files(Path(source))) > 1:
+    config, folder = deepcopy(hub.config(name)), hub.check_files(name)
+    if folder and len(hub.weight_files(folder)) > 1:
         config.transformers_weights = hub.INDEX
     return config
 
@@ -352,6 +348,8 @@ def _notes(source: str, info: dict, local_files_only: bool) -> tuple[str, ...]:
     from transformers.utils import cached_file
 
     notes, single = [], Path(source, "model.safetensors")
+    for file in hub.gguf(source).values():
+        notes.append(f"The weights of {file} are written out from the precision that it has.")
     if single.exists() and single not in hub.weight_files(single.parent):
         notes.append(f"{single.name} was not read, since {hub.INDEX} names other files.")
     unused = sorted(key for key in info["unexpected_keys"] if "pooler" not in key)
@@ -392,7 +390,7 @@ def _loading_error(name: str, error: Exception) -> UserError:
     return UserError(f"{name}: transformers cannot load it ({type(error).__name__}: {text[:200]})")
 
 
-def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
+def _base(name: str) -> tuple[PreTrainedModel, set[str]]:
     """Load the base network of a checkpoint, and name the weights that the checkpoint lacks.
 
     Transformers' warnings about weights that the base network does not use are silenced."""
@@ -402,10 +400,10 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
     hf.logging.set_verbosity_error()
     try:
         net, info = hf.AutoModel.from_pretrained(
-            source,
-            config=_config(source, here),
+            hub.source(name),
+            config=_config(name),
             output_loading_info=True,
-            local_files_only=here,
+            local_files_only=hub.is_local(name),
             **NO_PICKLE,
         )
     finally:
@@ -416,11 +414,8 @@ def _base(source: str, here: bool) -> tuple[PreTrainedModel, set[str]]:
 @lru_cache
 def depth(name: str) -> int:
     """Read the number of blocks from a model's configuration, without loading weights."""
-    import transformers as hf
-
     try:
-        here = hub.is_local(name)
-        config = hf.AutoConfig.from_pretrained(hub.source(name), local_files_only=here, **NO_CODE)
+        config = hub.config(name)
     except (OSError, ValueError):
         return load(name).depth  # raises the one-line error
     names = (

@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
+from tokenizers.pre_tokenizers import ByteLevel
 
 from conftest import probebook
 from probebook import hub
@@ -122,9 +123,9 @@ FAULTS = {
         lambda f: rename(f, "consolidated.safetensors"),
         "it has consolidated.safetensors",
     ),
-    "llama.cpp's file": (
+    "no file of llama.cpp": (
         lambda f: (rename(f, "model-q4.gguf"), (f / "config.json").unlink()),
-        "no config.json.*it has model-q4.gguf: convert",
+        "model-q4.gguf is not a valid .gguf file: copy it again",
     ),
     "what an optimizer needs": (
         lambda f: (rename(f, "optimizer.pt"), only(f, "optimizer.pt")),
@@ -374,3 +375,90 @@ def test_a_folder_that_does_not_fit_is_refused_before_a_kernel_starts(folder):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"probebook: {folder}")
     assert done.stderr.count("\n") == 1
+
+
+GGUF_NAMES = {  # of llama.cpp, by the names of transformers
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(tmp_path_factory):
+    """A Qwen2 with random weights, as a folder of transformers and as a `.gguf` file."""
+    import gguf
+
+    folder = tmp_path_factory.mktemp("qwen")
+    words = [*sorted(ByteLevel.alphabet()), "he", "<end>"]
+    config = hf.Qwen2Config(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        tie_word_embeddings=False,
+    )
+    torch.manual_seed(0)
+    net = hf.Qwen2ForCausalLM(config)
+    (folder / "file").mkdir()
+    writer = gguf.GGUFWriter(folder / "file" / "qwen-F32.gguf", "qwen2")
+    writer.add_block_count(2)
+    writer.add_context_length(64)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(48)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_vocab_size(len(words))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(words)
+    writer.add_token_types([1] * (len(words) - 1) + [3])
+    writer.add_token_merges(["h e"])
+    writer.add_bos_token_id(len(words) - 1)
+    writer.add_eos_token_id(len(words) - 1)
+    for name, tensor in net.state_dict().items():
+        for theirs, ours in GGUF_NAMES.items():
+            name = name.replace(theirs, ours)
+        writer.add_tensor(name, tensor.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    net.save_pretrained(folder / "whole")
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder / "file", gguf_file="qwen-F32.gguf")
+    tokenizer.save_pretrained(folder / "whole")
+    return folder
+
+
+def test_a_gguf_file_is_read_as_the_model_that_it_holds(llama_cpp, tmp_path, monkeypatch):
+    one, other = load_anew(str(llama_cpp / "file")), load_anew(str(llama_cpp / "whole"))
+    assert one.kind == hub.kind(str(llama_cpp / "file")) == "causal"
+    assert one.notes and "qwen-F32.gguf" in one.notes[0] and not other.notes
+    assert depth(str(llama_cpp / "file")) == 2
+    texts = ["The keys [MASK] here.", "A dog"]
+    states = [embed(texts, model, at="last", cache=False) for model in (one, other)]
+    torch.testing.assert_close(*states)
+    check_folder(str(llama_cpp / "file"))
+
+    shutil.copytree(llama_cpp / "file", tmp_path / "named")
+    monkeypatch.setenv("PROBEBOOK_MODELS", str(tmp_path))
+    assert hub.source("named") == str(tmp_path / "named")
+    shutil.copy(tmp_path / "named" / "qwen-F32.gguf", tmp_path / "named" / "qwen-Q8_0.gguf")
+    with pytest.raises(UserError, match="2 .gguf files .*: which is the model"):
+        hub.source("named")
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"install gguf and accelerate: pip install .*\[gguf\]"):
+        check_folder(str(llama_cpp / "file"))

@@ -88,6 +88,7 @@ def judges(report: pd.DataFrame) -> Styler:
             "oracle": report.oracle.replace("mlp", "perceptron"),
             "reads": report.property.str.removeprefix("number of the "),
             "trained on": report.trained,
+            "judges": report.judges.map("{:.0f}".format) + report.tried.map(" of {:.0f}".format),
             "right, %": in_percent(report, "accuracy"),
             "majority, %": 100 * report.majority,
             "wrong rule, %": 100 * report.wrong_rule,
@@ -97,9 +98,6 @@ def judges(report: pd.DataFrame) -> Styler:
             ],
         }
     )
-    if "judges" in report:
-        judging = report.judges.map("{:.0f}".format) + report.tried.map(" of {:.0f}".format)
-        table.insert(3, "judges", judging)
     wrapped = [{"selector": "th", "props": "white-space: normal"}]  # heads of two lines fit
     return (
         table.style.hide()

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from probebook import hub
 from probebook.base import UserError
+from probebook.corpora.words import single_tokens
 from probebook.models import (
     carry,
     depth,
@@ -351,12 +352,13 @@ def test_a_twin_goes_on_with_shuffled_words_and_leaves_the_model_as_it_was(folde
             corrupted_twin(folders[name], texts, steps)
 
 
-def test_word_logits_are_the_heads(folders):
-    model = load(folders["bert"])
+@pytest.mark.parametrize("name", WITH_HEAD)
+def test_word_logits_are_the_heads(folders, name):
+    model = load(folders[name])
     got = word_logits(TEXTS[:2], model, [["cat", "mat"], ["the", "cat"]])
     logits = torch.stack([reference(model, t)[1] for t in TEXTS[:2]])
-    ids = model.tokenizer.convert_tokens_to_ids
-    want = torch.stack([logits[0, ids(["cat", "mat"])], logits[1, ids(["the", "cat"])]])
+    ids = [single_tokens([word], model.tokenizer)[word] for word in ("cat", "mat", "the")]
+    want = torch.stack([logits[0, ids[:2]], logits[1, [ids[2], ids[0]]]])
     torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-4)
 
 

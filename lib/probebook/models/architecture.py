@@ -128,12 +128,33 @@ class _Given(nn.Module):
         return _Output(self.h)
 
 
-def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Cut off a network's head: from last hidden states [n, d] to logits [n, v].
+class _Rows(nn.Module):
+    """In place of a head's last matrix: those of its rows that score some tokens."""
+
+    def __init__(self, last: nn.Linear, ids: Tensor):
+        super().__init__()
+        bias = None if last.bias is None else last.bias[ids]
+        self.__dict__ |= {"weight": last.weight[ids], "bias": bias}
+
+    def forward(self, h: Tensor) -> Tensor:
+        return nn.functional.linear(h, self.weight, self.bias)
+
+
+def tail(
+    net: PreTrainedModel, base: nn.Module, ids: Tensor | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Cut off a network's head: from last hidden states [n, d] to logits [n, v], or to those of
+    some tokens, which alone are computed where nothing follows the head's last matrix.
 
     The network runs with the states in place of `base`. The function shares its weights, and is
     differentiable in them and in the states."""
-    path = next(name for name, module in net.named_modules() if module is base).split(".")
+    if ids is not None:
+        last = net.get_output_embeddings()
+        if not isinstance(last, nn.Linear) or hasattr(net, "final_logits_bias"):
+            whole = tail(net, base)
+            return lambda h: whole(h)[:, ids]
+        net = _replace(net, _path(net, last), _Rows(last, ids))
+    path = _path(net, base)
 
     def logits(h: Tensor) -> Tensor:
         short = _replace(net, path, _Given(base, h[None]))
@@ -143,6 +164,10 @@ def tail(net: PreTrainedModel, base: nn.Module) -> Callable[[Tensor], Tensor]:
         return short(input_ids=ids).logits[0]
 
     return logits
+
+
+def _path(net: nn.Module, part: nn.Module) -> list[str]:
+    return next(name for name, module in net.named_modules() if module is part).split(".")
 
 
 def _replace(module: nn.Module, path: list[str], new: nn.Module) -> nn.Module:

@@ -198,10 +198,14 @@ def word_logits(
         raise UserError(
             f"not a single token of {model.name}: {', '.join(long[:5])}; choose words that are"
         )
-    columns = torch.tensor([[ids[w] for w in row] for row in words])
-    parts = zip(h.to(model.device).split(4096), columns.to(model.device).split(4096))
-    logits = [head_logits(part, model).gather(1, ids) for part, ids in parts]
-    return torch.cat(logits).to(h.device)
+    place = {word: i for i, word in enumerate(ids)}
+    columns = torch.tensor([[place[w] for w in row] for row in words]).to(model.device)
+    head = model.head_for(tuple(ids.values()))
+    with torch.inference_mode():
+        logits = [
+            head(part.to(torch.float32, copy=True)) for part in h.to(model.device).split(4096)
+        ]
+    return torch.cat(logits).gather(1, columns).to(h.device)
 
 
 def _states(

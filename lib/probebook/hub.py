@@ -189,10 +189,10 @@ def check_files(name: str) -> Path | None:
             raise UserError(f"{file} is a pointer of Git LFS, not the file: run `git lfs pull`")
     for file in sorted(folder.glob("adapter_*")):
         raise adapter(folder, file)
-    for name in gguf(folder).values():
-        with (folder / name).open("rb") as file:
-            if file.read(4) != b"GGUF":
-                raise UserError(f"{folder / name} is not a valid .gguf file: copy it again")
+    if found := gguf(folder):
+        with (folder / found["gguf_file"]).open("rb") as opened:
+            if opened.read(4) != b"GGUF":
+                raise UserError(f"{opened.name} is not a valid .gguf file: copy it again")
         return None
     if not (folder / "config.json").exists():
         inside = sorted(path.parent.name for path in folder.glob("*/config.json"))

@@ -131,6 +131,9 @@ class _Given(nn.Module):
 class _Rows(nn.Module):
     """In place of a head's last matrix: those of its rows that score some tokens."""
 
+    weight: Tensor
+    bias: Tensor | None
+
     def __init__(self, last: nn.Linear, ids: Tensor):
         super().__init__()
         bias = None if last.bias is None else last.bias[ids]

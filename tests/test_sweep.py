@@ -331,6 +331,9 @@ def test_a_failing_run_is_listed_and_only_what_is_missing_runs_again(book):
     assert status == 0
     assert "3 runs of 1_demo/01_first, 0 finished; time left: no estimate: no finished run" in out
     assert out.splitlines()[1:] == ["  n=2", "  n=3", "  n=4"]
+    measured = "a second and 1 MB a run on one core"
+    path = file(home, profile="smoke", grid={"n": [2, 3, 4]}, fixed={"eps": 0.5}, measured=measured)
+    assert command(*words, "--dry-run")[1].splitlines()[1] == f"measured: {measured}"
     status, out, err = command(*words)
     assert (status, out) == (1, f"{path}: 3 runs: 2 run, 0 reused, 1 failed\n"), err
     listed = err.splitlines()[-2:]

@@ -99,8 +99,8 @@ def sweep(
 
 
 def forecast(path: Path, workers: int | None = None) -> str:
-    """What `sweep` would do, as text: the number of runs, how many are finished, the time left, the
-    cost of all, the first points."""
+    """What `sweep` would do, as text: the number of runs, how many are finished, the time left,
+    what a run took where it was tried, the cost of all, the first points."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     first = next(iter(runs.values()))
@@ -112,9 +112,11 @@ def forecast(path: Path, workers: int | None = None) -> str:
         plural = "s" if workers > 1 else ""
         left = f"about {time_left} on {workers} worker{plural}, from {len(seconds)} finished"
     done = len(runs) - len(todo)
+    file = load(path)
     lines = [
         f"{path}: {len(runs)} runs of {first.page.name}, {done} finished; time left: {left}",
-        *cost_lines(load(path).cost, [run.values for run in runs.values()]),
+        *[f"measured: {file.measured}"] * bool(file.measured),
+        *cost_lines(file.cost, [run.values for run in runs.values()]),
         *(f"  {point}" for point in list(todo)[:SHOWN]),
     ]
     return "\n".join(lines + [f"  … and {len(todo) - SHOWN} more"] * (len(todo) > SHOWN))

@@ -33,6 +33,7 @@ class SweepFile(BaseModel):
     # each of them with every seed
     seeds: Annotated[int, Field(ge=0)] | list[int] | None = None
     cost: list[Work] = []  # what each run does, for an estimate of hours and memory
+    measured: str = ""  # what a run took where it was tried: time, memory, machine
 
     def combinations(self) -> list[Point]:
         """The points of the grid, then of the list, each with every seed.

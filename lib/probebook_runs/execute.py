@@ -24,12 +24,12 @@ from probebook.base import UserError, atomic_write, cache_dir, device_name
 from probebook_runs.jobs import choose_jobs, cores
 from probebook_runs.kernels import Limits, kill, watch_kernel
 from probebook_runs.model_checks import check_models
-from probebook_runs.page import ENDED, HIDDEN
+from probebook_runs.page import ENDED
 from probebook_runs.pages import Page, home, modules, parameterize
 from probebook_runs.progress import RunProgress, expected
 from probebook_runs.records import run_lock
 from probebook_runs.secrets import hide_secrets
-from probebook_runs.store import Run, plan
+from probebook_runs.store import Run, hidden_outputs, plan
 
 if TYPE_CHECKING:
     import nbformat
@@ -98,7 +98,10 @@ def run_all(
                     execute(run, partial(progress.at_cell, key), force, limits, stop.is_set, forks)
                     error = ""
                 except Exception as e:
-                    error = _failure_message(e, run)
+                    known = {PageFailed: "failed at ", UserError: "failed: "}
+                    what = known.get(type(e), f"failed: {type(e).__name__}: ")
+                    left = run.partial.relative_to(home())
+                    error = f"{what}{e}\n  its partial notebook: {left}"
                     failed.append(run)
                 progress.end(key, run.page.name, time.monotonic() - began, error)
 
@@ -154,14 +157,6 @@ def server_of(several: list[Page]) -> AbstractContextManager[ForkServer | None]:
     return fork_server({name for page in several for name in modules(page)}) or nullcontext()
 
 
-def _failure_message(error: Exception, run: Run) -> str:
-    """The message that progress shows for a run that failed."""
-    what = {PageFailed: "failed at ", UserError: "failed: "}.get(
-        type(error), f"failed: {type(error).__name__}: "
-    )
-    return f"{what}{error}\n  its partial notebook: {run.partial.relative_to(home())}"
-
-
 def execute(
     run: Run,
     at_cell: Callable[[int, int], None] = lambda i, n: None,
@@ -192,19 +187,15 @@ def execute(
                 began = time.monotonic()
                 notebook = _execute_notebook(run, at_cell, limits, server)
                 if plan(Page(run.page.name), run.profile, run.values, run.depends_on).id != run.id:
-                    raise PageFailed(
-                        "its end: the page, the code or the data have changed "
-                        "meanwhile: run it again"
-                    )
+                    changed = "the page, the code or the data have changed meanwhile"
+                    raise PageFailed(f"its end: {changed}: run it again")
                 if why := ended_early(notebook):
-                    Console(stderr=True).print(
-                        f"{run.page.name} ended early: {why}", markup=False, soft_wrap=True
-                    )
+                    line = f"{run.page.name} ended early: {why}"
+                    Console(stderr=True).print(line, markup=False, soft_wrap=True)
                 run.finish(*_finish_notebook(notebook, run, time.monotonic() - began))
     except OSError as e:
-        raise PageFailed(
-            f"its folder: {e.strerror or e}: {e.filename or run.partial.parent}"
-        ) from e
+        where = e.filename or run.partial.parent
+        raise PageFailed(f"its folder: {e.strerror or e}: {where}") from e
 
 
 @contextmanager
@@ -217,9 +208,8 @@ def hold_lock(run: Run, stopped: Callable[[], bool] = lambda: False) -> Iterator
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        Console(stderr=True).print(
-            f"{run.page.name}: another process runs it, waiting", markup=False
-        )
+        line = f"{run.page.name}: another process runs it, waiting"
+        Console(stderr=True).print(line, markup=False)
         lock.acquire(cancel_check=stopped)
     try:
         yield
@@ -259,13 +249,8 @@ def _execute_notebook(
         except RuntimeError as e:
             problem = f"its kernel did not start: {e}"
         else:
-            left = [
-                o
-                for cell in notebook.cells
-                for o in cell.get("outputs", [])
-                if o.output_type == "error"
-            ]
-            if not left:  # sys.exit() leaves one and raises nothing
+            outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
+            if all(o.output_type != "error" for o in outputs):  # sys.exit() leaves one
                 return notebook
             problem = "the page ended itself before its last cell"
     with atomic_write(run.partial) as part:
@@ -275,13 +260,7 @@ def _execute_notebook(
 
 def ended_early(notebook: nbformat.NotebookNode) -> str:
     """Why a page left out its last cells (`runs.end_page_if`); "" if it did not."""
-    kept = (
-        output
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if output.get("metadata", {}).get("scrapbook", {}).get("name") == ENDED
-    )
-    return next((output.data[f"{HIDDEN}text/plain"] for output in kept), "")
+    return next((text for name, text in hidden_outputs(notebook) if name == ENDED), "")
 
 
 def _finish_notebook(

@@ -52,14 +52,8 @@ class Record(BaseModel):
     def sealed(self) -> Record:
         """A copy with its own checksum."""
         fields = self.model_dump(mode="json") | {"sha256": ""}
-        text = json.dumps(
-            {
-                name: value
-                for name, value in fields.items()
-                if name not in LATER or value != LATER[name]
-            },
-            sort_keys=True,
-        )
+        kept = {name: fields[name] for name in fields if (name, fields[name]) not in LATER.items()}
+        text = json.dumps(kept, sort_keys=True)
         return self.model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
 
     @property
@@ -68,8 +62,9 @@ class Record(BaseModel):
         return self.device if self.dtype == "float32" else f"{self.device}, {self.dtype}"
 
 
-def run_folder(page: str, run: str) -> Path:
-    """The folder of the run with the id `run`, whether it exists or not."""
+def run_folder(page: str = "", run: str = "") -> Path:
+    """The folder of the run with the id `run`, whether it exists or not; without an id that of the
+    page's runs, without a page that of all runs."""
     return home() / "_build" / "runs" / page / run
 
 
@@ -106,7 +101,7 @@ def intact(folder: Path) -> bool:
 
 def of_page(page: str, profile: str) -> list[Record]:
     """Records of the finished runs of a page in a profile, whatever their other parameters."""
-    records = map(read_record, run_folder(page, "").glob("*"))
+    records = map(read_record, run_folder(page).glob("*"))
     return [record for record in records if record and record.profile == profile]
 
 
@@ -114,7 +109,7 @@ def read_all(page: str = "") -> list[Record]:
     """Records of all runs of pages whose names begin with `page`, oldest first. UserError: there
     are none."""
     records, names = [], set()
-    for folder in sorted(_root().glob("*/*/*/")):
+    for folder in sorted(run_folder().glob("*/*/*/")):
         name = folder.parent.relative_to(folder.parents[2]).as_posix()
         names.add(name)
         if name.startswith(page):
@@ -160,7 +155,7 @@ def find_run(beginning: str) -> Record:
         raise UserError(
             f"run {beginning!r}: should be a run's id or its beginning, four of 0-9a-f at least"
         )
-    folders = sorted(_root().glob(f"*/*/{beginning}*/"))
+    folders = sorted(run_folder().glob(f"*/*/{beginning}*/"))
     if not folders:
         raise UserError(f"no run begins with {beginning!r}: probebook results lists them")
     if len(folders) > 1:
@@ -179,16 +174,7 @@ def warn_damaged(page: str, run: str) -> None:
 
 def refuse_name(kind: str, name: str, names: Iterable[str]) -> None:
     """UserError: there is no such name; the message gives the nearest one."""
-    near = difflib.get_close_matches(name, sorted(names), 1, 0)
-    raise UserError(
-        f"no {kind} {name!r}: "
-        + (
-            f"the nearest is {near[0]!r} of {', '.join(sorted(names))}"
-            if near
-            else "there are none"
-        )
-    )
-
-
-def _root() -> Path:
-    return home() / "_build" / "runs"
+    known = sorted(names)
+    near = difflib.get_close_matches(name, known, 1, 0)
+    hint = f"the nearest is {near[0]!r} of {', '.join(known)}" if near else "there are none"
+    raise UserError(f"no {kind} {name!r}: {hint}")

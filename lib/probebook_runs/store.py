@@ -65,6 +65,7 @@ class Run:
 
     @cached_property
     def id(self) -> str:
+        static = sorted(p for p in (home() / "book" / "_static").glob("*.*") if p.is_file())
         parts = {
             "page": self.page.source,
             "parameters": self.values,
@@ -72,7 +73,9 @@ class Run:
             "library": library_hashes(self.page),
             "data": data_hashes(),
             "records": _records(self.page, self.values),
-            "static": _static(self.page),
+            "static": {
+                path.name: _file_hash(path) for path in static if path.name in self.page.source
+            },
             "files": _files(self.page, self.values),
             "versions": [platform.python_version(), _version("torch"), _version("transformers")],
         }
@@ -168,14 +171,9 @@ class Run:
         # one type a column
         texts = metrics.columns.difference(["value", *metrics.select_dtypes("number")])
         metrics.astype(dict.fromkeys(texts, "string")).to_parquet(folder / METRICS, index=False)
-        about = environment(notebook) or {
-            "seed": None,
-            "device": "",
-            "threads": None,
-            "versions": {},
-        }
+        unknown: dict = {"seed": None, "device": "", "threads": None, "versions": {}}
         record = Record(
-            **about,
+            **(environment(notebook) or unknown),
             page=self.page.name,
             run=self.id,
             profile=self.profile,
@@ -253,24 +251,15 @@ def _hash_of(path, *_):
     return sha256(path)
 
 
-def _static(page: Page) -> dict[str, str]:
-    """Hashes of the files of `book/_static` that the page names."""
-    files = sorted(path for path in (home() / "book" / "_static").glob("*.*") if path.is_file())
-    return {path.name: _file_hash(path) for path in files if path.name in page.source}
-
-
 def _records(page: Page, values: dict) -> dict[str, str]:
     """Hashes of the archived runs that the page may show, except this very run.
 
     A page of `book/` may show all of them, and the texts in `book/*.yaml` by its templates.
     """
     if page.name.startswith("book/"):
-        texts = sorted(
-            [*(home() / "book").glob("*.yaml"), *(home() / "book" / "templates").glob("*")]
-        )
-        return {"all": _tree_hash(home() / "data" / "records")} | {
-            path.name: _file_hash(path) for path in texts
-        }
+        texts = [*(home() / "book").glob("*.yaml"), *(home() / "book" / "templates").glob("*")]
+        hashes = {path.name: _file_hash(path) for path in sorted(texts)}
+        return {"all": _tree_hash(home() / "data" / "records")} | hashes
     manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
     return {
         path.parent.name: _tree_hash(path.parent)
@@ -300,24 +289,18 @@ def hidden_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
                 yield name, next(iter(output["data"].values()))
 
 
-def _library_outputs(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
-    """The library's own among these outputs, without that beginning of their names."""
-    return (
-        (name.removeprefix("probebook:"), text)
-        for name, text in hidden_outputs(notebook)
-        if name.startswith("probebook:")
-    )
+def _library_outputs(notebook: NotebookNode, kind: str) -> list[tuple[str, str]]:
+    """The library's own among these outputs, of one kind, without it in their names."""
+    start = f"probebook:{kind}"
+    outputs = hidden_outputs(notebook)
+    return [(name.removeprefix(start), text) for name, text in outputs if name.startswith(start)]
 
 
 def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
     """A page's tables by name: ids, metric, value. UserError: a name was used twice."""
     import pandas as pd
 
-    written = [
-        (name.removeprefix("record:"), text)
-        for name, text in _library_outputs(notebook)
-        if name.startswith("record:")
-    ]
+    written = _library_outputs(notebook, "record:")
     names = [name for name, _ in written]
     if len(names) != len(set(names)):
         raise UserError(
@@ -331,11 +314,7 @@ def tables(notebook: NotebookNode) -> dict[str, pd.DataFrame]:
 
 def kept_files(notebook: NotebookNode) -> dict[str, bytes]:
     """What a page put into its notebook with `runs.write_file`, by name."""
-    return {
-        name.removeprefix("file:"): base64.b64decode(text)
-        for name, text in _library_outputs(notebook)
-        if name.startswith("file:")
-    }
+    return {name: base64.b64decode(text) for name, text in _library_outputs(notebook, "file:")}
 
 
 def results(notebook: NotebookNode) -> pd.DataFrame:
@@ -373,9 +352,7 @@ def book_table(page: str, table: str) -> pd.DataFrame:
 
 def environment(notebook: NotebookNode) -> dict:
     """Seed, device and versions that the page ran with; empty if it never called `start`."""
-    return next(
-        (json.loads(text) for name, text in _library_outputs(notebook) if name == "environment"), {}
-    )
+    return next((json.loads(text) for _, text in _library_outputs(notebook, "environment")), {})
 
 
 def run_table() -> pd.DataFrame:
@@ -390,18 +367,8 @@ def run_table() -> pd.DataFrame:
     rows = [
         _row(run, record) for run in runs if run.finished and (record := read_record(run.folder))
     ]
-    columns = [
-        "profile",
-        "parameters",
-        "seed",
-        "seconds",
-        "device",
-        "finished",
-        "versions",
-        "commit",
-        "run",
-    ]
-    table = pd.DataFrame(rows, columns=["page", *columns]).set_index("page")
+    columns = "page profile parameters seed seconds device finished versions commit run".split()
+    table = pd.DataFrame(rows, columns=columns).set_index("page")
     return table.rename_axis(index=None, columns="page")
 
 

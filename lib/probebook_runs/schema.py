@@ -81,58 +81,37 @@ def _data_files(text: str) -> tuple[str, ...]:
     return text, os.path.join(os.environ.get("PROBEBOOK_DATA", ""), text)
 
 
-def _sweep_files(name: str) -> tuple[str, ...]:
-    return name, f"data/records/sweeps/{name}.csv"
+def _model(*fits: Any, files: Callable[[str], tuple[str, ...]] = path_itself) -> Any:
+    """The type of a parameter that names a model which `Fits(*fits)`."""
+    return Annotated[str, Field(min_length=1), Reads(files), Fits(*fits)]
 
 
-ANY = Fits((), "a model")
 # a model, if need be of some kinds only
-ModelName = Annotated[str, Field(min_length=1), Reads(path_itself), ANY]
-WithHead = Annotated[
-    str,
-    Field(min_length=1),
-    Reads(path_itself),
-    Fits(("masked", "causal", "seq2seq"), "a language model with a head"),
-]
-Masked = Annotated[
-    str, Field(min_length=1), Reads(path_itself), Fits(("masked",), "a masked language model")
-]
-LeftToRight = Annotated[
-    str,
-    Field(min_length=1),
-    Reads(path_itself),
-    Fits(("causal",), "a left-to-right language model"),
-]
-Prompted = Annotated[
-    str,
-    Field(min_length=1),
-    Reads(path_itself),
-    Fits(
-        ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder"
-    ),
-]
+ModelName = _model((), "a model")
+WithHead = _model(("masked", "causal", "seq2seq"), "a language model with a head")
+Masked = _model(("masked",), "a masked language model")
+LeftToRight = _model(("causal",), "a left-to-right language model")
+Prompted = _model(
+    ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder"
+)
 # a model, a twin of one, or word vectors
-Encoder = Annotated[str, Field(min_length=1), Reads(_encoder_files), ANY]
-BothSides = Annotated[
-    str,
-    Field(min_length=1),
-    Reads(_encoder_files),
-    Fits(("masked", "encoder"), "an encoder such as BERT, which reads both sides of a word"),
-]
-Tagged = Annotated[
-    str,
-    Field(min_length=1),
-    Reads(_encoder_files),
-    Fits(
-        ("masked", "encoder"),
-        "an encoder such as BERT, whose readers mark the words that they use (XLNet's do not)",
-        without=("XLNet",),
-    ),
-]
+Encoder = _model((), "a model", files=_encoder_files)
+BothSides = _model(
+    ("masked", "encoder"),
+    "an encoder such as BERT, which reads both sides of a word",
+    files=_encoder_files,
+)
+Tagged = _model(
+    ("masked", "encoder"),
+    "an encoder such as BERT, whose readers mark the words that they use (XLNet's do not)",
+    ("XLNet",),
+    files=_encoder_files,
+)
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
 FilePath = Annotated[str, Reads(path_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""
-Sweep = Annotated[str, Reads(_sweep_files)]  # a stored sweep, or a CSV file
+# a stored sweep, or a CSV file
+Sweep = Annotated[str, Reads(lambda name: (name, f"data/records/sweeps/{name}.csv"))]
 TYPES = {
     "Count": Count,
     "Rank": Rank,
@@ -303,9 +282,8 @@ def _items(kind: Any) -> Any:
 
 def flatten(value: Any) -> Iterator[Any]:
     """A value, or the items of a list, without those that are None."""
-    yield from (
-        item for item in (value if isinstance(value, list) else [value]) if item is not None
-    )
+    items = value if isinstance(value, list) else [value]
+    yield from (item for item in items if item is not None)
 
 
 def _read(type_: Any, value: Any) -> Any:
@@ -315,21 +293,16 @@ def _read(type_: Any, value: Any) -> Any:
     items = next((items for kind in kinds if (items := _items(kind)) is not None), None)
     if isinstance(value, str):
         constants = [c for kind in kinds if get_origin(kind) is Literal for c in get_args(kind)]
-        if (
-            value in ("None", "none", "null", "~", "")
-            and NoneType in kinds
-            and value not in constants
-        ):
+        null = value in ("None", "none", "null", "~", "") and value not in constants
+        if null and NoneType in kinds:
             return None
         value = next((c for c in constants if str(c) == value), value)
         if items is not None and value.startswith("["):
             with suppress(yaml.YAMLError):
                 value = yaml.load(value, Loader=yaml.BaseLoader)  # its items stay text
-    return (
-        [_read(items, item) for item in value]
-        if items is not None and isinstance(value, list)
-        else value
-    )
+    if items is not None and isinstance(value, list):
+        return [_read(items, item) for item in value]
+    return value
 
 
 def _fit(type_: Any, value: Any) -> Any:

@@ -53,20 +53,15 @@ def add(run: Run, name: str) -> Path:
     notebook = run.read()
     folder = _archive() / run.page.name / check_name(name)
     part = folder.with_name(f".{name}.{os.getpid()}.part")
-    about = dict(notebook.metadata["probebook"])
-    manifest = (
-        about
-        | {"profile": run.profile, "dtype": run.dtype}
-        | environment(notebook)
-        | {"data": data_hashes()}
-    )
+    manifest = dict(notebook.metadata["probebook"])
+    manifest |= {"profile": run.profile, "dtype": run.dtype}
+    manifest |= environment(notebook) | {"data": data_hashes()}
     try:
         part.mkdir(parents=True)
         for table, frame in tables(notebook).items():
             frame.to_csv(part / f"{table}.csv", index=False)
-        (part / "manifest.json").write_text(
-            json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(manifest, indent=1, ensure_ascii=False)
+        (part / "manifest.json").write_text(text + "\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     finally:
@@ -217,7 +212,12 @@ def import_runs(file: Path) -> dict[str, int]:
     partial = home() / "_build" / "partial"
     try:
         with zipfile.ZipFile(check_readable(file, 1 << 40)) as archive:
-            members = _members(archive, file)
+            members: dict[tuple[str, str], list[str]] = {}
+            for name in archive.namelist():
+                match = MEMBER.fullmatch(name)
+                if not match:  # it might lead out of the run's folder
+                    raise UserError(f"{file}: {name!r} is no file of a run; nothing was imported")
+                members.setdefault((match[1], match[2]), []).append(name)
             partial.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="import-", dir=partial) as new:
                 for (page, run), names in members.items():
@@ -226,18 +226,6 @@ def import_runs(file: Path) -> dict[str, int]:
         problem = getattr(e, "strerror", None) or f"no whole zip file ({e})"
         raise UserError(f"{file}: {problem}") from None
     return counts
-
-
-def _members(archive: zipfile.ZipFile, file: Path) -> dict[tuple[str, str], list[str]]:
-    """The names in the archive by page and run. UserError: one that no export writes, which might
-    lead out of the run's folder."""
-    members: dict[tuple[str, str], list[str]] = {}
-    for name in archive.namelist():
-        match = MEMBER.fullmatch(name)
-        if not match:
-            raise UserError(f"{file}: {name!r} is no file of a run; nothing was imported")
-        members.setdefault((match[1], match[2]), []).append(name)
-    return members
 
 
 def _take(archive: zipfile.ZipFile, names: list[str], page: str, run: str, new: Path) -> str:

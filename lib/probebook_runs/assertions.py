@@ -28,15 +28,9 @@ class Measured(ast.NodeTransformer):
     """
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        tests = node.test.values if is_and(node.test) else [node.test]
-        return [
-            ast.fix_missing_locations(
-                ast.copy_location(
-                    ast.Assert(test, _message(test, node.msg or ast.Constant("it"))), node
-                )
-            )
-            for test in tests
-        ]
+        tests, why = node.test.values if is_and(node.test) else [node.test], node.msg
+        told = [ast.Assert(test, _message(test, why or ast.Constant("it"))) for test in tests]
+        return [ast.fix_missing_locations(ast.copy_location(one, node)) for one in told]
 
 
 def is_and(test: ast.expr) -> TypeGuard[ast.BoolOp]:
@@ -64,12 +58,9 @@ def _call(name: str, *values: ast.expr) -> ast.Call:
 
 def all_of(test: ast.expr) -> ast.expr:
     """The comparison in `(a < b).all()`; any other expression itself."""
-    while (
-        isinstance(test, ast.Call)
-        and isinstance(test.func, ast.Attribute)
-        and (test.func.attr == "all")
-    ):
-        test = test.func.value
+    match test:
+        case ast.Call(ast.Attribute(value, "all")):
+            return all_of(value)
     return test
 
 
@@ -101,10 +92,8 @@ def _first_wrong(sign: str, left: object, right: object) -> str:
         return whole
     if not wrong.any():
         return ""
-    shown = f"{_short(a[wrong][0])} {sign} {_short(b[wrong][0])} does not hold"
-    return shown + (
-        f", nor do {wrong.sum() - 1:,} others of {wrong.size:,}" if wrong.sum() > 1 else ""
-    )
+    others = f", nor do {wrong.sum() - 1:,} others of {wrong.size:,}" if wrong.sum() > 1 else ""
+    return f"{_short(a[wrong][0])} {sign} {_short(b[wrong][0])} does not hold{others}"
 
 
 def _short(value: object) -> str:

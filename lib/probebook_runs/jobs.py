@@ -44,10 +44,8 @@ def choose_jobs(runs: Sequence[Run], asked: int | None = None, gpus: int = 0) ->
 
 def memory_of(page: str, profile: str) -> int:
     """Bytes of a GPU that a page's runs in a profile took at most, else `USUAL`."""
-    return (
-        max((record.device_memory for record in of_page(page, profile)), default=0)
-        or USUAL[profile]
-    )
+    taken = max((record.device_memory for record in of_page(page, profile)), default=0)
+    return taken or USUAL[profile]
 
 
 def free_memory(gpus: int = 0) -> list[int]:

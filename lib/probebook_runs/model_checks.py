@@ -58,9 +58,8 @@ def named_models(
         for part in members(type_):
             reads, fits = annotation(part, Reads), annotation(part, Fits)
             if reads and fits:
-                yield from (
-                    (reads, fits, reads.files(item)[0]) for item in flatten(values[name]) if item
-                )
+                items = filter(None, flatten(values[name]))
+                yield from ((reads, fits, reads.files(item)[0]) for item in items)
 
 
 def _pages_for(model: str) -> list[str]:
@@ -77,6 +76,4 @@ def _pages_for(model: str) -> list[str]:
             spans[-1][2] = number
         else:
             spans.append([chapter, number, number])
-    return [
-        f"{chapter}/{first:02}" + f"–{last:02}" * (last > first) for chapter, first, last in spans
-    ]
+    return [f"{one}/{first:02}" + f"–{last:02}" * (last > first) for one, first, last in spans]

@@ -39,6 +39,8 @@ def start(page: dict) -> None:
     none), sets the style of figures, and escapes text in tables. UserError: the same line that
     `probebook run` prints before a kernel starts.
     """
+    from IPython import get_ipython
+
     types = page.get("__annotations__", {})
     given = {
         name: value
@@ -51,7 +53,10 @@ def start(page: dict) -> None:
     page.update(coerce(types, given))
     check_models(types, page)
     page["_started"] = True
-    _measure_assertions(page)
+    page.update(_explain_comparison=explain_comparison, _explain_test=explain_test)
+    shell = get_ipython()
+    if shell and not any(isinstance(one, Measured) for one in shell.ast_transformers):
+        shell.ast_transformers.append(Measured())  # what is asserted says by how much it fails
 
     os.environ.update(
         TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1"
@@ -84,28 +89,13 @@ def _keep_environment(about: dict) -> None:
 
     def store(*_: object) -> None:
         if (taken := device_memory()) > about.get("device_memory", -1):
-            keep(
-                "probebook:environment",
-                "application/json",
-                json.dumps(about | {"device_memory": taken}),
-                "device_memory" in about,
-            )
+            again = "device_memory" in about
             about["device_memory"] = taken
+            keep("probebook:environment", "application/json", json.dumps(about), again)
 
     store()
     if shell := get_ipython():
         shell.events.register("post_run_cell", store)
-
-
-def _measure_assertions(page: dict) -> None:
-    """From here on, what a page asserts says by how much it fails."""
-    from IPython import get_ipython
-
-    page.update(_explain_comparison=explain_comparison, _explain_test=explain_test)
-    if (shell := get_ipython()) and not any(
-        isinstance(one, Measured) for one in shell.ast_transformers
-    ):
-        shell.ast_transformers.append(Measured())
 
 
 def end_page_if(reason: str) -> None:

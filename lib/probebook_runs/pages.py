@@ -184,19 +184,18 @@ def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookN
         lines = ["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())]
         tags = ["injected-parameters"]
         cell = new_code_cell("\n".join(lines), id=tags[0], metadata={"tags": tags})
-        declared_in = [
-            i
-            for i, cell in enumerate(notebook.cells, 1)
-            if "parameters" in cell.metadata.get("tags", [])
-        ]
-        notebook.cells.insert(declared_in[0] if declared_in else 0, cell)
+        declares = ["parameters" in one.metadata.get("tags", []) for one in notebook.cells]
+        notebook.cells.insert(declares.index(True) + 1 if any(declares) else 0, cell)
     return notebook
 
 
 def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
     files: dict[str, Path] = {}
-    todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
+    code = "\n".join(source for _, source in page.code)
+    todo = [
+        *_imports(re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE), "")
+    ]  # IPython's own lines left out
     while todo:
         name = todo.pop()
         path = LIBRARY.joinpath(*name.split("."))
@@ -208,11 +207,6 @@ def modules(page: Page) -> dict[str, Path]:
     return files
 
 
-def _python(code: str) -> str:
-    """A page's code without lines that are IPython's (`%magic`, `!command`)."""
-    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in code.splitlines())
-
-
 @cache
 def _imports(source: str, package: str) -> tuple[str, ...]:
     """Names of the library's modules that a source imports anywhere in it."""
@@ -221,9 +215,7 @@ def _imports(source: str, package: str) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parents = (
-                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            )
-            module = ".".join([*parents, *([node.module] if node.module else [])])
+            parents = f"{package}.".rsplit(".", node.level)[0] if node.level else ""
+            module = ".".join(filter(None, [parents, node.module]))
             names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return tuple(name for name in names if name.split(".")[0] in OURS)

@@ -49,16 +49,11 @@ def runs(page: str = "") -> pd.DataFrame:
     Columns: page, run, profile, changed (parameters that differ from the page's own), seconds,
     device, finished (UTC), commit. UserError: there are none.
     """
-    rows = [
-        record.model_dump()
-        | {
-            "changed": ", ".join(
-                f"{name}={plain_value(record.parameters[name])}" for name in record.changed
-            ),
-            "device": record.hardware,
-        }
-        for record in read_all(page)
-    ]
+    rows = []
+    for record in read_all(page):
+        changed = (f"{name}={plain_value(record.parameters[name])}" for name in record.changed)
+        about = {"changed": ", ".join(changed), "device": record.hardware}
+        rows.append(record.model_dump() | about)
     return pd.DataFrame(rows, columns=RUN_COLUMNS)
 
 
@@ -226,11 +221,8 @@ def compare(a: Record, b: Record, tolerance: float = 0.0) -> dict[str, pd.DataFr
     both = long[at == 0].merge(
         long[at == 1], "outer", [*keys, "copy"], suffixes=("_a", "_b"), sort=False
     )
-    both = (
-        both.drop(columns="copy")
-        .rename(columns={"value_a": "a", "value_b": "b"})
-        .assign(difference=lambda t: t["b"] - t["a"])
-    )
+    both = both.drop(columns="copy").rename(columns={"value_a": "a", "value_b": "b"})
+    both["difference"] = both.b - both.a
     size = both[["a", "b"]].abs().max(axis=1).clip(lower=1)
     near = both.difference.abs().le(tolerance * size)
     same = both.a.eq(both.b) | both[["a", "b"]].isna().all(axis=1) | near
@@ -279,10 +271,12 @@ def _long(records: list[Record]) -> tuple[pd.DataFrame, np.ndarray]:
         for field in part.schema:
             types.setdefault(field.name, set()).add(field.type)
     texts = {name for name, kinds in types.items() if len(kinds) > 1 and any(map(_is_text, kinds))}
-    whole = pa.concat_tables(
-        [_as_text(part, texts) for part in parts.values()], promote_options="permissive"
-    )
-    long = whole.to_pandas()
+    for number, part in parts.items():  # ids that are numbers in some runs and text in others
+        for i, field in enumerate(part.schema):
+            if field.name in texts and not _is_text(field.type):
+                part = part.set_column(i, field.name, part.column(i).cast(pa.string()))
+        parts[number] = part
+    long = pa.concat_tables(parts.values(), promote_options="permissive").to_pandas()
     return (
         long.assign(value=long["value"].astype(float), **long[_ids(long)].convert_dtypes()),
         np.repeat(list(parts), [part.num_rows for part in parts.values()]),
@@ -302,14 +296,6 @@ def _select(frame: pd.DataFrame, column: str, wanted: Sequence[str]) -> pd.DataF
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _as_text(part: pa.Table, names: set[str]) -> pa.Table:
-    """Ids as text, where they are numbers in some runs and text in others."""
-    for i, field in enumerate(part.schema):
-        if field.name in names and not _is_text(field.type):
-            part = part.set_column(i, field.name, part.column(i).cast(pa.string()))
-    return part
 
 
 def _list(text: str) -> str:

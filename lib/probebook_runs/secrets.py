@@ -39,15 +39,12 @@ def refuse_secrets(name: str, value: Any) -> None:
         for variable, secret in secrets().items():
             if any(form in text for form in _forms(secret)):
                 raise UserError(
-                    f"{name}: holds the value of {variable}, and parameters are kept "
-                    "in records: "
+                    f"{name}: holds the value of {variable}, and parameters are kept in records: "
                     "leave the key in the environment and give the variable's name"
                 )
         if USER.search(text):
-            raise UserError(
-                f"{name}: an address without user and password: keys belong in "
-                "environment variables"
-            )
+            why = "keys belong in environment variables"
+            raise UserError(f"{name}: an address without user and password: {why}")
 
 
 def secrets() -> dict[str, str]:

@@ -38,7 +38,7 @@ from probebook_runs.records import of_page
 from probebook_runs.store import Run, plan
 from probebook_runs.sweep_file import load, read
 from probebook_runs.warm import fork_server
-from probebook_runs.workers import Question, inventory, one_line, refusals, slurm
+from probebook_runs.workers import NO_DASHBOARD, Question, inventory, one_line, refusals, slurm
 
 _fork_server = cache(fork_server)  # one as long as a worker's process lasts
 ALLOWED = "distributed.scheduler.allowed-failures"
@@ -179,13 +179,7 @@ def _client(
         return
     # a port of this machine is open to its users
     each, security = environments(workers), Security.temporary()
-    loopback = {
-        "host": "127.0.0.1",
-        "protocol": "tls://",
-        "security": security,
-        "dashboard": False,
-        "dashboard_address": "127.0.0.1:0",
-    }
+    loopback = {"host": "127.0.0.1", "protocol": "tls://", "security": security} | NO_DASHBOARD
     options = loopback | {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
     nannies = {i: {"cls": Nanny, "options": options | {"env": env}} for i, env in enumerate(each)}
     with (
@@ -203,11 +197,8 @@ def _client(
         except BaseException:
             for nanny in cluster.workers.values():  # a kernel would not hear Ctrl-C
                 nanny.auto_restart = False
-                kill(
-                    [psutil.Process(nanny.pid)]
-                    if nanny.pid and psutil.pid_exists(nanny.pid)
-                    else []
-                )
+                if nanny.pid and psutil.pid_exists(nanny.pid):
+                    kill([psutil.Process(nanny.pid)])
             raise
 
 
@@ -226,14 +217,10 @@ def _run_all(
     first = next(iter(todo.values()))
     (home() / "_build").mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=home() / "_build", prefix=".sweep-") as token:
-        there = QUIET | {
-            k: v for k, v in os.environ.items() if k in ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")
-        }
-        there |= {
-            "PROBEBOOK_HOME": str(home()),
-            "PROBEBOOK_PROFILE": first.profile,
-            "PROBEBOOK_DTYPE": precision(),
-        }
+        passed_on = ("PROBEBOOK_DATA", "PROBEBOOK_CACHE")
+        there = QUIET | {k: os.environ[k] for k in passed_on if k in os.environ}
+        there |= {"PROBEBOOK_HOME": str(home()), "PROBEBOOK_PROFILE": first.profile}
+        there |= {"PROBEBOOK_DTYPE": precision()}
         values = [run.values for run in todo.values()]
         ask = Question(first.page.name, values, there, token.name, inventory(first.page, values))
         while waiting or under_way:
@@ -245,25 +232,12 @@ def _run_all(
             if asked and all(asked.values()) and not under_way:
                 raise UserError(f"no worker is left: {next(iter(asked.values()))}")
             busy = Counter(worker for _, worker, _ in under_way.values())
-            free = [
-                worker
-                for worker, why in asked.items()
-                if not why
-                for _ in range(threads[worker] - busy[worker])
-            ]
+            fit = [worker for worker, why in asked.items() if not why]
+            free = [one for one in fit for _ in range(threads[one] - busy[one])]
             for worker in free[: len(waiting)]:
                 run = todo[point := waiting.popleft()]
-                future = client.submit(
-                    _run_one,
-                    run.page.name,
-                    run.profile,
-                    run.values,
-                    run.id,
-                    there,
-                    limits,
-                    pure=False,
-                    workers=[worker],
-                )
+                about = (run.page.name, run.profile, run.values, run.id, there, limits)
+                future = client.submit(_run_one, *about, pure=False, workers=[worker])
                 under_way[future] = point, worker, time.monotonic()
             if under_way:
                 with suppress(TimeoutError):
@@ -292,11 +266,9 @@ def _error(future: Future) -> str:
         return str(error or "")
     if isinstance(error, KilledWorker):
         return _died(error.allowed_failures + 1)
-    raise UserError(
-        str(error)
-        if isinstance(error, UserError)
-        else f"a worker cannot run this: {one_line(error)}"
-    ) from None
+    if isinstance(error, UserError):
+        raise UserError(str(error)) from None
+    raise UserError(f"a worker cannot run this: {one_line(error)}") from None
 
 
 def _died(times: int) -> str:

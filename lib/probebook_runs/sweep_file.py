@@ -50,11 +50,8 @@ class SweepFile(BaseModel):
             return rows
         if twice := [row for row in [self.fixed, *rows] if "seed" in row]:
             raise UserError(f"seeds, and {text(twice[0])}: give seeds in one place")
-        return [
-            row | {"seed": s}
-            for row in rows
-            for s in (range(self.seeds) if isinstance(self.seeds, int) else self.seeds)
-        ]
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        return [row | {"seed": seed} for row in rows for seed in seeds]
 
 
 def read(path: Path) -> dict[str, Run]:
@@ -85,9 +82,8 @@ def checked(path: Path) -> list[tuple[str, Run]]:
     for point in sweep.combinations():
         try:
             run = plan(page, sweep.profile, sweep.fixed | point)
-            if any(
-                all(run.values[name] in values for name, values in rule.items()) for rule in rules
-            ):
+            agrees = (all(run.values[name] in rule[name] for name in rule) for rule in rules)
+            if any(agrees):
                 continue
             check_models(page.types, run.values)
         except UserError as e:
@@ -112,9 +108,8 @@ def load(path: Path) -> SweepFile:
 
 def text(values: Point) -> str:
     """Values as one line: n=3, seed=0."""
-    return (
-        ", ".join(f"{name}={value}" for name, value in values.items()) or "of the page's own values"
-    )
+    line = ", ".join(f"{name}={value}" for name, value in values.items())
+    return line or "of the page's own values"
 
 
 def _any_of(page, name: str, value: Any) -> list:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
 PACKAGES = ("torch", "transformers", "numpy", "distributed")
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}  # of a scheduler
 SHOWN = 3  # differences that the line about a refused worker names
 
 
@@ -66,17 +67,15 @@ def refusals(client: Client, workers: list[str], question: Question) -> dict[str
     """Worker → a line that says why it is refused, empty if it is not. Without those that have gone
     meanwhile."""
     answers = client.run(_answer, question, workers=workers, on_error="return") if workers else {}
-    reasons = {
-        worker: f"lacks this version of the library: {hide_secrets(str(answer))}"
-        if isinstance(answer, Exception)
-        else answer
-        for worker, answer in answers.items()
-        if not isinstance(answer, OSError)
-    }
-    return {
-        worker: text and f"worker {worker} is refused: it {text}"
-        for worker, text in reasons.items()
-    }
+    reasons = {}
+    for worker, answer in answers.items():
+        if isinstance(answer, Exception):
+            text = f"lacks this version of the library: {hide_secrets(str(answer))}"
+        else:
+            text = answer
+        if not isinstance(answer, OSError):
+            reasons[worker] = text and f"worker {worker} is refused: it {text}"
+    return reasons
 
 
 async def _answer(question: Question) -> str:
@@ -127,8 +126,8 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
         raise UserError("dask-jobqueue is not installed: pip install -e '.[slurm]'") from None
     shared = home() / "_build"  # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
-    nothing = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    given: dict[str, Any] = {"scheduler_options": nothing, "shared_temp_directory": str(shared)}
+    given: dict[str, Any] = {"scheduler_options": NO_DASHBOARD}
+    given |= {"shared_temp_directory": str(shared)}
     given |= from_file(file, as_text=False)
     try:
         cluster = SLURMCluster(**given, security=Security.temporary())

@@ -28,18 +28,7 @@ from probebook_runs.pages import Page, home
 from probebook_runs.store import Run, plan
 
 TOLERANCE = 0.02  # of an answer, relative: machines do not train alike
-COLUMNS = [
-    "student",
-    "name",
-    "ids",
-    "page",
-    "profile",
-    "parameters",
-    "table",
-    "row",
-    "metric",
-    "value",
-]
+COLUMNS = "student name ids page profile parameters table row metric value".split()
 TITLE = "Your own run"
 TEXT = """```{{admonition}} {number} · {title} (easy, 5 minutes)
 :class: exercise
@@ -93,14 +82,8 @@ def question(row: Any) -> str:
     parameters = " and ".join(
         f"`{name} = {json.dumps(value)}`" for name, value in json.loads(row.parameters).items()
     )
-    return TEXT.format(
-        number=number,
-        title=TITLE,
-        parameters=parameters,
-        table=row.table,
-        metric=row.metric,
-        row=where,
-    )
+    about = {"table": row.table, "metric": row.metric, "row": where}
+    return TEXT.format(number=number, title=TITLE, parameters=parameters, **about)
 
 
 def _answers(page: Page, seeds: dict[str, int], profile: str, jobs: int | None) -> list[tuple]:

@@ -71,16 +71,11 @@ def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: 
     `numbers`: values of the quoted names; one that is missing becomes "…". `page`: where the text
     stands, so that its links lead to other notebooks; without it a link is a title in quotes.
     UserError: something is cited that the bibliography lacks."""
-    numbers = numbers or {}
-
-    def role(match: re.Match) -> str:
-        return _role(match["role"], match["text"], numbers, page)
-
-    def box(match: re.Match) -> str:
-        return _box(match, markdown(match["body"].strip(), numbers, page))
-
     unlabelled = LABEL.sub(lambda match: "$$" if match["label"] else "", text)
-    return ROLE.sub(role, FENCE.sub(box, unlabelled))
+    plain = FENCE.sub(
+        lambda box: _box(box, markdown(box["body"].strip(), numbers, page)), unlabelled
+    )
+    return ROLE.sub(lambda role: _role(role["role"], role["text"], numbers or {}, page), plain)
 
 
 def install_cell() -> NotebookNode:

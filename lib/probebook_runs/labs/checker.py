@@ -107,12 +107,10 @@ def main(name: str, parameters: str) -> None:
                 checks = checks or list(_checks(page, json.loads(parameters)))
                 seed, given = question["seed"], question.get("given")
                 if given is None:
-                    answer = [check.asks(seed) for check in checks]
+                    answer = [one.asks(seed) for one in checks]
                 else:
-                    answer = [
-                        check.outcome(seed, given.get(str(check.exercise.number)))
-                        for check in checks
-                    ]
+                    lines = [given.get(str(one.exercise.number)) for one in checks]
+                    answer = [one.outcome(seed, line) for one, line in zip(checks, lines)]
             except Exception as e:
                 answer = {"error": str(e) or type(e).__name__}
             print(json.dumps(answer), file=replies, flush=True)
@@ -132,7 +130,8 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
         if cell.cell_type != "code":
             continue
         if cell.id in checked:
-            asked = sorted(_bound(answer) & _read(cell.source))
+            names_in = (n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name))
+            asked = sorted(_bound(answer) & {*names_in})
             yield Check(checked[cell.id], cell.source, asked, dict(names), check_run, check_names)
         elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
             line = cell.source.partition("\n")[0]
@@ -150,10 +149,6 @@ def _bound(source: str) -> set[str]:
         for name in symtable.symtable(source, "cell", "exec").get_symbols()
         if name.is_assigned() and not name.is_imported()
     }
-
-
-def _read(source: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,8 @@ def exercises(notebook: NotebookNode, name: str = "page") -> list[Exercise]:
         elif "exercise" in _tags(cell):
             listed.append(_exercise(notebook.cells, i, len(listed) + 1, titles, name))
     if len(titles) != len(listed):
-        raise UserError(
-            f"{name}: {len(titles)} exercises are announced, {len(listed)} have a cell "
-            "tagged exercise"
-        )
+        have = f"{len(listed)} have a cell tagged exercise"
+        raise UserError(f"{name}: {len(titles)} exercises are announced, {have}")
     return listed
 
 

@@ -236,7 +236,8 @@ def _read(
     try:
         if not problem:
             notebook = read_notebook(hand_in.content)
-            named = _page_of(notebook)
+            found = next(filter(None, (ANSWER.search(c.source) for c in notebook.cells)), None)
+            named = found[2] if found else notebook.metadata.get("probebook", {}).get("page", "")
             page = book.get(named)
             problem = "" if page else f"is no page of this book: {named or 'no exercise names one'}"
         if page and handed_out is not None:
@@ -286,17 +287,11 @@ def _rows(
         return [(page.name, 0, "", "error", str(e), "", None)]
     rows, times = [], minutes(submitted)
     for exercise, outcome in zip(asked, outcomes):
+        outcome = outcome or ("not reached", ended, "")
         if exercise.number not in answered:
             outcome = "missing", "its cell is not in the notebook", ""
-        rows.append(
-            (
-                page.name,
-                exercise.number,
-                exercise.title,
-                *(outcome or ("not reached", ended, "")),
-                times.get(exercise.number),
-            )
-        )
+        about = (page.name, exercise.number, exercise.title)
+        rows.append((*about, *outcome, times.get(exercise.number)))
     if handed_out is not None:
         last, variant = len(asked) + 1, handed_out[handed_out.page == page.name]
         outcome = variants.check_own_figure(submitted, last, one.student, variant)
@@ -313,13 +308,6 @@ def _job(notebook: NotebookNode, asks: list[dict]) -> str:
         if cell.cell_type == "code":
             cells.append(next(left) if "check" in tags else runs | {"source": cell.source})
     return json.dumps(cells)
-
-
-def _page_of(submitted: NotebookNode) -> str:
-    for cell in submitted.cells:
-        if named := ANSWER.search(cell.source):
-            return named[2]
-    return submitted.metadata.get("probebook", {}).get("page", "")
 
 
 def _attempt(

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 DTYPES = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "U": "str"}
+LIBRARY = ("probebook.", "probebook_")  # how its modules' names begin
 NARROW = {"float16", "float32", "int32", "uint8"}  # other dtypes of a kind become the one above
 
 
@@ -65,7 +66,7 @@ def _fields(value: Any) -> list[str] | None:
     """The fields of a named tuple, or of a dataclass of this library; None where it is neither."""
     if isinstance(value, tuple):
         return [*map(str, value._fields)] if hasattr(value, "_fields") else None
-    if is_dataclass(value) and type(value).__module__.startswith(("probebook.", "probebook_")):
+    if is_dataclass(value) and type(value).__module__.startswith(LIBRARY):
         return [field.name for field in fields(value)]
     return None
 
@@ -83,7 +84,8 @@ def _array(value: np.ndarray) -> dict:
 def decode(data: Any, records: bool = False) -> Any:
     """The value that `encode` made this of. ValueError, KeyError, TypeError: it did not.
 
-    A record becomes a tuple; with `records`, for data of the checks, what it was."""
+    A record becomes a tuple; with `records`, for data of the checks, what it was: an instance of
+    the library's class, or a named tuple."""
     whole = partial(decode, records=records)
     if isinstance(data, list):
         return [*map(whole, data)]
@@ -97,7 +99,9 @@ def decode(data: Any, records: bool = False) -> Any:
         return tuple(map(whole, of))
     if kind == "record":
         module, name = data["class"]
-        return _class(module, name, data["fields"])(*map(whole, of))
+        if module.startswith(LIBRARY):
+            return getattr(import_module(module), name)(*map(whole, of))
+        return namedtuple(name, data["fields"], rename=True)(*map(whole, of))  # type: ignore[misc]
     if kind == "dict":
         return {whole(key): whole(value) for key, value in of}
     if kind == "series":
@@ -118,10 +122,3 @@ def decode(data: Any, records: bool = False) -> Any:
     if kind == "other" and isinstance(of, str):
         return type(of[:60], (Other,), {})()
     raise ValueError(f"no value is {kind!r}")
-
-
-def _class(module: str, name: str, names: list[str]) -> Any:
-    """The library's class of this name; of any other a named tuple stands for it."""
-    if module.startswith(("probebook.", "probebook_")):
-        return getattr(import_module(module), name)
-    return namedtuple(name, names, rename=True)  # type: ignore[misc]

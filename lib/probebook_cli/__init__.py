@@ -333,11 +333,8 @@ def compare(
 
     differ = results.compare(first, second, tolerance)
     typer.echo(f"{first.page}: a is {first.run}, b is {second.run}")
-    for name, what in (
-        ("parameters", "parameters"),
-        ("metrics", "metrics"),
-        ("rest", "code, device, versions, data"),
-    ):
+    for name in ("parameters", "metrics", "rest"):
+        what = "code, device, versions, data" if name == "rest" else name
         text = differ[name].astype("string").fillna("").to_string(index=False)
         typer.echo(f"\n{what} that differ:\n{text}" if len(differ[name]) else f"\nsame {what}")
 
@@ -405,32 +402,11 @@ def audit(
         model, data = "", model
     elif data is None:
         raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
-    columns = {
-        "text": text,
-        "label": label,
-        "keep": [*keep],
-        "pair": pair,
-        "group": group,
-        "words": words.split(",") if words else [],
-        "spot": spot,
-    }
-    run = plan_audit(
-        model,
-        data,
-        columns,
-        at,
-        n,
-        states,
-        probe,
-        profile,
-        {
-            "layers": layers and f"[{layers}]",
-            "methods": methods and f"[{methods}]",
-            "seeds": seeds,
-            "too_long": too_long,
-        },
-        p,
-    )
+    columns = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
+    columns |= {"words": words.split(",") if words else [], "spot": spot}
+    more = {"layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]"}
+    more |= {"seeds": seeds, "too_long": too_long}
+    run = plan_audit(model, data, columns, at, n, states, probe, profile, more, p)
     from probebook_runs.execute import run_all
 
     if run_all([run], force):
@@ -471,7 +447,7 @@ def yardstick(
     from probebook_audit.yardstick import WORLDS, format_table, load, summarize, verdicts
     from probebook_audit.yardstick import run as run_worlds
 
-    names = list(dict.fromkeys(name.strip() for name in worlds.split(",") if name.strip()))
+    names = list(dict.fromkeys(_listed(worlds)))
     if not names or {*names} - {*WORLDS}:
         raise UserError(f"--worlds {worlds}: some of {','.join(WORLDS)}")
     method = load(file)
@@ -697,11 +673,10 @@ def lab_student(
             find(name)  # says which pages there are
     from probebook_runs.labs import student, variants
 
-    paths = (
-        variants.write(out, chosen, seed_from, profile, jobs)
-        if seed_from
-        else student.write(out, chosen)
-    )
+    if seed_from:
+        paths = variants.write(out, chosen, seed_from, profile, jobs)
+    else:
+        paths = student.write(out, chosen)
     for path in paths:
         typer.echo(path)
 

@@ -102,15 +102,18 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
     config = _configure(read_yaml(files.pop(Path("_config.yml"))))
     contents = _number_pages(read_yaml(files.pop(Path("_toc.yml"))))
     source.mkdir(parents=True, exist_ok=True)
-    for file, content in (("_config.yml", config), ("_toc.yml", contents)):
-        text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+    for file, settings in (("_config.yml", config), ("_toc.yml", contents)):
+        text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
         _write_if_changed(source / file, text.encode())
     for name, path in files.items():
-        _write_if_changed(
-            source / name, _book_edition(shown[name]) if name in shown else path.read_bytes()
-        )
+        content = _book_edition(shown[name]) if name in shown else path.read_bytes()
+        _write_if_changed(source / name, content)
     made = [Path("_config.yml"), Path("_toc.yml")]
-    _remove_others(source, {*made, *files})
+    kept = {*made, *files}
+    there = [*source.glob("*"), *(source / "book").rglob("*"), *(source / "notebooks").rglob("*")]
+    for path in there:  # what the sources no longer have
+        if path.is_file() and path.relative_to(source) not in kept:
+            path.unlink()
     for folder in LINKED:
         if (home() / folder).exists() and not (source / folder).exists():
             (source / folder).symlink_to(os.path.relpath(home() / folder, source))
@@ -118,9 +121,17 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
 
 
 def _configure(config: dict) -> dict:
-    """The configuration, for sources that hold executed notebooks."""
+    """The configuration, for sources that hold executed notebooks. Pages have buttons for Colab and
+    Binder if the book has a public address: the configuration's or, where GitHub builds the book,
+    the repository's."""
     config.setdefault("execute", {})["execute_notebooks"] = "off"
-    _add_launch_buttons(config)
+    if place := os.environ.get("GITHUB_REPOSITORY"):
+        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
+    if config.get("repository", {}).get("url"):
+        config.setdefault("html", {})["use_repository_button"] = True
+        config.setdefault("launch_buttons", {}).update(
+            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
+        )
     patterns = config.get("exclude_patterns", [])
     return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
 
@@ -136,41 +147,16 @@ def _number_pages(contents: dict) -> dict:
     return contents
 
 
-def _remove_others(source: Path, names: set[Path]) -> None:
-    for path in [
-        *source.glob("*"),
-        *(source / "book").rglob("*"),
-        *(source / "notebooks").rglob("*"),
-    ]:
-        if path.is_file() and path.relative_to(source) not in names:
-            path.unlink()
-
-
 def _state(source: Path, names: list[Path]) -> str:
     """A hash of all that the book is made of: sources, what they may include, and tools."""
     paths = [source / name for name in names]
     for folder in LINKED:
-        paths += [
-            path
-            for path in sorted((source / folder).rglob("*"))
-            if path.is_file() and path.suffix in (".md", ".py", ".csv", ".json", ".yaml")
-        ]
+        included = (".md", ".py", ".csv", ".json", ".yaml")
+        there = sorted((source / folder).rglob("*"))
+        paths += [path for path in there if path.is_file() and path.suffix in included]
     lines = [f"{path.relative_to(source)} {sha256(path)}" for path in paths]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _add_launch_buttons(config: dict) -> None:
-    """Give pages buttons for Colab and Binder if the book has a public address.
-
-    The address is the configuration's or, where GitHub builds the book, the repository's."""
-    if place := os.environ.get("GITHUB_REPOSITORY"):
-        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
-    if config.get("repository", {}).get("url"):
-        config.setdefault("html", {})["use_repository_button"] = True
-        config.setdefault("launch_buttons", {}).update(
-            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
-        )
 
 
 def _book_edition(run: Run) -> bytes:

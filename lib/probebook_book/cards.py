@@ -108,13 +108,8 @@ def _share_rows(card: dict[str, Any]) -> str:
             for z, shares in by_property.items():
                 rows += [(f"{label}, {z}, {probe}", share) for probe, share in shares.items()]
     pronouns = card["pronouns"]
-    rows += [
-        (
-            f"mean P({word}) against the other pronoun, {pronouns['sentences']} neutral sentences",
-            pronouns[word],
-        )
-        for word in ("he", "she")
-    ]
+    against = f"against the other pronoun, {pronouns['sentences']} neutral sentences"
+    rows += [(f"mean P({word}) {against}", pronouns[word]) for word in ("he", "she")]
     return "\n".join(f"| {label} | {share:.3f} |" for label, share in rows)
 
 

@@ -118,13 +118,8 @@ def check_papers() -> list[str]:
 def read_cells(page: Page) -> list[Cell]:
     """The cells of a page."""
     return [
-        Cell(
-            number,
-            cell.source,
-            cell.cell_type == "code",
-            frozenset(cell.metadata.get("tags", [])),
-        )
-        for number, cell in enumerate(page.notebook.cells, 1)
+        Cell(number, one.source, one.cell_type == "code", frozenset(one.metadata.get("tags", [])))
+        for number, one in enumerate(page.notebook.cells, 1)
     ]
 
 
@@ -245,13 +240,10 @@ def _exercises(page: Page, cells: list[Cell]) -> Faults:
         yield 0, "each exercise needs a fold with a hint, {dropdown} Hint"
     if "{dropdown} Solution" in _text(cells):
         yield 0, "it shows a solution: students' answers are checked instead"
-    figures = [
-        i
-        for i, cell in enumerate(page.notebook.cells)
-        if "figure" in cell.metadata.get("mystnb", {})
-    ]
+    abouts = [cell.metadata.get("mystnb", {}) for cell in page.notebook.cells]
+    last_figure = max((i for i, about in enumerate(abouts) if "figure" in about), default=0)
     for one in asked:
-        if one.kind == "prediction" and one.cell > max(figures, default=0):
+        if one.kind == "prediction" and one.cell > last_figure:
             yield one.cell + 1, "its prediction follows every figure that could answer it"
         if one.kind == "interpretation" and one.number not in marked:
             yield one.cell + 1, "its written answer has no rubric in book/rubrics.yaml"
@@ -294,10 +286,8 @@ def _hidden(page: Page, cells: list[Cell]) -> Faults:
             continue
         if (lines := len(cell.source.splitlines())) > HIDDEN_LINES:
             yield cell.number, f"{lines} lines in a hidden cell, at most {HIDDEN_LINES}"
-        if any(
-            isinstance(node, ast.Assert | ast.FunctionDef | ast.If | ast.IfExp)
-            for node in cell.nodes
-        ):
+        decides = ast.Assert | ast.FunctionDef | ast.If | ast.IfExp
+        if any(isinstance(node, decides) for node in cell.nodes):
             yield cell.number, "a hidden cell asserts, chooses or defines a function"
         calls = (node.func for node in cell.nodes if isinstance(node, ast.Call))
         called = {getattr(func, "attr", getattr(func, "id", "")) for func in calls}

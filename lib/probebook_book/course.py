@@ -47,11 +47,8 @@ def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
     if unknown := set(chapters) - set(known):
         raise UserError(f"no chapter {min(unknown)!r}: there are {', '.join(known)}")
     for name in OFFLINE:
-        shutil.copytree(
-            home() / "book" / "_static" / "offline" / name,
-            out / "offline" / name,
-            dirs_exist_ok=True,
-        )
+        kept = home() / "book" / "_static" / "offline" / name
+        shutil.copytree(kept, out / "offline" / name, dirs_exist_ok=True)
     failed = []
     for number in chapters or known:
         try:
@@ -64,10 +61,9 @@ def write(out: Path, chapters: tuple[str, ...] = ()) -> Iterator[Path]:
 
 def _texts(files: list[str]) -> dict[str, str]:
     """The three HTML files of a chapter by name."""
-    pages = [
-        Page(file.removeprefix("notebooks/")) for file in files if file.startswith("notebooks/")
-    ]
-    title = Page(files[0].removeprefix("notebooks/")).title
+    every = [Page(file.removeprefix("notebooks/")) for file in files]
+    pages = [page for page, file in zip(every, files) if file.startswith("notebooks/")]
+    title = every[0].title
     return {
         "slides.html": deck(title, pages),
         "handout.html": sheet(title, handout(title, pages), "handout"),
@@ -175,11 +171,7 @@ def quiz(page: Page) -> list[tuple[str, list[str], str]]:
     for part in re.split(r"^\*\*\d\.\*\*", text_of(page, "Check yourself"), flags=re.M)[1:]:
         options = re.findall(r"<summary>(.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
         answers = [answer for answer, _ in options]
-        right = next(
-            f"**{answer[:1]}** · {comment}"
-            for answer, comment in options
-            if comment.startswith("Right:")
-        )
+        right = next(f"**{a[:1]}** · {why}" for a, why in options if why.startswith("Right:"))
         questions.append((part.partition("<details>")[0].strip(), answers, right))
     return questions
 
@@ -220,9 +212,8 @@ def _solved(page: Page) -> Iterator[dict[str, Any]]:
 
 def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
     """What an exercise asks, from the admonition above its cell."""
-    above = "\n\n".join(
-        cell.source for cell in cells[: exercise.cell] if cell.cell_type == "markdown"
-    )
+    before = (cell for cell in cells[: exercise.cell] if cell.cell_type == "markdown")
+    above = "\n\n".join(cell.source for cell in before)
     start = list(TITLE.finditer(above))[-1].end()
     return above[start:].partition("\n```")[0].strip()
 
@@ -230,17 +221,15 @@ def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
 def _answer(source: str) -> str:
     """The text that a solution's cell assigns last, below the code that it comes from, if any."""
     body = ast.parse(source).body
-    texts = [
-        node
-        for node in body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    ]
+    texts = []
+    for node in body:
+        match node:
+            case ast.Assign(_, ast.Constant(str(text))):
+                texts.append((node, text))
     if not texts:
         raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
-    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1])
-    quoted = f"> {ast.literal_eval(texts[-1].value)}"
+    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1][0])
+    quoted = f"> {texts[-1][1]}"
     return f"```python\n{code}\n```\n\n{quoted}" if code else quoted
 
 
@@ -252,12 +241,8 @@ def mistakes(page: Page, check: str) -> list[str]:
     if not called or not path.exists():
         return []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        names = (
-            [node.name]
-            if isinstance(node, ast.FunctionDef)
-            else [ast.unparse(target) for target in getattr(node, "targets", [])]
-        )
-        if called[1] in names:
+        names = map(ast.unparse, getattr(node, "targets", []))
+        if called[1] in (getattr(node, "name", ""), *names):
             return list(_messages(node))
     return []
 
@@ -265,15 +250,8 @@ def mistakes(page: Page, check: str) -> list[str]:
 def _messages(check: ast.AST) -> Iterator[str]:
     """The hints `why` of a check, and the messages that it raises."""
     for node in ast.walk(check):
-        if (
-            isinstance(node, ast.keyword)
-            and node.arg == "why"
-            and isinstance(node.value, ast.Constant)
-        ):
-            yield str(node.value.value)
-        elif (
-            isinstance(node, ast.Call)
-            and getattr(node.func, "id", "") == "NotRight"
-            and isinstance(node.args[0], ast.Constant)
-        ):
-            yield str(node.args[0].value)
+        match node:
+            case ast.keyword("why", ast.Constant(text)):
+                yield str(text)
+            case ast.Call(ast.Name("NotRight"), [ast.Constant(text), *_]):
+                yield str(text)

@@ -46,13 +46,18 @@ def write(out: Path) -> list[Path]:
         raise UserError("no Chromium: install it (Debian: apt-get install chromium)")
     if not (book / "index.html").exists():
         raise UserError("no built book: make book")
+    from pypdf import PdfWriter
+
     paths = []
     for number, files in chapters().items():
         paths.append(out / f"{number}.pdf")
         with tempfile.TemporaryDirectory(prefix="probebook-pdf-") as work:
             pages = [print_page(browser, book / f"{name}.html", Path(work)) for name in files]
-            with atomic_write(paths[-1]) as part:
-                _join(pages, part)
+            writer = PdfWriter()
+            for path in pages:  # each has a bookmark of its name
+                writer.append(path, outline_item=path.stem)
+            with atomic_write(paths[-1]) as part, open(part, "wb") as file:
+                writer.write(file)
     return paths
 
 
@@ -77,14 +82,3 @@ def print_page(browser: str, page: Path, work: Path) -> Path:
         lines = done.stderr.strip().splitlines() or ["no output"]
         raise UserError(f"{page.name} could not be printed: {lines[-1]}")
     return out
-
-
-def _join(paths: list[Path], out: Path) -> None:
-    """Join files; each has a bookmark of its name."""
-    from pypdf import PdfWriter
-
-    writer = PdfWriter()
-    for path in paths:
-        writer.append(path, outline_item=path.stem)
-    with open(out, "wb") as file:
-        writer.write(file)

@@ -73,9 +73,8 @@ def _edit_figure(
         for strength in (0.0, 1.0):
             table.loc[len(table)] = ["flipped", strength, *truth]
         flip = f" Grey: {_quoted(text)}, the true counterfactual."
-    shown = [
-        name for name in PANELS if ("verb" if name == "verb" else "oracle") in box.show.split()
-    ]
+    asked = box.show.split()
+    shown = [name for name in PANELS if ("verb" if name == "verb" else "oracle") in asked]
     tidy = table.melt(["method", "strength"], shown, "panel", "plural").replace({"panel": PANELS})
     figure = figures.lines(
         tidy,

@@ -91,12 +91,8 @@ def ranges(
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
     longest = max(len(str(kind)) for kind in kinds)
     if hue and longest > 20:  # beside, it would take the room
-        figure.legend(
-            *axes[0, 0].get_legend_handles_labels(),
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=max(1, 70 // (longest + 4)),
-        )
+        handles_and_names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*handles_and_names, **look.ABOVE, ncols=max(1, 70 // (longest + 4)))
     elif hue:
         look.legend_beside(axes[0, -1])
     return look.done(figure)
@@ -148,14 +144,9 @@ def versus_published(
             ax.xaxis.set_major_formatter("{x:g}")
         ax.set(xlabel=panel, xlim=limits, yticks=range(len(names)), yticklabels=names)
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(),
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(kinds),
-        handletextpad=0.3,
-        columnspacing=1.2,
-    )
+    handles_and_names = axes[0, 0].get_legend_handles_labels()
+    spaces = {"handletextpad": 0.3, "columnspacing": 1.2}
+    figure.legend(*handles_and_names, **look.ABOVE, **spaces, ncols=len(kinds))
     return look.done(figure)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import cycle
 from numbers import Number
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,6 +53,7 @@ READERS_AND_FORMS = {
     "as released": 1,
 }  # positions in the palette of readers, directions, forms
 MARKERS = "osD^vXP"
+ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}  # where a legend stands
 
 
 def style() -> None:

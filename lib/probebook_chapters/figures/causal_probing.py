@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -11,9 +10,6 @@ from matplotlib.figure import Figure
 
 from probebook.figures import look
 from probebook.measures import MEASURES
-
-if TYPE_CHECKING:
-    pass
 
 
 def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
@@ -40,15 +36,8 @@ def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -
             )
             if published is not None:
                 points = published[published["method"] == method]
-                ax.plot(
-                    points["strength"],
-                    points[measure],
-                    marker,
-                    ms=8,
-                    mfc="none",
-                    mew=1.6,
-                    color=colour,
-                )
+                hollow = {"ms": 8, "mfc": "none", "mew": 1.6, "color": colour}
+                ax.plot(points["strength"], points[measure], marker, **hollow)
         best = part.loc[part["reliability"].idxmax()]
         ax.axvline(best["strength"], color="0.2", lw=1.5, ls=":")
         symbol = part["symbol"].iloc[0]
@@ -57,9 +46,7 @@ def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -
         ax.set(xlabel=f"{method}: {symbol}", ylim=(-0.02, 1.02))
     for ax in axes[:, 0]:
         ax.set_ylabel("mean over sentences")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1), ncols=3
-    )
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), **look.ABOVE, ncols=3)
     return look.done(figure)
 
 
@@ -73,14 +60,7 @@ def panels(data: pd.DataFrame, labels: Mapping[str, tuple[str, str]]) -> Figure:
         for name, part in data[data.panel == panel].groupby("curve", sort=False):
             ax.plot(part.x, part.y, label=name)
         ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1.03))
-        ax.legend(
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=2,
-            borderaxespad=0,
-            handlelength=1,
-            columnspacing=1,
-        )
+        ax.legend(**look.ABOVE, ncols=2, borderaxespad=0, handlelength=1, columnspacing=1)
     return look.done(figure)
 
 
@@ -134,7 +114,7 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     left.set(xlabel=plane.attrs.get("x", "x"), ylabel=plane.attrs.get("y", "y"))
     if "limits" in plane.attrs:
         left.set(**plane.attrs["limits"])
-    left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, markerscale=2, borderaxespad=0)
+    left.legend(**look.ABOVE, ncols=3, markerscale=2, borderaxespad=0)
     right.plot(trace["completeness"], trace["selectivity"], color="0.7", marker=".", lw=1)
     here = trace[trace["strength"] == strength].iloc[0]
     right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=look.GREYS[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,9 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from probebook.figures import look
-
-if TYPE_CHECKING:
-    pass
 
 
 def margins(
@@ -86,14 +82,7 @@ def outcomes(
     left.axvline(line, ls="--", lw=1, color="0.4")
     left.set(xlabel=x, ylabel="share of draws")
     left.yaxis.set_major_formatter("{x:g}")
-    left.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(kinds),
-        fontsize=9,
-        handlelength=1,
-        borderaxespad=0,
-    )
+    left.legend(**look.ABOVE, ncols=len(kinds), fontsize=9, handlelength=1, borderaxespad=0)
     right.plot(curve.index, curve, color="0.6", marker=".")
     right.plot(at, curve.loc[at], "o", ms=9, color=look.PALETTE[3])
     look.dashed(right, level)

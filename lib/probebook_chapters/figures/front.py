@@ -75,12 +75,8 @@ def highlight(cloud: pd.DataFrame, places: pd.DataFrame, xlabel: str, ylabel: st
     start, below = places.iloc[0], 0
     for name, place in places.iterrows():
         if name != places.index[0]:
-            ax.annotate(
-                "",
-                place[["x", "y"]],
-                start[["x", "y"]],
-                arrowprops={"arrowstyle": "->", "color": "0.25", "shrinkB": 4},
-            )
+            arrow = {"arrowstyle": "->", "color": "0.25", "shrinkB": 4}
+            ax.annotate("", place[["x", "y"]], start[["x", "y"]], arrowprops=arrow)
         ax.plot(place.x, place.y, "o", ms=8, color="#c0392b", mec="white")
         above = place.y >= start.y
         below += not above
@@ -95,7 +91,7 @@ def highlight(cloud: pd.DataFrame, places: pd.DataFrame, xlabel: str, ylabel: st
             bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1},
         )
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, markerscale=2)
+    ax.legend(**look.ABOVE, ncols=2, markerscale=2)
     return look.done(figure)
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from probebook.figures import look
-
-if TYPE_CHECKING:
-    pass
 
 
 def by_source(data: pd.DataFrame, x: str, y: str, hue: str, col: str) -> Figure:

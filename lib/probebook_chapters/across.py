@@ -168,13 +168,11 @@ def reviews(s: concept_effects.ReviewSetting, box: FittedClassifier, concept: st
     """Chapter 2's pairs of reviews that differ in one aspect, Negative against Positive, and the
     stars that a black box gives them. Its training reviews are those to fit on."""
     splits = {FIT: cebab.SPLITS[0], VALID: "dev", TEST: "test"}
-    pairs = pd.concat(
-        [
-            cebab.icace_pairs(s.table, split, s.task).assign(part=name)
-            for name, split in splits.items()
-        ],
-        ignore_index=True,
+    parts_of = (
+        cebab.icace_pairs(s.table, split, s.task).assign(part=name)
+        for name, split in splits.items()
     )
+    pairs = pd.concat(parts_of, ignore_index=True)
     known = pairs.concept.eq(concept) & ~pairs[["source", "target"]].eq("unknown").any(axis=1)
     pairs = pairs[known].reset_index(drop=True)
     texts = s.table.description.to_numpy()
@@ -395,14 +393,14 @@ def fit_edits(
     return edits
 
 
-def choose_edits(world: World, tried: Sequence[Edit], slack: float = 0.01) -> dict[str, Edit]:
-    """Of each method the weakest edit that explains, on the part "valid", as much as its best one
-    but for `slack`."""
+def choose_edits(world: World, tried: Sequence[Edit]) -> dict[str, Edit]:
+    """Of each method the weakest edit that explains, on the part "valid", nearly as much as its
+    best one (`weakest_within`)."""
     rows = world.parts[VALID]
     x, to = world.h[rows], 1 - world.z[rows]
     before = world.probs(x, rows)
     scores = [world.explained(edit.apply(x, to), rows, before) for edit in tried]
-    return weakest_within(tried, scores, slack)
+    return weakest_within(tried, scores)
 
 
 def weakest_within(
@@ -410,10 +408,8 @@ def weakest_within(
 ) -> dict[str, Edit]:
     """Of each method the weakest edit whose score is at least the best one's minus `slack`."""
     scored = pd.DataFrame(
-        [
-            {"method": edit.method, "strength": edit.strength, "edit": edit, "score": score}
-            for edit, score in zip(tried, scores)
-        ]
+        {"method": edit.method, "strength": edit.strength, "edit": edit, "score": score}
+        for edit, score in zip(tried, scores)
     )
     best = scored.groupby("method").score.transform("max")
     good = scored[scored.score >= best - slack].sort_values("strength", kind="stable")

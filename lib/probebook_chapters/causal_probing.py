@@ -181,11 +181,10 @@ def verb_choice(table: pd.DataFrame, lm: str | Model) -> pd.DataFrame:
     right, wrong = word_logits(table.text, lm, table[["verb", "other_verb"]].values.tolist()).T
     scored = table.assign(right=to_numpy(right > wrong))
     groups = scored["work"].where(scored["work"] != "", scored["text"])
+    cells = scored.groupby(["zc", "ze"])
     return pd.DataFrame(
-        [
-            {"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
-            for (zc, ze), cell in scored.groupby(["zc", "ze"])
-        ]
+        {"zc": zc, "ze": ze, **rate(cell.right, groups[cell.index])._asdict()}
+        for (zc, ze), cell in cells
     )
 
 
@@ -367,7 +366,6 @@ def score_edit(
     edited: Tensor,
     rows: Tensor,
     to: Tensor | None = None,
-    before: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Score the edited states of `rows` by a pair of oracles.
 
@@ -377,12 +375,11 @@ def score_edit(
         edited: Edited states [n, d].
         rows: Whose states they are.
         to: Wanted labels of a counterfactual edit.
-        before: Unedited states; default: those of `s`.
 
     Returns:
         Completeness [m, n] and selectivity [m', n] by each of m and m' judges (NaN: no attractor);
         NaN throughout where the oracle is not usable."""
-    before = s.h[rows] if before is None else before
+    before = s.h[rows]
     c = completeness(judges.zc(edited).softmax(-1), to=to).reshape(-1, len(rows))
     some = s.ze[rows] >= 0
     kept = selectivity(judges.ze(edited[some]).softmax(-1), judges.ze(before[some]).softmax(-1))
@@ -442,15 +439,8 @@ def sweep(
         edited = edit.apply(x, to)
         for name, pair in judges.items():
             scores = means(*score_edit(s, pair, edited, rows, to if edit.flips else None))
-            records.append(
-                {
-                    "oracle": name,
-                    "method": edit.method,
-                    "symbol": edit.symbol,
-                    "strength": edit.strength,
-                    **scores,
-                }
-            )
+            about = {"oracle": name, "method": edit.method, "symbol": edit.symbol}
+            records.append({**about, "strength": edit.strength, **scores})
     return pd.DataFrame(records)
 
 

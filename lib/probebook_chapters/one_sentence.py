@@ -67,19 +67,11 @@ class SentenceTrace:
         """For each state: the oracles' mean probability that subject and attractor are plural."""
         h = torch.cat(list(self.states.values()))
         read = {"subject": self.judges.zc, "attractor": self.judges.ze}
-        return pd.concat(
-            [
-                pd.DataFrame(
-                    {
-                        "state": list(self.states),
-                        "noun": noun,
-                        "plural": to_numpy(probe(h).softmax(-1)[..., 1].mean(0)),
-                    }
-                )
-                for noun, probe in read.items()
-            ],
-            ignore_index=True,
-        )
+        tables = []
+        for noun, probe in read.items():
+            plural = to_numpy(probe(h).softmax(-1)[..., 1].mean(0))
+            tables.append(pd.DataFrame({"state": [*self.states], "noun": noun, "plural": plural}))
+        return pd.concat(tables, ignore_index=True)
 
     def cloud(self, n: int = 300) -> pd.DataFrame:
         """States of test sentences on the axes: x, y, label. A fixed draw of at most `n`."""
@@ -109,31 +101,19 @@ class SentenceTrace:
         return word_logits([self.text] * len(h), self.s.lm, [self.forms] * len(h), h=h).softmax(1)
 
 
-def trace_sentence(
-    text: str,
-    flipped: str,
-    forms: tuple[str, str],
-    model: str = "pocket-agreement",
-    n: int = 6_000,
-    alpha: float = 1.0,
-    seed: int = 0,
-) -> SentenceTrace:
+def trace_sentence(text: str, flipped: str, forms: tuple[str, str]) -> SentenceTrace:
     """Fit probes and edits on generated sentences and apply them to one more.
 
     Args:
         text: The sentence, with a plural subject and [MASK] for its verb.
         flipped: The same sentence with a singular subject.
-        forms: The verb for a singular and for a plural subject.
-        model: A model, or its name or folder.
-        n: Number of generated sentences.
-        alpha: AlterRep's strength.
-        seed: Of the sentences, probes and the random push."""
-    s = prepare(model, "generated", n, seed=seed)
+        forms: The verb for a singular and for a plural subject."""
+    s = prepare("pocket-agreement", n=6_000)
     fit = s.parts["intervention"]
     flip = AlterRep(max_rank=8, C=0.1).fit(s.h[fit], s.zc[fit])
     h, truth = embed([text, flipped], s.lm, layer=-1, at="[MASK]").to(s.h.device).split(1)
-    turned = flip.at(alpha=alpha)(h, to=torch.tensor([0]))
-    random = torch.randn(h.shape, generator=torch.Generator().manual_seed(seed)).to(h)
+    turned = flip.at(alpha=1.0)(h, to=torch.tensor([0]))
+    random = torch.randn(h.shape, generator=torch.Generator().manual_seed(0)).to(h)
     push = h + random * (turned - h).norm() / random.norm()
     states = {
         "as it is": h,

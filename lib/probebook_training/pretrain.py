@@ -161,14 +161,7 @@ def train(
         valid: ids and starts of another text, for the validation loss.
         cloze: A second task, (inputs, labels) [n, t] that differ at the places to fill; each step
             adds the loss of `2 · recipe.rows` of its rows.
-        measure: Called with the model, in evaluation mode, when a record is made.
-
-    - `ids`, `starts`: token ids of the text end to end, and the places where sentences begin.
-    - `checkpoint`: file from which the run resumes, if it exists.
-    - `valid`: ids and starts of another text, for the validation loss.
-    - `cloze`: a second task, (inputs, labels) [n, t] that differ at the places to fill; each step
-      adds the loss of `2 · recipe.rows` of its rows
-    - `measure`: called with the model, in evaluation mode, when a record is made"""
+        measure: Called with the model, in evaluation mode, when a record is made."""
     opts = loop.optimizers(model, recipe.optimizer, recipe.lr)
     step = 0
     records: list[dict] = []
@@ -188,14 +181,8 @@ def train(
             rng = np.random.default_rng((recipe.seed, step))
             generator = Generator().manual_seed(int(rng.integers(2**62)))
             halves = 1 if step % 4 == 3 else 2  # every fourth step has long rows
-            rows = draw_rows(
-                ids,
-                starts,
-                recipe.rows * halves // 2,
-                recipe.max_length // halves,
-                rng,
-                recipe.sentence_start,
-            )
+            size = recipe.rows * halves // 2, recipe.max_length // halves
+            rows = draw_rows(ids, starts, *size, rng, recipe.sentence_start)
             loop.set_rate(opts, recipe.lr * schedule(step, recipe))
             tasks = [_task(rows, recipe, recipe.mask_rate, generator)]
             if cloze is not None:
@@ -224,9 +211,8 @@ def train(
                 losses, records = [], [*records, record]
                 bar.show_loss(record["loss"])
                 if checkpoint:
-                    loop.save_checkpoint(
-                        Path(checkpoint), model, opts, step, records, _resume_key(recipe)
-                    )
+                    key = _resume_key(recipe)
+                    loop.save_checkpoint(Path(checkpoint), model, opts, step, records, key)
     pool.shutdown()
     model.eval()
     return records

@@ -74,20 +74,25 @@ def fit(
     the `STREAMED` methods and the probe learn too. UserError: unknown methods."""
     check_methods(methods)
     parts = split_groups(case.group, case.test, seed)
-    judges, trained = {}, {}
+    perceptron = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12)
+    judges: dict[tuple[str, str], Probe] = {}
+    trained = {}
     for name in ("", *case.keep):
         rows = _enough(case, uncorrelated_rows(case, parts["oracle"], name), name)
         trained[name] = len(rows)
         if len(rows):
             z = case.keep[name][rows] if name else case.z[rows]
-            for kind in JUDGES:
-                judges[kind, name] = _judge(kind, case.h[rows], z, seed)
+            for kind, fit_judge in zip(JUDGES, (linear, perceptron.fit)):
+                judges[kind, name] = fit_judge(case.h[rows], z)
     rows = parts["fit"]
     x, z = case.h[rows], case.z[rows]
     edits: dict[tuple[str, str], dict[float, list[Callable]]] = {}
     labels = torch.stack([z, shuffled(z, seed=seed + 1)], 1)
-    both = _with(others, x, labels) or [None, None]
-    perceptron = MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12)
+    both: Sequence[Moments | None] = [None, None]
+    if others:
+        parts_of_fit = zip(x.split(ROWS), labels.split(ROWS))
+        own = moments(parts_of_fit, len(others[0].counts), others[0].origin)
+        both = [one + other for one, other in zip(own, others)]
     true, mixed = (
         FitData(x, of_items, seed, max(ranks), perceptron, sums=sums)
         for of_items, sums in zip(labels.T, both)
@@ -133,26 +138,11 @@ def _reader(case: Case, rows: Tensor, valid: Tensor, sums: Moments | None) -> Pr
     return max(probes, key=lambda probe: float((probe(h).argmax(1) == z).double().mean()))
 
 
-def _with(others: Sequence[Moments], x: Tensor, labels: Tensor) -> list[Moments | None]:
-    """The moments of further states and of x [n, d] together, under each labelling [n, m]."""
-    if not others:
-        return []
-    parts = zip(x.split(ROWS), labels.split(ROWS))
-    own = moments(parts, len(others[0].counts), others[0].origin)
-    return [one + other for one, other in zip(own, others)]
-
-
 def _enough(case: Case, rows: Tensor, name: str) -> Tensor:
     """The rows, or none if a value has fewer than two."""
     z = (case.keep[name] if name else case.z)[rows]
     k = int(case.keep[name].max()) + 1 if name else case.k
     return rows if len(rows) and int(z.bincount(minlength=k).min()) >= 2 else rows[:0]
-
-
-def _judge(kind: str, h: Tensor, z: Tensor, seed: int) -> Probe:
-    if kind == "linear":
-        return linear(h, z)
-    return MLPProbe(width=64, lr=1e-3, seed=seed, epochs=12).fit(h, z)
 
 
 def _strengths(

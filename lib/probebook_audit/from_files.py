@@ -43,9 +43,11 @@ def from_states(
             )
     h = read_tensor(path, "h", data.rows)
     if h is None:
+        with safe_open(path, "pt") as file:
+            shapes = [f"{name} {file.get_slice(name).get_shape()}" for name in file.keys()]
         raise UserError(
             f"{path} has no tensor 'h' [n, d], one state for each row of {data.name}, but "
-            f"{_list_tensors(path)}"
+            f"{', '.join(shapes[:9]) or 'none'}"
         )
     pair, head = read_tensor(path, "pair", data.rows), read_tensor(path, "head")
     for name, other in (("pair", pair), ("head", head)):
@@ -130,12 +132,6 @@ def _shape(path: str, name: str) -> list[int] | None:
             f"{path}: {name} has the shape {shape}: [rows, columns] is needed, of one layer"
         )
     return shape
-
-
-def _list_tensors(path: str) -> str:
-    with safe_open(path, "pt") as file:
-        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
-    return ", ".join(f"{name} {shape}" for name, shape in [*shapes.items()][:9]) or "none"
 
 
 def _blocks(path: str, name: str, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Tensor]]:

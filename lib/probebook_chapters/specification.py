@@ -113,16 +113,8 @@ def two_persons() -> pd.DataFrame:
     rows = []
     for job, guest, (who, clauses) in product(JOBS, GUESTS, CLAUSES.items()):
         specified = who == "participant" and guest != "someone"
-        rows += [
-            (
-                f"The {job} told {guest} that [MASK] {clause}.",
-                job,
-                guest.removeprefix("the "),
-                who,
-                specified,
-            )
-            for clause in clauses
-        ]
+        about = (job, guest.removeprefix("the "), who, specified)
+        rows += [(f"The {job} told {guest} that [MASK] {clause}.", *about) for clause in clauses]
     columns = ["text", "occupation", "participant", "coreferent", "well_specified"]
     return pd.DataFrame(rows, columns=columns)
 

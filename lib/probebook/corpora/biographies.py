@@ -77,11 +77,8 @@ def generate(n: int, s: float = 0.5, seed: int = 0, reweighted: bool = False) ->
         [_text(g, w, rng) for g, w in zip(people.g, people.w)],
         columns=["masked", "pronoun", "form", "specified"],
     )
-    texts.insert(
-        0,
-        "text",
-        [text.replace("[MASK]", pronoun) for text, pronoun in zip(texts.masked, texts.pronoun)],
-    )
+    filled = [text.replace("[MASK]", word) for text, word in zip(texts.masked, texts.pronoun)]
+    texts.insert(0, "text", filled)
     texts = texts.assign(
         gender=np.array(GENDERS)[people.g],
         kind=people.kind,
@@ -111,19 +108,8 @@ def words() -> list[str]:
     """All words and marks of the world, in lower case, sorted."""
     forms = [form for row in WORDS.values() for form in row]
     clauses = [clause for row in CLAUSES.values() for clause in row]
-    texts = [
-        *YEARS,
-        *PLACES,
-        *STAGES,
-        *JOBS,
-        *forms,
-        *ALONE,
-        *NAMED,
-        *clauses,
-        *GUESTS,
-        "in told . , :",
-    ]
-    plain = re.sub(r"{\w+}", "", " ".join(texts)).lower()
+    texts = [*YEARS, *PLACES, *STAGES, *JOBS, *forms, *ALONE, *NAMED, *clauses, *GUESTS]
+    plain = re.sub(r"{\w+}", "", " ".join([*texts, "in told . , :"])).lower()
     return sorted(set(re.findall(r"\w+|[^\w\s]", plain)))
 
 

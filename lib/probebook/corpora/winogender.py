@@ -38,15 +38,8 @@ def extended() -> pd.DataFrame:
         masked = masked.replace("$OCCUPATION", occupation)
         for participant in ("man", "woman", "someone", other):
             specified = answer == 1 and participant in ("man", "woman")
-            rows.append(
-                (
-                    _with_participant(masked, participant),
-                    occupation,
-                    participant,
-                    COREFERENT[answer],
-                    specified,
-                )
-            )
+            text = _with_participant(masked, participant)
+            rows.append((text, occupation, participant, COREFERENT[answer], specified))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -70,13 +63,6 @@ def simplified() -> pd.DataFrame:
     for occupation, clause in word_table("simplified_winogender").items():
         for gender in ("female", "male", "unmarked"):
             person = occupation if gender == "unmarked" else f"{gender} {occupation}"
-            rows.append(
-                (
-                    f"The {person} said that [MASK] {clause}.",
-                    occupation,
-                    gender,
-                    "occupation",
-                    gender != "unmarked",
-                )
-            )
+            text = f"The {person} said that [MASK] {clause}."
+            rows.append((text, occupation, gender, "occupation", gender != "unmarked"))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -190,16 +190,10 @@ def figures_over_seeds(
     for _, row in rows:
         errors = (row.high - row.low) / 3.92 if shared else None
         wider = mean_over_seeds(row[figure], errors, 1 - 0.05 / len(rows))
-        records.append(
-            (
-                len(row),
-                *mean_over_seeds(row[figure], errors),
-                int(wider.low > 0) - int(wider.high < 0),
-            )
-        )
-    return pd.DataFrame(
-        records, columns=["runs", *Mean._fields, "verdict"], index=rows.size().index
-    )
+        verdict = int(wider.low > 0) - int(wider.high < 0)
+        records.append((len(row), *mean_over_seeds(row[figure], errors), verdict))
+    columns = ["runs", *Mean._fields, "verdict"]
+    return pd.DataFrame(records, columns=columns, index=rows.size().index)
 
 
 def bootstrap(
@@ -260,14 +254,11 @@ def bootstrap_mean(
         )
     total = pd.DataFrame(values).groupby(number).sum().to_numpy().T
     size = np.bincount(number)[None].repeat(len(total), 0)
-    low, high = bootstrap(
-        lambda total, size, axis: total.sum(axis) / size.sum(axis),
-        total,
-        size,
-        n=n,
-        level=level,
-        seed=seed,
-    )
+
+    def mean(total: np.ndarray, size: np.ndarray, axis: int) -> np.ndarray:
+        return total.sum(axis) / size.sum(axis)
+
+    low, high = bootstrap(mean, total, size, n=n, level=level, seed=seed)
     shape = values.shape[1:]
     return low.reshape(shape), high.reshape(shape)
 
@@ -412,10 +403,8 @@ def _least(draws: np.ndarray, level: float) -> dict[str, float]:
     if np.isnan(draws).any():
         raise UserError("draws with NaN cannot be compared with 0")
     here, resampled = draws[0], draws[1:].reshape(len(draws) - 1, -1)
-    n, highest = (
-        len(resampled),
-        stats.rankdata(resampled, "max", axis=0).max(1),
-    )  # rank in any column
+    n = len(resampled)
+    highest = stats.rankdata(resampled, "max", axis=0).max(1)  # rank in any column
     upper = (np.quantile(highest, 1 - level / 2) - 1) / (n - 1)
     above, below = (resampled <= 0).sum(0).max(), (highest > (resampled < 0).sum(0).max()).sum()
     rest, sign = min((above, 1), (below, -1))  # draws that speak against the sign

@@ -32,10 +32,8 @@ def read(path_a: str | Path, path_b: str | Path) -> tuple[np.ndarray, np.ndarray
 
 
 def _read(path: str | Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(
-            check_readable(path), keep_default_na=False, na_values=[""]
-        )  # "None", "NA": labels
+    try:  # "None" and "NA" are labels
+        return pd.read_csv(check_readable(path), keep_default_na=False, na_values=[""])
     except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as e:
         message = str(e).splitlines()[0]
         raise UserError(f"{path}: {message}: give a CSV file with a header") from None

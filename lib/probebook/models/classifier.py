@@ -116,16 +116,8 @@ class Classifier:
         else:
             net = head.net(self.dropout).to(body.device)
             parameters = [*upper_parameters(body, body.base).values(), *net.parameters()]
-            trainer = Trainer(
-                body,
-                texts,
-                self.position(body),
-                parameters,
-                self.epochs,
-                self.batch,
-                self.lr,
-                self.seed,
-            )
+            settings = (self.epochs, self.batch, self.lr, self.seed)
+            trainer = Trainer(body, texts, self.position(body), parameters, *settings)
             trainer.fit(lambda rows, h, _: F.cross_entropy(net(h), z[rows].to(h.device)))
             head, weights = Head.from_module(net), trained_weights(body)
         return {f"head.{name}": tensor for name, tensor in head.tensors().items()} | weights

@@ -71,18 +71,8 @@ def corrupted_twin(
 
     def train() -> dict[str, torch.Tensor]:
         cloze, epochs = Cloze(twin), -(-steps // -(-len(shuffled) // batch))
-        trainer = Trainer(
-            twin,
-            shuffled,
-            "[CLS]",
-            twin.net.parameters(),
-            epochs,
-            batch,
-            lr,
-            seed,
-            cloze.change,
-            steps,
-        )
+        settings = (epochs, batch, lr, seed, cloze.change, steps)
+        trainer = Trainer(twin, shuffled, "[CLS]", twin.net.parameters(), *settings)
         trainer.fit(lambda rows, h, hidden: cloze.loss(hidden))
         return twin.net.state_dict()
 

@@ -35,20 +35,8 @@ from probebook.corpora.words import single_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = [
-    "text",
-    "zc",
-    "ze",
-    "verb",
-    "other_verb",
-    "subject",
-    "attractor",
-    "subject_flipped",
-    "attractor_flipped",
-    "animacy",
-    "group",
-    "work",
-]
+COLUMNS = "text zc ze verb other_verb subject attractor subject_flipped attractor_flipped".split()
+COLUMNS += ["animacy", "group", "work"]
 GROUPS = ["oracle", "intervention", "test"]
 SHARES = [0.4, 0.4, 0.2]
 VALID = 0.05  # share of the first two groups
@@ -304,12 +292,8 @@ def split(table: pd.DataFrame, seed: int = 0) -> dict[str, np.ndarray]:
             part = _work_groups(np.where(work == "", text, work), rng)
         elif subject.all():
             group = _noun_groups(subject, attractor, rng)
-            part = np.array(
-                [
-                    group[s] if a == "" or group[a] == group[s] else ""
-                    for s, a in zip(subject, attractor)
-                ]
-            )
+            same = [a == "" or group[a] == group[s] for s, a in zip(subject, attractor)]
+            part = np.array([group[s] if one else "" for s, one in zip(subject, same)])
         else:
             texts = sorted(set(text))
             names = rng.permutation(np.repeat(GROUPS, apportion(len(texts), SHARES)))

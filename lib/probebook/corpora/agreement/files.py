@@ -177,21 +177,7 @@ def _tagged_object_number(tags: list[str], subject: int) -> int:
     """`object_number` by Penn Treebank tags: IN or TO, then determiners, adjectives and nouns."""
     if not tags or not tags[-1].startswith("NN"):
         return -1
-    inside = (
-        "DT",
-        "PRP$",
-        "POS",
-        "JJ",
-        "JJR",
-        "JJS",
-        "CD",
-        "VBN",
-        "VBG",
-        "NN",
-        "NNS",
-        "NNP",
-        "NNPS",
-    )
+    inside = "DT PRP$ POS JJ JJR JJS CD VBN VBG NN NNS NNP NNPS".split()
     at = next((i for i in range(len(tags) - 1, -1, -1) if tags[i] not in inside), -1)
     found = at > subject and tags[at] in ("IN", "TO")
     return int(tags[-1] in ("NNS", "NNPS")) if found else -1

@@ -10,23 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from probebook.corpora import answer_spans
 from probebook.models.readers.windows import WORD_ANSWERS
 
-NUMBERS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+NUMBERS = tuple(answer_spans.NUMBERS[:13])  # zero to twelve
 
 
 class Tagging(nn.Module):

@@ -193,9 +193,8 @@ def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
     files: dict[str, Path] = {}
     code = "\n".join(source for _, source in page.code)
-    todo = [
-        *_imports(re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE), "")
-    ]  # IPython's own lines left out
+    python = re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE)  # without IPython's own lines
+    todo = [*_imports(python, "")]
     while todo:
         name = todo.pop()
         path = LIBRARY.joinpath(*name.split("."))

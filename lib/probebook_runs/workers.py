@@ -126,7 +126,7 @@ def slurm(file: Path) -> Iterator[SLURMCluster]:
         raise UserError("dask-jobqueue is not installed: pip install -e '.[slurm]'") from None
     shared = home() / "_build"  # the jobs find the certificate there
     shared.mkdir(exist_ok=True)
-    given: dict[str, Any] = {"scheduler_options": NO_DASHBOARD}
+    given: dict[str, Any] = {"scheduler_options": {**NO_DASHBOARD}}
     given |= {"shared_temp_directory": str(shared)}
     given |= from_file(file, as_text=False)
     try:

@@ -81,32 +81,23 @@ def _data_files(text: str) -> tuple[str, ...]:
     return text, os.path.join(os.environ.get("PROBEBOOK_DATA", ""), text)
 
 
-def _model(*fits: Any, files: Callable[[str], tuple[str, ...]] = path_itself) -> Any:
-    """The type of a parameter that names a model which `Fits(*fits)`."""
-    return Annotated[str, Field(min_length=1), Reads(files), Fits(*fits)]
-
-
+ANY = Fits((), "a model")
+BERT = ("masked", "encoder")
+_Model = Annotated[str, Field(min_length=1), Reads(path_itself)]
+_Twin = Annotated[str, Field(min_length=1), Reads(_encoder_files)]
 # a model, if need be of some kinds only
-ModelName = _model((), "a model")
-WithHead = _model(("masked", "causal", "seq2seq"), "a language model with a head")
-Masked = _model(("masked",), "a masked language model")
-LeftToRight = _model(("causal",), "a left-to-right language model")
-Prompted = _model(
-    ("causal", "seq2seq"), "a model that answers a prompt: left-to-right, or an encoder–decoder"
-)
+ModelName = Annotated[_Model, ANY]
+WithHead = Annotated[_Model, Fits(("masked", "causal", "seq2seq"), "a language model with a head")]
+Masked = Annotated[_Model, Fits(("masked",), "a masked language model")]
+LeftToRight = Annotated[_Model, Fits(("causal",), "a left-to-right language model")]
+ANSWERS = "a model that answers a prompt: left-to-right, or an encoder–decoder"
+Prompted = Annotated[_Model, Fits(("causal", "seq2seq"), ANSWERS)]
 # a model, a twin of one, or word vectors
-Encoder = _model((), "a model", files=_encoder_files)
-BothSides = _model(
-    ("masked", "encoder"),
-    "an encoder such as BERT, which reads both sides of a word",
-    files=_encoder_files,
-)
-Tagged = _model(
-    ("masked", "encoder"),
-    "an encoder such as BERT, whose readers mark the words that they use (XLNet's do not)",
-    ("XLNet",),
-    files=_encoder_files,
-)
+Encoder = Annotated[_Twin, ANY]
+READS_BOTH = "an encoder such as BERT, which reads both sides of a word"
+BothSides = Annotated[_Twin, Fits(BERT, READS_BOTH)]
+MARKS = "an encoder such as BERT, whose readers mark the words that they use (XLNet's do not)"
+Tagged = Annotated[_Twin, Fits(BERT, MARKS, without=("XLNet",))]
 Source = Annotated[str, Reads(_source_files)]  # texts: one of the book's, a file, a folder
 FilePath = Annotated[str, Reads(path_itself)]  # a file of the reader's own, or ""
 DataFolder = Annotated[str, Reads(_data_files)]  # a folder under PROBEBOOK_DATA, or ""

@@ -121,17 +121,9 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
 
 
 def _configure(config: dict) -> dict:
-    """The configuration, for sources that hold executed notebooks. Pages have buttons for Colab and
-    Binder if the book has a public address: the configuration's or, where GitHub builds the book,
-    the repository's."""
+    """The configuration, for sources that hold executed notebooks."""
     config.setdefault("execute", {})["execute_notebooks"] = "off"
-    if place := os.environ.get("GITHUB_REPOSITORY"):
-        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
-    if config.get("repository", {}).get("url"):
-        config.setdefault("html", {})["use_repository_button"] = True
-        config.setdefault("launch_buttons", {}).update(
-            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
-        )
+    _add_launch_buttons(config)
     patterns = config.get("exclude_patterns", [])
     return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
 
@@ -157,6 +149,19 @@ def _state(source: Path, names: list[Path]) -> str:
     lines = [f"{path.relative_to(source)} {sha256(path)}" for path in paths]
     lines += [f"{tool} {version(tool)}" for tool in ("jupyter-book", "myst-nb", "sphinx")]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _add_launch_buttons(config: dict) -> None:
+    """Give pages buttons for Colab and Binder if the book has a public address.
+
+    The address is the configuration's or, where GitHub builds the book, the repository's."""
+    if place := os.environ.get("GITHUB_REPOSITORY"):
+        config["repository"]["url"] = config["repository"]["url"] or f"https://github.com/{place}"
+    if config.get("repository", {}).get("url"):
+        config.setdefault("html", {})["use_repository_button"] = True
+        config.setdefault("launch_buttons", {}).update(
+            colab_url="https://colab.research.google.com", binderhub_url="https://mybinder.org"
+        )
 
 
 def _book_edition(run: Run) -> bytes:

@@ -192,9 +192,7 @@ def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookN
 def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
     files: dict[str, Path] = {}
-    code = "\n".join(source for _, source in page.code)
-    python = re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE)  # without IPython's own lines
-    todo = [*_imports(python, "")]
+    todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
     while todo:
         name = todo.pop()
         path = LIBRARY.joinpath(*name.split("."))
@@ -204,6 +202,11 @@ def modules(page: Page) -> dict[str, Path]:
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
     return files
+
+
+def _python(code: str) -> str:
+    """A page's code without lines that are IPython's (`%magic`, `!command`)."""
+    return re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE)
 
 
 @cache

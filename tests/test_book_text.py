@@ -323,6 +323,14 @@ def test_evidence_is_nearest_first_and_none_of_its_numbers_is_typed(paper):
         assert [*check.claim_faults(claim)] == [], claim.claim
 
 
+@PAPERS
+def test_models_that_others_trained_come_before_the_pocket_models(paper):
+    for claim in paper.claims:
+        lines = [line for line in claim.evidence if line.kind == "real text"]
+        pocket = [any(model.startswith("pocket") for model in line.models) for line in lines]
+        assert pocket == sorted(pocket), claim.claim
+
+
 def test_only_three_kinds_of_evidence():
     entry = verdicts()[0].claims[0].evidence[0].model_dump()
     with pytest.raises(ValidationError, match="kind"):
@@ -346,7 +354,7 @@ def test_evidence_names_its_runs_and_models(line):
     assert bool(line.models) == (line.kind == "real text")
     if line.kind == "real text":
         given = [stored[run] for run in runs & {*stored} if {"model", "models"} & {*stored[run]}]
-        named = [model.lower() for model in line.models if given]
+        named = [model.lower().replace(" ", "-") for model in line.models if given]
         assert not [model for model in named if model not in str(given).lower()]
 
 

@@ -32,7 +32,7 @@ def alike(score: Scores, names: Sequence[str]) -> np.ndarray:
     return ALIKE - np.stack([score[a] - score[b] for a in names for b in names if a != b], -1)
 
 
-CONCLUSIONS: dict[str, Conclusion] = {
+ALL: dict[str, Conclusion] = {
     "AlterRep is the most reliable (§ 5.1)": lambda C, S, R: leads(
         R, ["AlterRep"], [*ATTACKS, *ERASURES]
     ),
@@ -61,6 +61,6 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
         part = best[(best.model == model) & (best.oracle == oracle)]
         wide = part.pivot(index="seed", columns=["metric", "method"], values="value")
         C, S, R = (dict(wide[measure]) for measure in MEASURES)
-        for claim, differences in CONCLUSIONS.items():
+        for claim, differences in ALL.items():
             found[model, oracle, claim] = least_over_seeds(differences(C, S, R))
     return pd.DataFrame(found).T.rename_axis(["model", "oracle", "claim"])

@@ -93,12 +93,17 @@ def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     return by_run
 
 
-def sweep_table(name: str) -> pd.DataFrame:
-    """Metrics of a sweep's runs, one value per row.
+def sweep_table(*names: str) -> pd.DataFrame:
+    """Metrics of the runs of a sweep, or of several, one value per row.
 
-    `name`: a file `data/records/sweeps/NAME.csv`, or a CSV that `probebook results PAGE --all`
-    printed. UserError: there is no such file, or it holds another table.
-    """
+    `names`: files `data/records/sweeps/NAME.csv`, or CSVs that `probebook results PAGE --all`
+    printed. UserError: there is no such file, or it holds another table."""
+    import pandas as pd
+
+    return pd.concat([_read_sweep(name) for name in names], ignore_index=True)
+
+
+def _read_sweep(name: str) -> pd.DataFrame:
     import pandas as pd
 
     path = _archive() / "sweeps" / f"{name}.csv"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from scipy.stats import kendalltau
+from scipy.stats import binom, kendalltau
 
 from probebook_runs.labs.expect import interpretation, prediction, reference_solution
 
@@ -119,4 +119,36 @@ def reached(i: int, n: int, left_to_right: bool) -> list[int]:
 
 what_success_means = partial(
     interpretation, about=["true state|rewritten|true one", "far|distance|close|length|random"]
+)
+
+# 04 small and large
+
+pairs_foretold = partial(prediction, among=(0, 100))
+
+
+@reference_solution(
+    lambda draw: [
+        ([1, -1, 0, 1], [1, 1, -1, 0]),
+        ([0, 0], [1, -1]),
+        tuple(draw.integers(-1, 2, (2, 30)).tolist()),
+    ],
+    why="only what the larger model decides counts: the same sign, 0, the other sign",
+)
+def forecast(small: list[int], large: list[int]) -> np.ndarray:
+    """Exercise 2: numbers that were foretold, left open, misled, where the larger model decides."""
+    said = [a * b for a, b in zip(small, large) if b]
+    return np.array([said.count(sign) for sign in (1, 0, -1)])
+
+
+@reference_solution(
+    lambda draw: [(3, 3), (0, 5), (8, 10), (int(draw.integers(10, 20)), 20)],
+    why="the binomial law with one half: its terms from k to n",
+)
+def by_coin(k: int, n: int) -> float:
+    """Exercise 3: the chance that a coin is right at least k times of n."""
+    return float(binom.sf(k - 1, n, 0.5))
+
+
+what_a_small_model_shows = partial(
+    interpretation, about=["larger|real model|another model|size", "open|undecided|control|seed"]
 )

@@ -122,7 +122,8 @@ def versus_published(
         shown = data[data[col] == panel] if col else data
         for i, (kind, colour, marker) in enumerate(zip(kinds, ["0.15", *look.PALETTE], "Dos^v")):
             part = shown[shown["source"] == kind]
-            place = [names.index(name) + 0.22 * (i - (len(kinds) - 1) / 2) for name in part[y]]
+            step = min(0.22, 0.8 / len(kinds))
+            place = [names.index(name) + step * (i - (len(kinds) - 1) / 2) for name in part[y]]
             away = [part[x] - part["low"], part["high"] - part[x]]
             ax.errorbar(
                 part[x],

@@ -163,7 +163,8 @@ def test_spelling():
         "README.md",
         "CONTRIBUTING.md",
     ]
-    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*,*_read.tsv"  # old prose is quoted
+    # old prose is quoted; the report holds pictures as text
+    skip = "--skip=*.ipynb,*.bib,*.js,*.svg,*/offline/*,*_read.tsv,*/gemma_audit.html"
     command = [sys.executable, "-m", "codespell_lib", skip, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -398,5 +399,7 @@ def test_the_order_of_paper_2_in_the_stored_runs():
             rho = spearmanr(ours[theirs.index], theirs).statistic
             half = 1.959964 * np.sqrt((1 + rho**2 / 2) / 5)
             ends = np.tanh(np.arctanh(rho) + np.array([-half, half]))
-            assert row[["BERT", "BERT low", "BERT high"]].tolist() == pytest.approx([rho, *ends])
+            assert row[["BERT", "BERT low", "BERT high"]].tolist() == pytest.approx(
+                [rho, *ends], abs=1e-7
+            )
             assert row["BERT high"] > 0

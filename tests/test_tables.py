@@ -44,6 +44,8 @@ def test_what_oracles_know_is_the_mean_over_the_runs_of_a_model():
         "majority": 0.6,
         "wrong_rule": 0.5,
         "trained": 900,
+        "judges": 3,
+        "tried": 4,
         "usable": 1,
     }
     rows = [
@@ -64,3 +66,4 @@ def test_what_oracles_know_is_the_mean_over_the_runs_of_a_model():
     assert shown.oracle.tolist() == ["MiniLM", "other"]
     assert shown["can judge"].tolist() == ["50 % of runs", "yes"]
     assert shown["right, %"].tolist() == ["80 [70, 90]"] * 2
+    assert shown["judges"].tolist() == ["3 of 4"] * 2

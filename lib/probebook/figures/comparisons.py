@@ -147,7 +147,8 @@ def versus_published(
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
     handles_and_names = axes[0, 0].get_legend_handles_labels()
     spaces = {"handletextpad": 0.3, "columnspacing": 1.2}
-    figure.legend(*handles_and_names, **look.ABOVE, **spaces, ncols=len(kinds))
+    columns = max(1, 70 // (max(map(len, kinds)) + 4))
+    figure.legend(*handles_and_names, **look.ABOVE, **spaces, ncols=columns)
     return look.done(figure)
 
 

@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from probebook.measures import MEASURES
 from probebook.measures.intervals import least_over_seeds
 
 Scores = dict[str, np.ndarray]  # method → a score in each draw or with each seed
 Conclusion = Callable[[Scores, Scores, Scores], np.ndarray]  # C, S, R → differences [draws, k]
-MEASURES = ("completeness", "selectivity", "reliability")
 ATTACKS = ("FGSM", "PGD", "AutoAttack")
 FLIPS = (*ATTACKS, "AlterRep")
 ERASURES = ("INLP", "RLACE")

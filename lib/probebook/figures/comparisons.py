@@ -89,10 +89,8 @@ def ranges(
         else:
             ax.xaxis.set_major_locator(MaxNLocator(3))
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    longest = max(len(str(kind)) for kind in kinds)
-    if hue and longest > 20:  # beside, it would take the room
-        handles_and_names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(*handles_and_names, **look.ABOVE, ncols=max(1, 70 // (longest + 4)))
+    if hue and max(len(str(kind)) for kind in kinds) > 20:  # beside, it would take the room
+        look.legend_above(figure)
     elif hue:
         look.legend_beside(axes[0, -1])
     return look.done(figure)
@@ -145,10 +143,7 @@ def versus_published(
             ax.xaxis.set_major_formatter("{x:g}")
         ax.set(xlabel=panel, xlim=limits, yticks=range(len(names)), yticklabels=names)
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    handles_and_names = axes[0, 0].get_legend_handles_labels()
-    spaces = {"handletextpad": 0.3, "columnspacing": 1.2}
-    columns = max(1, 70 // (max(map(len, kinds)) + 4))
-    figure.legend(*handles_and_names, **look.ABOVE, **spaces, ncols=columns)
+    look.legend_above(figure, handletextpad=0.3, columnspacing=1.2)
     return look.done(figure)
 
 

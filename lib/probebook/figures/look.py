@@ -191,6 +191,13 @@ def legend_beside(ax: Axes, *handles_and_names: list) -> None:
     ax.legend(*handles_and_names, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
+def legend_above(figure: Figure, **settings: float) -> None:
+    """A legend of the first axes above a figure, in as many columns as its names leave room for."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    columns = max(1, 70 // (max(map(len, names)) + 4))
+    figure.legend(handles, names, **ABOVE, ncols=columns, **settings)
+
+
 def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
     """Write each curve's name beside its right end; near ends get names one below the other.
 

@@ -343,8 +343,8 @@ def load_anew(
 def _config(name: str) -> PreTrainedConfig:
     """A model's configuration, which names the index of its shards where a folder has one: else
     transformers prefers a model.safetensors beside it."""
-    config, folder = deepcopy(hub.config(name)), hub.check_files(name)
-    if folder and len(hub.weight_files(folder)) > 1:
+    config, folder = deepcopy(hub.config(name)), Path(hub.source(name))
+    if (folder / hub.INDEX).exists() and len(hub.weight_files(folder)) > 1:
         config.transformers_weights = hub.INDEX
     return config
 

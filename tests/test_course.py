@@ -95,25 +95,6 @@ def test_the_instructors_page_has_every_exercise_and_a_rubric_for_each_written_a
     assert text.count("Rubric:") == text.count("<blockquote>") == written
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_answer_in_words_of_every_page_is_found(name):
-    """4/01 computes a list before it."""
-    page = find(name)
-    for exercise in exercises(page.notebook):
-        if exercise.kind == "interpretation":
-            answer = courses._answer(page.notebook.cells[exercise.cell].source)
-            assert len(answer.rpartition("> ")[2].split()) >= 30
-
-
-def test_an_answer_is_the_last_text_below_its_code():
-    source = 'zeros = [abs(-1)]\nsaid = "One."\nanswer = (\n    "Two "\n    "words.")\nn = 1'
-    assert courses._answer(source) == (
-        "```python\nzeros = [abs(-1)]\nsaid = 'One.'\nn = 1\n```\n\n> Two words."
-    )
-    with pytest.raises(UserError, match="should assign a text: 'n = 1'"):
-        courses._answer("n = 1")
-
-
 def test_a_chapter_that_cannot_be_made_stops_no_other_and_leaves_nothing(tmp_path, monkeypatch):
     def texts(files):
         if "book/paper_2" in files:
@@ -140,13 +121,18 @@ def test_a_chapter_that_cannot_be_made_stops_no_other_and_leaves_nothing(tmp_pat
     assert (tmp_path / "1" / "slides.html").read_text() == "old"
 
 
-def test_the_instructors_page_has_what_the_book_leaves_out(course, built_book):
+def test_the_built_book_folds_in_the_solution_that_the_instructor_has(course, built_book):
     text = (course / "2" / "instructor.html").read_text(encoding="utf-8")
     page = find("2_concept_effects/03")
     shown = (built_book / "notebooks" / f"{page.name}.html").read_text(encoding="utf-8")
     answer = "are not told the wanted label"
     assert answer in text
-    assert answer not in shown
+    before, _, after = shown.partition(answer)
+    fold = before.rpartition("<details")[2]
+    assert after
+    assert "A solution (try first)" in fold
+    assert "</details>" not in fold
+    assert "open" not in fold.partition(">")[0]
 
 
 def test_usual_mistakes_are_those_of_the_check():

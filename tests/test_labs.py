@@ -29,7 +29,14 @@ from probebook_runs.execute import kernel_environment, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import expect, sandbox, variants
 from probebook_runs.labs.checker import ACCEPTED, Checker
-from probebook_runs.labs.exercises import book_edition, exercises, solution, stub
+from probebook_runs.labs.exercises import (
+    book_edition,
+    exercises,
+    model_answer,
+    shown_solution,
+    solution,
+    stub,
+)
 from probebook_runs.labs.grade import by_exercise, grade, graft, minutes
 from probebook_runs.labs.hand_ins import collect
 from probebook_runs.labs.people import students
@@ -346,6 +353,33 @@ def test_grading_a_page_of_the_book(name, tmp_path):
 # stubs
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_book_has_a_solution_of_every_exercise_and_students_have_none(name):
+    """A written answer is a text of thirty words at least; a page may compute something before it,
+    as 4/01 does."""
+    page = find(name)
+    asked = exercises(page.notebook)
+    shown = [cell.source for cell in book_edition(page.notebook).cells]
+    folds = [source for source in shown if "{dropdown} A solution (try first)\n" in source]
+    assert len(folds) == len(asked)
+    for exercise, fold in zip(asked, folds):
+        solved = shown_solution(exercise.kind, page.notebook.cells[exercise.cell].source)
+        assert solved in fold
+        assert "SOLUTION" not in fold
+        if exercise.kind == "interpretation":
+            assert len(solved.rpartition("> ")[2].split()) >= 30
+            assert solved.rpartition("> ")[2] not in edition(page)
+
+
+def test_a_model_answer_is_the_last_text_below_its_code():
+    source = 'zeros = [abs(-1)]\nsaid = "One."\nanswer = (\n    "Two "\n    "words.")\nn = 1'
+    assert model_answer(source) == (
+        "```python\nzeros = [abs(-1)]\nsaid = 'One.'\nn = 1\n```\n\n> Two words."
+    )
+    with pytest.raises(UserError, match="should assign a text: 'n = 1'"):
+        model_answer("n = 1")
+
+
 def test_marks_become_stubs():
     source = (
         "x = [1,  # SOLUTION\n     2]\ndef f(a):\n    'Text.'\n    # BEGIN SOLUTION\n"
@@ -388,15 +422,21 @@ def test_a_misshapen_exercise_is_named(lab, tmp_path, old, new, message):
         exercises(find("1_demo/01").notebook, "1_demo/01_first")
 
 
-def test_the_book_shows_stub_and_check_without_the_solution(lab):
-    shown = book_edition(find("1_demo/01").notebook)
-    at = next(
-        i for i, cell in enumerate(shown.cells) if cell.source.startswith("```python\ndef double")
-    )
-    text, check = shown.cells[at : at + 2]
-    assert "..." in text.source
-    assert check.source == "check_double(double)"
-    assert not any("x + x" in cell.source or "SOLUTION" in cell.source for cell in shown.cells)
+def test_the_book_folds_the_solution_in_below_stub_and_check(lab):
+    """The check's output is left out: above it stands a stub that nobody filled."""
+    shown = book_edition(find("1_demo/01").notebook).cells
+    starts = [i for i, cell in enumerate(shown) if cell.get("id", "").startswith("stub-")]
+    stubs, checks, folds = ([shown[i + k] for i in starts] for k in range(3))
+    assert [cell.source.count("...") for cell in stubs] == [1, 1, 1]
+    assert all("remove-output" in cell.metadata.tags for cell in checks)
+    assert [cell.source for cell in folds] == [
+        "````{dropdown} A solution (try first)\n```python\nguess = 3\n```\n````",
+        "````{dropdown} A solution (try first)\n```python\ndef double(x):\n"
+        '    """Twice x."""\n    return x + x\n```\n````',
+        "````{dropdown} A solution (try first)\n"
+        "> Because twice a number is that number added to itself.\n````",
+    ]
+    assert not any("SOLUTION" in cell.source for cell in shown)
 
 
 # checks

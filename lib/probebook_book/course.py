@@ -24,7 +24,7 @@ import probebook_chapters.checks
 from probebook.base import UserError
 from probebook_book import pdf
 from probebook_book.templates import render
-from probebook_runs.labs.exercises import TITLE, Exercise, exercises, rubrics, solution
+from probebook_runs.labs.exercises import TITLE, Exercise, exercises, rubrics, shown_solution
 from probebook_runs.pages import Page, home
 from probebook_runs.plain import markdown, stored_numbers
 from probebook_runs.store import book_run
@@ -201,10 +201,9 @@ def _solved(page: Page) -> Iterator[dict[str, Any]]:
     marks, cells = rubrics(page), page.notebook.cells
     for exercise in exercises(page.notebook, page.name):
         source, check = cells[exercise.cell].source, cells[exercise.cell + 1].source
-        written = exercise.kind == "interpretation"
         yield vars(exercise) | {
             "task": _plain(_task(cells, exercise), page),
-            "answer": _answer(source) if written else f"```python\n{solution(source)}\n```",
+            "answer": shown_solution(exercise.kind, source),
             "rubric": marks.get(exercise.number, "").splitlines(),
             "mistakes": mistakes(page, check),
         }
@@ -216,21 +215,6 @@ def _task(cells: list[NotebookNode], exercise: Exercise) -> str:
     above = "\n\n".join(cell.source for cell in before)
     start = list(TITLE.finditer(above))[-1].end()
     return above[start:].partition("\n```")[0].strip()
-
-
-def _answer(source: str) -> str:
-    """The text that a solution's cell assigns last, below the code that it comes from, if any."""
-    body = ast.parse(source).body
-    texts = []
-    for node in body:
-        match node:
-            case ast.Assign(_, ast.Constant(str(text))):
-                texts.append((node, text))
-    if not texts:
-        raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
-    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1][0])
-    quoted = f"> {texts[-1][1]}"
-    return f"```python\n{code}\n```\n\n{quoted}" if code else quoted
 
 
 def mistakes(page: Page, check: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""Exercises of a page. The page's source holds the solutions; the book and students' notebooks show
-stubs.
+"""Exercises of a page. The page's source holds the solutions; the book folds them in below each
+check, and students' notebooks show stubs alone.
 
 An exercise is an admonition of class `exercise`, titled `N · title (difficulty, M minutes)`, then a
 code cell tagged `exercise` with the solution, then a code cell tagged `check`. The marks of
@@ -31,6 +31,7 @@ BLOCK = re.compile(
 MARK = re.compile(r"^[ \t]*# (?:BEGIN|END) SOLUTION\n?|[ \t]*# SOLUTION$", re.MULTILINE)
 ANSWER = re.compile(r"^[ \t]*#[ \t]*exercise (\d+) of (\S+)[ \t]*$", re.MULTILINE)
 KINDS = ("prediction", "interpretation")
+FOLD = "A solution (try first)"  # the title of what the book folds in
 POINTS = {"full": "2 points", "partial": "1 point", "wrong": "0 points"}
 
 
@@ -104,19 +105,46 @@ def solution(source: str) -> str:
     return MARK.sub("", source).rstrip("\n")
 
 
+def model_answer(source: str) -> str:
+    """The text that a written answer's cell assigns last, below the code that it comes from, if
+    any, as Markdown. UserError: it assigns none."""
+    body = ast.parse(source).body
+    texts = []
+    for node in body:
+        match node:
+            case ast.Assign(_, ast.Constant(str(text))):
+                texts.append((node, text))
+    if not texts:
+        raise UserError(f"an interpretation should assign a text: {source.splitlines()[0]!r}")
+    code = "\n".join(ast.unparse(node) for node in body if node is not texts[-1][0])
+    quoted = f"> {texts[-1][1]}"
+    return f"```python\n{code}\n```\n\n{quoted}" if code else quoted
+
+
+def shown_solution(kind: str, source: str) -> str:
+    """The solution of an exercise of this kind, as Markdown: its code, or the written answer."""
+    written = kind == "interpretation"
+    return model_answer(source) if written else f"```python\n{solution(source)}\n```"
+
+
 def book_edition(notebook: NotebookNode) -> NotebookNode:
-    """An executed page as the book shows it: the stub and its check, without the solution.
+    """An executed page as the book shows it: the stub, its check, and the solution in a fold.
 
     What the check says of the solution is left out: above it stands a stub that nobody filled."""
     from nbformat.v4 import new_markdown_cell
 
     notebook = deepcopy(notebook)
     for exercise in reversed(exercises(notebook)):
-        solved, check = notebook.cells[exercise.cell : exercise.cell + 2]
+        at = exercise.cell
+        solved, check = notebook.cells[at : at + 2]
         text = f"```python\n{stub(solved.source)}\n```"
-        shown = new_markdown_cell(text, id=f"stub-{exercise.number}")
+        fold = f"````{{dropdown}} {FOLD}\n{shown_solution(exercise.kind, solved.source)}\n````"
         check.metadata.tags = [*check.metadata.tags, "remove-output"]
-        notebook.cells[exercise.cell : exercise.cell + 2] = [shown, check]
+        notebook.cells[at : at + 2] = [
+            new_markdown_cell(text, id=f"stub-{exercise.number}"),
+            check,
+            new_markdown_cell(fold, id=f"solution-{exercise.number}"),
+        ]
     return notebook
 
 

@@ -10,6 +10,7 @@ from probebook_runs.pages import Page, pages
 
 HEADER = "---\nkernelspec: {display_name: Python 3, language: python, name: python3}\n---\n"
 FIGURE = "---\nmystnb:\n  figure:\n    caption: c\n---\ndraw()\n"
+TABLE = FIGURE.replace("figure", "table")
 
 
 def page(tmp_path, monkeypatch, text):
@@ -27,14 +28,15 @@ def test_what_is_counted(tmp_path, monkeypatch):
         "```{code-cell} ipython3\na = 1\nb = 2\n```\n\n"
         "```{code-cell} ipython3\n:tags: [hide-input]\n\nc = 3\n```\n\n"
         f"```{{code-cell}} ipython3\n{FIGURE}```\n\n"
+        f"```{{code-cell}} ipython3\n{TABLE}```\n\n"
         "## Exercises\n\nnot counted\n\n```{code-cell} ipython3\nd = 4\n```\n"
     )
     amount = reading.amount(page(tmp_path, monkeypatch, text))
-    assert amount == reading.Amount(words=7, lines=3, figures=1)
+    assert amount == reading.Amount(words=7, lines=4, figures=1, tables=1)
 
 
 def test_minutes_add_up():
-    assert reading.Amount(words=1_000, lines=150, figures=4).minutes == 5 + 10 + 2
+    assert reading.Amount(words=1_200, lines=150, figures=4, tables=2).minutes == 10 + 10 + 4 + 3
 
 
 def test_the_times_stand_at_the_head_of_the_box():
@@ -43,7 +45,7 @@ def test_the_times_stand_at_the_head_of_the_box():
     lines = reading.add_times(text, one, 200).splitlines()
     assert lines[0] == ":::{div} needs"
     assert lines[1].startswith(f"**{reading.minutes(one)} minutes to read**")
-    assert lines[1].endswith("runs in 3 minutes.")
+    assert "runs in 3 minutes." in lines[1]
     assert lines[2:] == ["", "Read first: nothing.", ":::"]
     assert reading.add_times("no box", one, 200) == "no box"
 

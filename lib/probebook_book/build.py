@@ -21,11 +21,15 @@ from probebook_runs.labs.exercises import book_edition
 from probebook_runs.page import ENDED
 from probebook_runs.pages import Page, home, pages
 from probebook_runs.plain import NUMBERS, paired_notebook, quotes
-from probebook_runs.records import read_record
+from probebook_runs.records import Record, read_record
 from probebook_runs.store import Run, plan
 
 HOUR = 3_600
 SECONDS_PER_PAGE = {"smoke": HOUR, "pocket": HOUR, "real": 24 * HOUR, "paper": 24 * HOUR}
+BANNER = (
+    "This copy shows runs of the profile {}. The text was written for the profile pocket: where "
+    "numbers differ, trust the numbers."
+)
 LINKED = ("data", "lib")  # folders from which pages of the book may include files
 
 
@@ -50,7 +54,7 @@ def build(profile: str = "pocket", force: bool = False, jobs: int | None = None)
             return None
     source, book = home() / "_build" / "book_source", home() / "_build" / "book"
     built = source / "_build" / "built"
-    state = _stage(runs + summaries, source, _scripts())
+    state = _stage(runs + summaries, source, _scripts(), profile)
     if not (built.exists() and built.read_text() == state and book.exists()):
         if not built.exists():
             shutil.rmtree(source / "_build", ignore_errors=True)
@@ -88,7 +92,7 @@ def _scripts() -> dict[Path, Path]:
     }
 
 
-def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
+def _stage(runs: list[Run], source: Path, more: dict[Path, Path], profile: str) -> str:
     """Bring `source` up to date with the sources, the runs and `more` files (by their place in it);
     returns a hash of its content."""
     executed = {run.page.path.relative_to(home()): run for run in runs}
@@ -99,7 +103,7 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
     files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
     shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
     files |= {name: run.path for name, run in shown.items()}
-    config = _configure(read_yaml(files.pop(Path("_config.yml"))))
+    config = _configure(read_yaml(files.pop(Path("_config.yml"))), profile)
     contents = _number_pages(read_yaml(files.pop(Path("_toc.yml"))))
     source.mkdir(parents=True, exist_ok=True)
     for file, settings in (("_config.yml", config), ("_toc.yml", contents)):
@@ -120,9 +124,12 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path]) -> str:
     return _state(source, [*made, *files])
 
 
-def _configure(config: dict) -> dict:
-    """The configuration, for sources that hold executed notebooks."""
+def _configure(config: dict, profile: str) -> dict:
+    """The configuration, for sources that hold executed notebooks, with a banner above pages whose
+    text was written for other runs than theirs."""
     config.setdefault("execute", {})["execute_notebooks"] = "off"
+    if profile != "pocket":
+        config.setdefault("html", {})["announcement"] = BANNER.format(profile)
     _add_launch_buttons(config)
     patterns = config.get("exclude_patterns", [])
     return config | {"exclude_patterns": [p for p in patterns if not p.endswith(".ipynb")]}
@@ -165,15 +172,30 @@ def _add_launch_buttons(config: dict) -> None:
 
 
 def _book_edition(run: Run) -> bytes:
-    """An executed page with its times, and its exercises as the book shows them."""
+    """An executed page with its times and its stamp, and its exercises as the book shows them."""
     import nbformat
+    from nbformat.v4 import new_markdown_cell
 
     notebook = book_edition(nbformat.read(run.path, as_version=4))
+    for about in (cell.metadata.get("mystnb", {}) for cell in notebook.cells):
+        if "table" in about:
+            about["figure"] = about.pop("table") | {"classes": "numbered-table"}
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
     if first and record:
         first.source = add_times(first.source, run.page, record.seconds)
+        stamp = new_markdown_cell(_stamp(record), id="stamp")
+        notebook.cells.append(stamp)
     return f"{nbformat.writes(notebook)}\n".encode()
+
+
+def _stamp(record: Record) -> str:
+    """When, how and from which sources a page was computed."""
+    commit = f", commit {record.commit[:8]}" if record.commit else ""
+    return (
+        f":::{{div}} stamp\nComputed on {record.finished} UTC in {record.seconds / 60:.1f} minutes: "
+        f"profile {record.profile}{commit}, run {record.run[:8]}.\n:::"
+    )
 
 
 def _write_if_changed(path: Path, content: bytes) -> None:

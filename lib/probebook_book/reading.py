@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from probebook_runs.labs.exercises import exercises
 from probebook_runs.pages import Page
 
-WORDS, LINES, FIGURES = 200, 15, 2  # a minute's reading: of text, of code, of figures
+WORDS, LINES = 120, 15  # of text, of code in a minute's reading
+FIGURE, TABLE = 1, 1.5  # minutes
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
 FOLD = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
@@ -26,17 +27,19 @@ class Amount:
     words: int
     lines: int  # of code
     figures: int
+    tables: int
 
     @property
     def minutes(self) -> int:
-        return round(self.words / WORDS + self.lines / LINES + self.figures / FIGURES)
+        shown = self.figures * FIGURE + self.tables * TABLE
+        return round(self.words / WORDS + self.lines / LINES + shown)
 
 
 def amount(page: Page) -> Amount:
-    """Words, lines of code and figures before the exercises of a page, outside of folds."""
+    """Words, lines of code, figures and tables before the exercises of a page, outside of folds."""
     if "```{code-cell}" not in page.source:
-        return Amount(_words(page.source), 0, 0)
-    words = lines = figures = 0
+        return Amount(_words(page.source), 0, 0, 0)
+    words = lines = figures = tables = 0
     for cell in page.notebook.cells:
         if cell.cell_type == "markdown":
             text, exercise, _ = cell.source.partition("## Exercises\n")
@@ -46,8 +49,9 @@ def amount(page: Page) -> Amount:
         else:
             folded = FOLDED & set(cell.metadata.get("tags", []))
             lines += 0 if folded else len(cell.source.splitlines())
-            figures += "figure" in cell.metadata.get("mystnb", {})
-    return Amount(words, lines, figures)
+            about = cell.metadata.get("mystnb", {})
+            figures, tables = figures + ("figure" in about), tables + ("table" in about)
+    return Amount(words, lines, figures, tables)
 
 
 def _words(text: str) -> int:
@@ -69,6 +73,8 @@ def add_times(text: str, page: Page, seconds: float) -> str:
     ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
     times = (
         f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
-        f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}."
+        f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}. "
+        '<button class="code-switch" type="button">Show all code</button> '
+        "Intervals and tests: {doc}`/book/statistics`."
     )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)

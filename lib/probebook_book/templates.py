@@ -9,16 +9,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError, select_autoescape
 from markupsafe import Markup, escape
 
+from probebook.base import UserError
 from probebook_runs.pages import home
 
 
 def render(
     template: str, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
 ) -> str:
-    """A template with these values in it; in HTML, text is escaped.
+    """A template with these values in it; in HTML and XML, text is escaped. UserError: it names a
+    value that there is not.
 
     Args:
         template: its file in `book/templates`.
@@ -27,14 +29,17 @@ def render(
     """
     environment = Environment(
         loader=FileSystemLoader(home() / "book" / "templates"),
-        autoescape=select_autoescape(["html.j2"]),
+        autoescape=select_autoescape(["html.j2", "xml.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals["address"] = address
     environment.filters |= {"inline": inline, **(filters or {})}
-    return environment.get_template(template).render(values)
+    try:
+        return environment.get_template(template).render(values)
+    except UndefinedError as e:
+        raise UserError(f"{template}: {e.message}") from None
 
 
 def address(page: str, section: str = "") -> str:

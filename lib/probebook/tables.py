@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
 
 
+MODELS = {  # names as readers know them
+    "minilm": "MiniLM",
+    "all-mpnet-base-v2": "MPNet",
+    "gemma-3-270m-q4": "Gemma 3 270M",
+}
 # pandas' templates of styled tables take text as HTML, that of plain tables escapes it
 ESCAPED_TABLE = """
 {%- extends "html_table.tpl" %}
@@ -81,15 +86,15 @@ def drop_constant(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def judges(report: pd.DataFrame) -> Styler:
-    """Show what every oracle knows (`causal_probing.oracle_report`), in percent with the 95 %
+    """Show what every judge knows (`causal_probing.oracle_report`), in percent with the 95 %
     interval, and whether it can judge."""
     table = pd.DataFrame(
         {
-            "oracle": report.oracle.replace("mlp", "perceptron"),
+            "judge": report.oracle.replace("mlp", "perceptron"),
             "reads": report.property.str.removeprefix("number of the "),
             "trained on": report.trained,
             "judges": report.judges.map("{:.0f}".format) + report.tried.map(" of {:.0f}".format),
-            "right, %": in_percent(report, "accuracy"),
+            "correct, %": in_percent(report, "accuracy"),
             "majority, %": 100 * report.majority,
             "wrong rule, %": 100 * report.wrong_rule,
             "can judge": [
@@ -113,13 +118,13 @@ def judges_over_seeds(
 
     Args:
         runs: Table of the runs in the long form of `runs.sweep_table`.
-        oracle: Which pair of oracles.
+        oracle: Which pair of judges.
         by: Columns that tell rows apart, such as ("model", "layer")."""
     read = runs[(runs.table == "judges") & (runs.oracle == oracle)]
     mean = read.pivot_table(
         index=[*by, "property"], columns="metric", values="value", sort=False
     ).reset_index()
-    names = mean[[*by]].astype(str).agg(", ".join, axis=1).replace("minilm", "MiniLM")
+    names = mean[[*by]].replace(MODELS).astype(str).agg(", ".join, axis=1)
     table = judges(mean.assign(oracle=names))
     return table.relabel_index([", ".join(by), *list(table.data)[1:]], axis=1)
 
@@ -130,9 +135,9 @@ def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Sty
     Args:
         beside: The figures, with the columns runs, mean, low, high and verdict.
         verdict: Head of the last column.
-        above: Its word where the mean is significantly above 0; where it is open, "open".
+        above: Its word where the mean is significantly above 0; otherwise "undecided".
         below: Its word where the mean is significantly below 0."""
-    words = {1: above, 0: "open", -1: below}
+    words = {1: above, 0: "undecided", -1: below}
     table = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
     table = table.rename(
         columns={"mean": "mean of runs", "low": "95 % from", "high": "to", "verdict": verdict}

@@ -174,12 +174,18 @@ def _add_launch_buttons(config: dict) -> None:
 def _book_edition(run: Run) -> bytes:
     """An executed page with its times and its stamp, and its exercises as the book shows them."""
     import nbformat
-    from nbformat.v4 import new_markdown_cell
+    from nbformat.v4 import new_code_cell, new_markdown_cell
 
     notebook = book_edition(nbformat.read(run.path, as_version=4))
-    for about in (cell.metadata.get("mystnb", {}) for cell in notebook.cells):
+    for i, cell in reversed([*enumerate(notebook.cells)]):
+        about = cell.metadata.get("mystnb", {})
         if "table" in about:
             about["figure"] = about.pop("table") | {"classes": "numbered-table"}
+            # every output would get the caption: records of numbers go into a cell of their own
+            shown = [output for output in cell.outputs if "text/html" in output.get("data", {})]
+            records = [output for output in cell.outputs if output not in shown]
+            hidden = new_code_cell(outputs=records, metadata={"tags": ["remove-cell"]})
+            cell.outputs, notebook.cells[i:i] = shown, [hidden]
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
     if first and record:
@@ -192,10 +198,9 @@ def _book_edition(run: Run) -> bytes:
 def _stamp(record: Record) -> str:
     """When, how and from which sources a page was computed."""
     commit = f", commit {record.commit[:8]}" if record.commit else ""
-    return (
-        f":::{{div}} stamp\nComputed on {record.finished} UTC in {record.seconds / 60:.1f} minutes: "
-        f"profile {record.profile}{commit}, run {record.run[:8]}.\n:::"
-    )
+    minutes = f"{record.seconds / 60:.1f} minutes"
+    how = f"profile {record.profile}{commit}, run {record.run[:8]}"
+    return f":::{{div}} stamp\nComputed on {record.finished} UTC in {minutes}: {how}.\n:::"
 
 
 def _write_if_changed(path: Path, content: bytes) -> None:

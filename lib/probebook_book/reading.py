@@ -75,6 +75,6 @@ def add_times(text: str, page: Page, seconds: float) -> str:
         f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
         f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}. "
         '<button class="code-switch" type="button">Show all code</button> '
-        "Intervals and tests: {doc}`/book/statistics`."
+        "{doc}`How to read intervals </book/statistics>`"
     )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)

@@ -128,8 +128,9 @@ def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -
     if role == "doc":
         return _link(title, target, page)
     if role in ("numref", "eq"):
-        kind = "figure" if role == "numref" else "equation"
-        return f"the {kind} “{target.partition('-')[2].replace('-', ' ')}”"
+        prefix, _, name = target.partition("-")
+        kind = {"fig": "figure", "tab": "table"}.get(prefix, "equation")
+        return f"the {kind} “{name.replace('-', ' ')}”"
     return title or target
 
 

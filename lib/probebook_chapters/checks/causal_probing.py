@@ -128,7 +128,7 @@ def raw_alpha(alpha: float, w: Tensor) -> Tensor:
 
 
 incomplete_erasure = partial(
-    interpretation, about=["oracle|perceptron|nonlinear|non-linear", "uniform|shares"]
+    interpretation, about=["oracle|judge|perceptron|nonlinear|non-linear", "uniform|shares"]
 )
 
 # 04 nullifying
@@ -172,7 +172,7 @@ def equal_means(singulars: Answer, plurals: Answer) -> None:
     tick("equal means, and every state still tells its class")
 
 
-gone_for_whom = partial(interpretation, about=["linear", "perceptron|oracle"])
+gone_for_whom = partial(interpretation, about=["linear", "perceptron|oracle|judge"])
 
 # 05 counterfactual
 
@@ -209,7 +209,7 @@ def moved_by(along: np.ndarray, sides: np.ndarray, alpha: float) -> np.ndarray:
 
 
 transfer = partial(
-    interpretation, about=["oracle|another probe|other probe", "attack|own probe|its probe"]
+    interpretation, about=["oracle|judge|another probe|other probe", "attack|own probe|its probe"]
 )
 
 # 06 reliability
@@ -245,7 +245,7 @@ def lead(answer: Answer, draws: Mapping[tuple[str, str], np.ndarray]) -> None:
     )
 
 
-verdicts = partial(interpretation, about=["sentence", "model|oracle|probe|seed"])
+verdicts = partial(interpretation, about=["sentence", "model|oracle|judge|probe|seed"])
 
 # 07 layers
 
@@ -272,7 +272,7 @@ def survived(answer: Answer, results: pd.DataFrame) -> None:
     close(answer, wanted, "survived", why="learned edits alone: what arrived ÷ what was made")
 
 
-opinion = partial(interpretation, about=["oracle|probe", "subject|position|attention|block"])
+opinion = partial(interpretation, about=["oracle|judge|probe", "subject|position|attention|block"])
 
 # 08 true counterfactual
 

@@ -83,9 +83,8 @@ def form(box: Box, question: str = "") -> str:
 <label>Choose one <select name="example">{options}</select></label>
 <label>or type your own, with {BLANK} for the verb
 <input name="text" value="{escape(shown[box.sentence - 1])}" spellcheck="false"></label>
-<button>Try it</button></fieldset>
-<p class="loading">The first answer loads the model from this book’s folder, 12 MB.
-Nothing is sent anywhere.</p>
+<button>Try it<span class="loading"><br>(loads 12 MB)</span></button></fieldset>
+<p class="why">The model is a part of this book and runs in your browser. Nothing is sent anywhere.</p>
 <progress max="1" value="0" aria-label="Loading the model" hidden></progress>
 <p role="alert"></p>
 <div class="shown" hidden>
@@ -99,7 +98,8 @@ Nothing is sent anywhere.</p>
 <input name="strength" type="range"></label></fieldset>
 <fieldset class="flip"><legend>The true counterfactual</legend>
 <label><input name="flip" type="checkbox"{" checked" if box.flip else ""}>
-flip the number of</label><label>Noun to flip <select name="noun"></select></label></fieldset>
+show the sentence with the other number of this noun:</label>
+<label>Noun <select name="noun"></select></label></fieldset>
 <div class="found"></div></div>
 </form>"""
 

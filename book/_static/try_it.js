@@ -98,7 +98,7 @@
     if (shows.has("verb")) row("plural form against singular", "", states.map(([, s]) => cell(s.verb.plural)));
     if (shows.has("words")) row("likeliest words", "", states.map(([, s]) =>
       element("td", {class: "words"}, s.words.slice(0, 3).map(([word, p]) => `${word} ${percent(p)}`).join(", "))));
-    for (const [kind, name, probes] of [["linear", "linear", "Linear probes"], ["oracle", "perceptron", "Oracle probes"]]) {
+    for (const [kind, name, probes] of [["linear", "linear", "Linear probes"], ["oracle", "perceptron", "Judges"]]) {
       if (!shows.has(kind)) continue;
       for (const noun of ["subject", "attractor"]) {
         heading(`${probes}: chance that the ${noun} is plural`);
@@ -110,7 +110,7 @@
         }
       }
     }
-    const heads = element("tr", {}, element("td"), element("th", {scope: "col"}, "right in"),
+    const heads = element("tr", {}, element("td"), element("th", {scope: "col"}, "correct on"),
       ...states.map(([name]) => element("th", {scope: "col"}, name)));
     return element("div", {class: "scrolls", tabindex: 0, role: "region", "aria-label": "What verb and probes say"},
       element("table", {}, element("thead", {}, heads), body));

@@ -63,7 +63,7 @@ def test_what_oracles_know_is_the_mean_over_the_runs_of_a_model():
         for metric, value in figures.items()
     ]
     shown = judges_over_seeds(pd.DataFrame(rows)).data
-    assert shown.oracle.tolist() == ["MiniLM", "other"]
+    assert shown.judge.tolist() == ["MiniLM", "other"]
     assert shown["can judge"].tolist() == ["50 % of runs", "yes"]
-    assert shown["right, %"].tolist() == ["80 [70, 90]"] * 2
+    assert shown["correct, %"].tolist() == ["80 [70, 90]"] * 2
     assert shown["judges"].tolist() == ["3 of 4"] * 2

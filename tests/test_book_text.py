@@ -58,6 +58,41 @@ def test_every_link_resolves(parsed):
     assert not sorted(set(broken))
 
 
+def test_open_tables_are_few_and_numbered_and_folds_are_named(parsed):
+    """At most five tables of a page are open; each has a number, a caption and ten rows at most,
+    and the text cites it. No fold of code has the default name."""
+    wrong = []
+    for path, page in parsed.items():
+        if "notebooks" not in path.parts:
+            continue
+        shown = [one for one in page.select("article table") if not one.find_parent("details")]
+        cited = {link.text.strip() for link in page.select("a.reference")}
+        exercises = page.find("section", id="exercises")
+        shown = [one for one in shown if exercises not in one.parents]
+        if len(shown) > 5:
+            wrong.append(f"{path.stem}: {len(shown)} open tables")
+        for table in shown:
+            number = (table.find_parent("figure") or table).select_one(".caption-number")
+            rows = len(table.select("tbody tr"))
+            if not number or not number.text.startswith("Table"):
+                wrong.append(f"{path.stem}: no number: {table.text[:60]!r}")
+            elif number.text.strip() not in cited:
+                wrong.append(f"{path.stem}: {number.text} is not cited")
+            if rows > 10:
+                wrong.append(f"{path.stem}: {rows} rows: {table.text[:60]!r}")
+        names = {fold.text.strip() for fold in page.select("details.hide summary .collapsed")}
+        wrong += [f"{path.stem}: {name}" for name in names if name.startswith("Show code")]
+    assert not wrong
+
+
+def test_a_page_says_how_it_was_computed_and_a_copy_that_is_not_pocket_says_so(parsed):
+    for path, page in parsed.items():
+        if "notebooks" in path.parts:
+            stamp = page.select_one("article .stamp").text
+            assert re.search(r"Computed on 2\d{3}-.* UTC in [\d.]+ minutes: profile smoke", stamp)
+            assert "profile smoke" in page.select_one(".bd-header-announcement").text
+
+
 def test_every_picture_has_words(parsed):
     """Each picture has a text in its place: a figure three words or more, not a file's name.
 

@@ -350,6 +350,21 @@ def test_grading_a_page_of_the_book(name, tmp_path):
     assert list(table.outcome) == wanted, table.to_string()
 
 
+def test_the_sample_submission_has_the_outcomes_that_the_book_prints(tmp_path):
+    sample, student = ROOT / "book" / "sample_submission.ipynb", tmp_path / "handed in" / "doe-jane"
+    student.mkdir(parents=True)
+    shutil.copy(sample, student)
+    table = grade(tmp_path / "handed in", tmp_path / "grades", "smoke", 1, Limits(600))
+    text = (ROOT / "book" / "grading.md").read_text(encoding="utf-8")
+    printed = re.findall(r"^\| ([1-4]) \| .+ \| ([a-z ]+).* \| (\d)", text, re.M)
+    assert [(int(number), word) for number, word, _ in printed] == [
+        *table[["exercise", "outcome"]].itertuples(index=False, name=None)
+    ]
+    assert list(table.student.unique()) == ["doe-jane"]
+    read = pd.read_csv(tmp_path / "grades.csv", keep_default_na=False, dtype=str)
+    assert list(read.points) == ["2", "2", "0", ""]  # the last one is for a person to give
+
+
 # stubs
 
 

@@ -249,7 +249,8 @@ def build(profile: Profile = "pocket", force: Force = False, jobs: Jobs = None) 
 def course(
     out: _argument(Path, "OUT", "folder"), chapters: _argument(Texts, "[CHAPTER]…", "1 to 7") = ()
 ) -> None:
-    """Write slides, a handout and the solutions of each chapter, from the built book's runs."""
+    """Write slides, a handout and the solutions of each chapter, from the built book's runs, and
+    the quizzes of all pages for Moodle (GIFT) and Canvas (QTI 1.2)."""
     from probebook_book.course import write
 
     for path in write(out, tuple(chapters)):
@@ -710,3 +711,17 @@ def lab_grade(
     grade(folder, out, profile, workers, within, read(variants) if variants else None)
     for path in output_paths(out):
         typer.echo(path)
+
+
+@lab_app.command("points")
+def lab_points(
+    grades: _argument(Path, "GRADES.csv", "what lab grade wrote, with points for written answers"),
+    class_list: _argument(Path, "CLASS.csv", "class list, as Moodle or Canvas exports it"),
+    out: _option(Path, "the table", metavar="FILE.csv") = Path("points.csv"),
+) -> None:
+    """Write the points of a class, a row for each student, as Moodle and Canvas import them."""
+    from probebook_runs.labs.points import write
+
+    for line in write(grades, class_list, out):
+        typer.echo(line, err=True)
+    typer.echo(out)

@@ -42,6 +42,7 @@ from probebook_runs.labs.exercises import (
 )
 from probebook_runs.labs.hand_ins import NO_HAND_IN, HandIn, collect, read_notebook
 from probebook_runs.labs.people import by_key
+from probebook_runs.labs.points import earned
 from probebook_runs.pages import Page, modules, pages, parameterize
 from probebook_runs.store import plan
 from probebook_runs.warm import ForkServer, fork_server
@@ -127,7 +128,7 @@ def grade(
 
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         table = pd.concat(pool.map(grade_one, submissions), ignore_index=True)
-    table = table.astype({"minutes": float})
+    table = table.astype({"minutes": float}).assign(points=earned(table.outcome))
     summary = by_exercise(table)
     *csv, html = output_paths(out)
     for path, rows in zip(csv, (table, summary)):

@@ -72,8 +72,8 @@ def read_csv(file: Path) -> pd.DataFrame:
 
 
 def students(file: Path) -> pd.DataFrame:
-    """The students of a class list, by the names of their folders: name, ids, seed. Says on stderr
-    how many there are, and which rows name nobody.
+    """The students of a class list, by the names of their folders: name, ids, seed, and the row of
+    the list. Says on stderr how many there are, and which rows name nobody.
 
     UserError: no column of names, somebody who is named twice, or seeds that are none."""
     table = read_csv(file)
@@ -89,16 +89,16 @@ def students(file: Path) -> pd.DataFrame:
             f"columns are {', '.join(table) or 'none'}"
         )
     rows, nobody = [], []
-    for row in table.to_dict("records"):
+    for i, row in enumerate(table.to_dict("records")):
         known = [row[column] for column in ids if row[column]]
         name = " ".join(row[column] for column in named).strip() or "".join(known[:1])
         if not name or re.fullmatch(PLATFORMS["nobody"], name.lower()):
             nobody.append(name or "a row without a name")
         else:
-            rows.append((name, "; ".join(known), row.get(heads.get("seed", ""))))
+            rows.append((name, "; ".join(known), row.get(heads.get("seed", "")), i))
     left_out = f"; left out: {', '.join(nobody)}" if nobody else ""
     print(f"{file}: {len(rows)} students{left_out}", file=sys.stderr)
-    people = pd.DataFrame(rows, columns=["name", "ids", "seed"])
+    people = pd.DataFrame(rows, columns=["name", "ids", "seed", "row"])
     if (twice := people.duplicated(["name", "ids"])).any():
         raise UserError(
             f"{file}: each row should name another student; {people.name[twice].iloc[0]!r} is "

@@ -5,6 +5,7 @@ from operator import itemgetter
 
 import pytest
 
+from probebook_audit import QUESTIONS
 from probebook_book import reading, syllabus
 from probebook_runs.pages import Page, pages
 
@@ -67,9 +68,9 @@ def test_the_sum_of_a_path_is_that_of_its_pages():
 
 
 @pytest.mark.parametrize("week", syllabus.plan()["weeks"], ids=TITLE)
-def test_a_week_has_one_core_page_of_at_most_1500_words_and_says_what_each_page_teaches(week):
-    assert reading.amount(syllabus.page_of(week["core"])).words <= 1500
-    names = [week["core"], week["lab"], *week["optional"]]
+def test_a_week_has_core_pages_of_at_most_1500_words_and_says_what_each_page_teaches(week):
+    assert all(reading.amount(syllabus.page_of(name)).words <= 1500 for name in week["core"])
+    names = [*week["core"], week["lab"], *week["optional"]]
     assert len(set(names)) == len(names)
     notebooks = [name for name in names if not name.startswith("book/")]
     for name in names:
@@ -81,9 +82,24 @@ def test_a_week_has_one_core_page_of_at_most_1500_words_and_says_what_each_page_
 
 
 @pytest.mark.parametrize("week", syllabus.plan()["weeks"], ids=TITLE)
-def test_the_total_of_a_week_is_that_of_its_core_page_and_its_lab(week):
-    needed = [syllabus.page_of(name) for name in (week["core"], week["lab"])]
-    read = sum(map(reading.minutes, needed))
+def test_the_total_of_a_week_is_that_of_its_core_pages_and_its_lab(week):
+    needed = [syllabus.page_of(name) for name in (*week["core"], week["lab"])]
+    read = sum(map(syllabus.reading_minutes, needed))
     done = sum(map(reading.exercise_minutes, needed))
     [row] = [row for row in syllabus.table().split("<tr>") if week["title"] in row]
     assert f"<td>{read + done}: {read} to read, {done} for exercises</td>" in row
+
+
+def test_every_paper_is_obligatory_and_pages_of_tables_have_minutes_of_their_own():
+    weeks = syllabus.plan()["weeks"]
+    pages = {name for week in weeks for name in (*week["core"], week["lab"])}
+    assert {name[0] for name in pages if not name.startswith("book/")} == set("123457")
+    assert syllabus.reading_minutes(syllabus.page_of("book/audit")) == 15
+    assert all(syllabus.page_of(name).path.exists() for name in syllabus.plan()["minutes"])
+
+
+def test_the_projects_rubric_is_that_of_the_audits_questions():
+    text = syllabus.page_of("book/syllabus").source
+    rows = re.findall(r"^\| (\d+)\. (.+?) \| .+ \| .+ \| .+ \|$", text, re.M)
+    assert [question for _, question in rows] == list(QUESTIONS.values())
+    assert [int(number) for number, _ in rows] == [*range(1, 11)]

@@ -1,4 +1,5 @@
-"""Three paths through the book, and the plan of a four-week course: pages, labs, minutes.
+"""Three paths through the book, and the plan of a course of four weeks and a project: pages, labs,
+minutes.
 
 `book/syllabus.yaml` names the pages."""
 
@@ -14,8 +15,8 @@ from probebook_book.templates import render
 from probebook_runs.pages import Page, find, home
 
 
-def plan() -> dict[str, list[dict[str, Any]]]:
-    """The weeks of the course and the paths, as written."""
+def plan() -> dict[str, Any]:
+    """The weeks of the course, the paths, and minutes of some pages, as written."""
     return read_yaml(home() / "book" / "syllabus.yaml")
 
 
@@ -25,8 +26,8 @@ def page_of(name: str) -> Page:
 
 
 def table() -> str:
-    """The plan as an HTML table: for each week the core page, the page of the lab, the minutes that
-    both take with their exercises, and the optional pages."""
+    """The plan as an HTML table: for each week the core pages, the page of the lab, the minutes of
+    these with their exercises, and the optional pages."""
     return render("weeks.html.j2", FILTERS, weeks=plan()["weeks"])
 
 
@@ -42,6 +43,11 @@ def paths() -> str:
     return render("paths.html.j2", FILTERS, paths=plan()["paths"])
 
 
+def reading_minutes(page: Page) -> int:
+    """The minutes that reading a page takes, as the plan says, or as computed from the page."""
+    return plan()["minutes"].get(page.name) or minutes(page)
+
+
 def learning_outcomes(page: Page) -> list[str]:
     """What a page says that its reader will learn, a line each."""
     box = re.search(r"You will learn\n+((?:- .*\n(?:  .*\n)*)+)", page.source)
@@ -51,7 +57,7 @@ def learning_outcomes(page: Page) -> list[str]:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "page": page_of,
-    "minutes": minutes,
+    "minutes": reading_minutes,
     "exercise_minutes": exercise_minutes,
     "outcomes": learning_outcomes,
 }

@@ -13,13 +13,13 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Essay (77)
     Points Possible,,,,,10
 "Doe, Jane",11,s11,jdoe,A,9
 "O'Brien, Ann",12,s12,aobrien,A,8
-"Roe, Max",13,s13,mroe,B,7
+"Roe, Max",13,s13,maxroe,B,7
 "Student, Test",14,,x,A,
 """
 MOODLE = """First name,Last name,ID number,Email address,Groups
 Jane,Doe,s11,jdoe@uni.edu,A
 Ann,O'Brien,s12,aobrien@uni.edu,A
-Max,Roe,s13,mroe@uni.edu,B
+Max,Roe,s13,maxroe@uni.edu,B
 """
 GRADES = """submission,student,page,exercise,title,outcome,message,answer,minutes,points
 x,{jane},1_causal_probing/03_first,1,Predict,predicted,,1,,2
@@ -55,7 +55,7 @@ def test_canvas_gets_its_own_columns_and_the_possible_points(tmp_path):
         ["    Points Possible", "", "", "", "", "2", "2", "2", "6"],
         ["Doe, Jane", "11", "s11", "jdoe", "A", "2", "0", "1", "3"],
         ["O'Brien, Ann", "12", "s12", "aobrien", "A", "2", "2", "0", "4"],
-        ["Roe, Max", "13", "s13", "mroe", "B", "", "", "", ""],
+        ["Roe, Max", "13", "s13", "maxroe", "B", "", "", "", ""],
     ]
 
 
@@ -75,8 +75,12 @@ def test_moodle_gets_its_own_columns_and_unread_answers_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("people", "names", "message"),
     [
-        (MOODLE, {"jane": "Eve"}, "class.csv: nobody is called 'Eve': name them as in its rows"),
-        (MOODLE.replace("Ann,O'Brien", "Jane,Doe"), {}, "class.csv: several are called 'doejane'"),
+        (MOODLE, {"jane": "Eve"}, "class.csv has 0 students called 'Eve', not 1"),
+        (
+            MOODLE.replace("Ann,O'Brien", "Jane,Doe"),
+            {},
+            "class.csv has 2 students called 'doejane', not 1",
+        ),
         (MOODLE, {"read": "3"}, "grades.csv: points should be 0, 1 or 2, not '3' for doejane"),
     ],
 )

@@ -70,16 +70,10 @@ def _texts(number: str, files: list[str]) -> dict[str, str]:
         "definitions": lectures.definitions(),
         "equations": lectures.equations(),
     }
-    sheets = {
-        f"{kind}.html": render(
-            "sheet.html.j2",
-            title=every[0].title,
-            kind=kind,
-            body=to_html(render(f"{kind}.md.j2", FILTERS, **shown)),
-        )
-        for kind in ("handout", "instructor")
-    }
-    texts = {"slides.html": render("deck.html.j2", FILTERS, **shown)} | sheets
+    texts = {"slides.html": render("deck.html.j2", FILTERS, **shown)}
+    for kind in ("handout", "instructor"):
+        body = to_html(render(f"{kind}.md.j2", FILTERS, **shown))
+        texts[f"{kind}.html"] = render("sheet.html.j2", title=every[0].title, kind=kind, body=body)
     return {name: typeset(text) for name, text in texts.items()}
 
 
@@ -110,12 +104,8 @@ def typeset(html: str) -> str:
     """A page with curly quotes."""
     from docutils.utils.smartquotes import educate_tokens
 
-    tokens = [
-        ("tag", one[0])
-        if not one["text"]
-        else ("plain", one["text"].replace("&#39;", "'").replace("&#34;", '"'))
-        for one in PIECE.finditer(html)
-    ]
+    pieces = PIECE.finditer(html.replace("&#39;", "'").replace("&#34;", "&quot;"))
+    tokens = [("plain" if one["text"] else "tag", one[0]) for one in pieces]
     return "".join(educate_tokens(tokens, "qw"))
 
 

@@ -35,25 +35,17 @@ class Figure(NamedTuple):
     after: str
 
 
-class Option(NamedTuple):
-    """An answer that a quiz offers, and what the page says to whoever chooses it."""
-
-    text: str
-    comment: str
-    right: bool
-
-
 class Question(NamedTuple):
-    """A question of a page's quiz."""
+    """A question of a page's quiz: the answers that it offers, with what the page says to whoever
+    chooses them. To the right one it says "Right: …"."""
 
     name: str
     text: str
-    options: list[Option]
+    options: dict[str, str]
 
 
 def excerpt(wanted: Mapping[str, Any]) -> str:
-    """A paragraph of a `page` that `begins` so, or as many `lines` of its code. UserError: none
-    does."""
+    """The paragraph of a `page` that `begins` so, or `lines` of its code. UserError: none does."""
     page, begins = Page(wanted["page"]), wanted["begins"]
     found = re.search(rf"^ *{re.escape(begins)}.*?(?=\n\n|\Z)", page.source, re.M | re.S)
     if not found:
@@ -180,9 +172,8 @@ def quiz(page: Page) -> list[Question]:
     parts = re.split(r"^\*\*\d\.\*\*", section(page, "Check yourself"), flags=re.M)[1:]
     for number, part in enumerate(parts, 1):
         said = re.findall(r"<summary>\w · (.*?)</summary>\s*(.*?)\s*</details>", part, re.S)
-        options = [Option(text, why, why.startswith("Right:")) for text, why in said]
         text = part.partition("<details>")[0].strip()
-        questions.append(Question(f"{page.name} · {number}", text, options))
+        questions.append(Question(f"{page.name} · {number}", text, dict(said)))
     return questions
 
 

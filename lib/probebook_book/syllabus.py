@@ -1,5 +1,4 @@
-"""Three paths through the book, and the plan of a course of four weeks and a project: pages, labs,
-minutes.
+"""Three paths through the book, and the plan of a course: pages, labs, minutes.
 
 `book/syllabus.yaml` names the pages."""
 

@@ -123,8 +123,8 @@ def model_answer(source: str) -> str:
 
 def shown_solution(kind: str, source: str) -> str:
     """The solution of an exercise of this kind, as Markdown: its code, or the written answer."""
-    written = kind == "interpretation"
-    return model_answer(source) if written else f"```python\n{solution(source)}\n```"
+    code = f"```python\n{solution(source)}\n```"
+    return model_answer(source) if kind == "interpretation" else code
 
 
 def book_edition(notebook: NotebookNode) -> NotebookNode:

@@ -12,7 +12,6 @@ from probebook_runs.labs.people import PLATFORMS, by_key, key, read_csv, student
 
 MOST = 2  # points of an exercise
 EARNED = {"passed": MOST, "predicted": MOST, "to read": None}  # none yet: somebody has to read it
-POSSIBLE = "    Points Possible"  # as Canvas writes it
 CANVAS = {"Student", "ID", "Section"}  # columns of its class lists
 READ = ["student", "page", "exercise", "title", "points"]
 
@@ -27,8 +26,7 @@ def write(grades: Path, class_list: Path, out: Path) -> list[str]:
     each exercise, and their sum. It has a row of possible points if the list is from Canvas.
 
     Returns, a line each, the students of whom an answer has no points yet; they have no sum.
-    UserError: `grades` is not what `grade` wrote, has other points, or a student whom the list
-    lacks or has twice."""
+    UserError: `grades` is none, has other points, or a student whom the list does not name."""
     table = read_csv(grades)
     if missing := [column for column in READ if column not in table]:
         raise UserError(f"{grades}: it has no column {missing[0]}: give the CSV of lab grade")
@@ -42,8 +40,7 @@ def write(grades: Path, class_list: Path, out: Path) -> list[str]:
     for name in table.student.unique():
         found = people.row.reindex([*folders.get(key(name), {name})]).dropna()
         if len(found) != 1:
-            said = "nobody is" if found.empty else "several are"
-            raise UserError(f"{class_list}: {said} called {name!r}: name them as in its rows")
+            raise UserError(f"{class_list} has {len(found)} students called {name!r}, not 1")
         row_of[name] = int(found.iloc[0])
     table = table.assign(row=table.student.map(row_of))
     number = table.page.str.replace(r"^(\d+)_[^/]*/0*(\d+)_.*", r"\1.\2", regex=True)
@@ -58,7 +55,7 @@ def write(grades: Path, class_list: Path, out: Path) -> list[str]:
     written = rows.loc[people.row, naming].join(marks)
     if CANVAS <= set(rows):
         most = dict.fromkeys(marks, MOST) | {"Total": MOST * (marks.shape[1] - 1)}
-        written = pd.concat([pd.DataFrame([{"Student": POSSIBLE} | most]), written])
+        written = pd.concat([pd.DataFrame([{"Student": "    Points Possible"} | most]), written])
     written[list(marks)] = written[list(marks)].astype("Int64")
     with atomic_write(out) as part:
         written[[*naming, *marks]].to_csv(part, index=False)

@@ -101,7 +101,8 @@ def shares_at(
     NaN where none of the five best tokens is in a list."""
     if len(years) < 2:
         raise UserError(f"years = {list(years)}: at least two, the earliest first")
-    return np.stack([shares(masses(add_year(texts, year), model, prompt)) for year in years])
+    dated = [text for year in years for text in add_year(texts, year)]
+    return shares(masses(dated, model, prompt)).reshape(len(years), len(texts), 3)
 
 
 def two_persons() -> pd.DataFrame:

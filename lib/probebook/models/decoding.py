@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
+from typing import Any
 
 import torch
 
@@ -117,10 +119,13 @@ def _decode(
     steps: int,
 ) -> list[Choices]:
     """The positions of each row, decoded greedily with cached keys and values."""
-    name, fixed, x = "input_ids", {}, torch.tensor(ids, device=model.device)
+    name, x = "input_ids", torch.tensor(ids, device=model.device)
+    fixed: dict[str, Any] = {}
     if model.kind == "seq2seq":
         name, fixed = "decoder_input_ids", {"encoder_outputs": model.encoder.base(x)}
         x = torch.tensor(prefixes, device=x.device)
+    elif "logits_to_keep" in signature(model.net.forward).parameters:
+        fixed = {"logits_to_keep": 1}  # a head of 262,144 pieces costs more than all layers
     past, active = None, set(range(len(ids)))
     filled: list[Choices] = [[] for _ in ids]
     for _ in range(steps):

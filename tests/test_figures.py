@@ -9,11 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import seaborn as sns
+import torch
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from probebook.figures import GREYS, PALETTE, lines, method_colours, slider, versus_published
-from probebook.figures.look import colour_positions
+from probebook.base import ROOT
+from probebook.figures import GREYS, PALETTE, bars, lines, method_colours, slider, versus_published
+from probebook.figures.look import PLURAL, SINGULAR, colour_positions
+from probebook_chapters.figures.causal_probing import before_and_after, edits_in_plane
+from probebook_chapters.figures.front import highlight
+from probebook_chapters.plane import edit_clouds
 
 # What an eye without one kind of cone sees, on linear RGB (Machado, Oliveira and Fernandes 2009,
 # severity 1).
@@ -82,6 +88,91 @@ def test_a_method_keeps_its_colour():
     assert raw == pytest.approx([0.55 * part for part in orange])
     assert other == to_rgb(GREYS[0])
     assert method_colours(["encoder", 2, 3.0]) == [to_rgb(colour) for colour in PALETTE[:3]]
+
+
+def test_singular_is_blue_and_plural_orange_in_every_order():
+    """In bars of verbs and of sentences, in clouds, before and after an edit."""
+    blue, orange = map(to_rgb, (SINGULAR, PLURAL))
+    assert (SINGULAR, PLURAL) == tuple(PALETTE[:2])
+    for kinds in (["is", "are"], ["singular subject", "plural subject"], ["singular, a", "plural"]):
+        assert method_colours(kinds) == [blue, orange]
+        assert method_colours(kinds[::-1]) == [orange, blue]
+    assert method_colours(["learned", "random"]) == [blue, to_rgb(GREYS[0])]
+    labels = ["plural subject", "singular subject"]
+    points = pd.DataFrame({"x": [0.0, 1], "y": [0.0, 1], "label": labels, "when": "after"})
+    scores = pd.DataFrame({"strength": [1], "completeness": 0, "selectivity": 0, "reliability": 0})
+    place = pd.DataFrame({"x": [0.0], "y": [0.0]}, index=["one"])
+    for figure in (before_and_after(points, scores, 1), highlight(points, place, "x", "y")):
+        clouds = {c.get_label(): c for c in figure.axes[0].collections if c.get_label() in labels}
+        drawn = [tuple(clouds[label].get_facecolor()[0, :3]) for label in sorted(labels)[::-1]]
+        assert drawn == [blue, orange]
+
+
+def test_what_scripts_draw_has_the_colours_of_the_library():
+    static = ROOT / "book" / "_static"
+    box = (static / "try_it.css").read_text(encoding="utf-8")
+    assert f"--singular: {SINGULAR}; --plural: {PLURAL};" in box
+    picture = (static / "erasure.svg").read_text(encoding="utf-8")
+    blue, orange = picture.index(f'fill="{SINGULAR}"'), picture.index(f'fill="{PLURAL}"')
+    assert blue < picture.index("the key to") < orange < picture.index("the keys to")
+
+
+def test_names_of_lying_bars_stand_apart():
+    """Where standing bars' names lie on each other; negative control."""
+    names = ["as it is", "erased", "flipped", "pushed at random", "the other sentence"]
+    data = pd.DataFrame({"state": names, "share": 0.5, "verb": "is"})
+
+    def overlap(lying):
+        figure = bars(data, "state", "share", "verb", lying=lying)
+        figure.canvas.draw()
+        axis = figure.axes[0].yaxis if lying else figure.axes[0].xaxis
+        boxes = [Text.get_window_extent(text) for text in axis.get_ticklabels()]
+        return any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+    assert overlap(False) and not overlap(True)
+
+
+def test_the_picture_of_the_methods_shows_what_each_does():
+    """Fitted, not drawn by hand; on shuffled labels the clouds stay where they are."""
+    clouds = edit_clouds()
+
+    def means(states):
+        return torch.stack([states[clouds.z == number].mean(0) for number in (0, 1)])
+
+    def called_plural(method):
+        return clouds.probe(clouds.edited[method]).argmax(1).bool()
+
+    before, plural = means(clouds.h), clouds.z == 1
+    apart = (before[1] - before[0]).norm()
+    after = {method: means(states) for method, states in clouds.edited.items()}
+    torch.testing.assert_close(after["LEACE"][0], after["LEACE"][1])
+    assert (after["INLP"][1] - after["INLP"][0]).norm() < 0.3 * apart
+    assert torch.linalg.matrix_rank(clouds.edited["INLP"], atol=1e-4) == 1  # a line through zero
+    assert not called_plural("INLP").any()
+    torch.testing.assert_close(after["MeanShift"], before.flip(0))
+    for method in ("AlterRep", "MeanShift", "FGSM"):
+        assert called_plural(method)[plural].double().mean() <= 0.2
+    steps = (clouds.edited["FGSM"] - clouds.h).abs()
+    torch.testing.assert_close(steps, torch.full_like(steps, float(steps[0, 0])))
+    blind = edit_clouds(shuffled=True)
+    assert torch.equal(blind.h, clouds.h)
+    assert (blind.edited["MeanShift"] - blind.h).norm(dim=1).max() < 0.3 * apart
+
+
+def test_the_picture_of_the_methods_draws_the_states():
+    """A panel for each method: every erased state, and the flipped plural ones; arrows lead there."""
+    clouds = edit_clouds()
+    figure = edits_in_plane(clouds, arrows=4)
+    for ax, (method, edited) in zip(figure.axes[1:], clouds.edited.items(), strict=True):
+        drawn = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
+        numbers = (0, 1) if method in ("INLP", "LEACE") else (1,)
+        shown = [edited[clouds.z == number].numpy() for number in numbers]
+        assert len(drawn) == 2 + len(shown)
+        for states in shown:
+            assert any(np.allclose(states, points) for points in drawn)
+        ends = [text.xy for text in ax.texts if text.arrow_patch]
+        assert len(ends) == 4 * len(numbers)
+        assert all(np.isclose(np.concatenate(shown), end).all(1).any() for end in ends)
 
 
 @pytest.mark.parametrize("count", [2, 5, 9])

@@ -112,7 +112,7 @@
     }
     const heads = element("tr", {}, element("td"), element("th", {scope: "col"}, "correct on"),
       ...states.map(([name]) => element("th", {scope: "col"}, name)));
-    return element("div", {class: "scrolls", tabindex: 0, role: "region", "aria-label": "What verb and probes say"},
+    return element("div", {class: "scrolls", tabindex: 0, role: "region", "aria-label": "What verb, probes and judges say"},
       element("table", {}, element("thead", {}, heads), body));
   }
 
@@ -137,7 +137,8 @@
     const axes = [drawn("text", {class: "axis", x: W - 4, y: H - 6, "text-anchor": "end"}, "towards plural subjects →"),
       drawn("text", {class: "axis", x: 4, y: 13}, "↑ towards plural attractors")];
     const text = `States at layer ${layer}. ${places.map(([name, x, y]) => `${name}: ${x.toFixed(1)} and ${y.toFixed(1)}`).join("; ")}.`;
-    const key = element("figcaption", {}, `The blank’s state at layer ${layer} among those of ${dots.length} other sentences: ● singular subject, ■ plural subject.`);
+    const key = element("figcaption", {}, `The blank’s state at layer ${layer} among those of ${dots.length} other sentences: `,
+      element("span", {class: "singular"}, "●"), "\u00a0singular subject, ", element("span", {class: "plural"}, "■"), "\u00a0plural subject.");
     return element("figure", {}, drawn("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": text}, ...marks, ...way, ...named, ...axes), key);
   }
 

@@ -17,7 +17,7 @@ from probebook.models import embed, head_logits, word_logits
 from probebook_book.boxes import Box
 from probebook_chapters.every_layer import FittedLayer, over_strength
 
-PANELS = {"verb": "verb", "subject": "oracle: subject", "attractor": "oracle: attractor"}
+PANELS = {"verb": "verb", "subject": "judge: subject", "attractor": "judge: attractor"}
 
 
 def write(
@@ -95,7 +95,7 @@ def _edit_figure(
         figure,
         (
             f"{_quoted(box.text)}: the preference for *{forms[1]}* to *{forms[0]}*, and the chance "
-            "of the plural that the two oracles read, while the strength of an edit after layer "
+            "of the plural that the two judges read, while the strength of an edit after layer "
             f"{layer} grows from 0 to the end of its slider.{towards}{flip}"
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -21,23 +22,34 @@ def bars(
     baseline: float | None = None,
     ylabel: str | None = None,
     xlabel: str | None = None,
+    lying: bool = False,
 ) -> Figure:
-    """Grouped bars from 0 to 1 with a dashed baseline."""
+    """Grouped bars from 0 to 1 with a dashed baseline.
+
+    `lying`: the values of `x` stand below each other, so that long or many names have room; there
+    is no baseline, and the names say what they are"""
     figure, ax = plt.subplots()
     sns.barplot(
         data,
-        x=x,
-        y=y,
+        x=y if lying else x,
+        y=x if lying else y,
         hue=hue,
         ax=ax,
         errorbar=None,
         saturation=1,
         palette=look.colour_of(data, hue),
     )
-    look.dashed(ax, baseline, colour="0.3")
-    ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
+    if lying:
+        ax.set(xlim=(0, 1.02), xlabel=ylabel or y, ylabel=xlabel or "")
+        ax.grid(axis="x")
+        ax.grid(visible=False, axis="y")
+    else:
+        look.dashed(ax, baseline, colour="0.3")
+        ax.set(ylim=(0, 1.02), ylabel=ylabel or y, xlabel=xlabel or x)
     if hue:
-        sns.move_legend(ax, "center left", bbox_to_anchor=(1.01, 0.5), title=None)
+        beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+        place = look.ABOVE | {"ncols": 3} if lying else beside
+        sns.move_legend(ax, **place, title=None)
     return look.done(figure)
 
 

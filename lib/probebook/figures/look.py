@@ -36,6 +36,7 @@ PALETTE = [
     "#335544",
     "#8866ff",
 ]
+SINGULAR, PLURAL = PALETTE[:2]  # of a noun, its state, its verb; also in pictures and style sheets
 GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]  # controls and baselines beside methods
 READERS_AND_FORMS = {
     "ot": 0,
@@ -48,10 +49,18 @@ READERS_AND_FORMS = {
     "all answerable": 2,
     "many unanswerable": 3,
     "intervention": 4,
-    "learned": 8,
+    "learned": 0,
     "as in the paper": 0,
     "as released": 1,
 }  # positions in the palette of readers, directions, forms
+NUMBERS = {
+    name: PALETTE.index(colour)
+    for colour, names in (
+        (SINGULAR, ("singular", "singular subject", "is")),
+        (PLURAL, ("plural", "plural subject", "are")),
+    )
+    for name in names
+}  # positions of a noun's two numbers
 MARKERS = "osD^vXP"
 ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}  # where a legend stands
 
@@ -72,7 +81,7 @@ def style() -> None:
 
 @cache
 def colour_positions() -> dict[str, int]:
-    """Positions in the palette of all methods, readers, directions and forms.
+    """Positions in the palette of all methods, readers, directions, forms and numbers of nouns.
 
     The tables are imported once a figure asks, because they bring torch and scikit-learn."""
     from probebook.explainers.table import EXPLAINERS
@@ -82,7 +91,7 @@ def colour_positions() -> dict[str, int]:
         name: row.colour for row in INTERVENTIONS.values() for name in (row.name, row.title) if name
     }
     explainers = {name: row.colour for name, row in EXPLAINERS.items() if row.colour is not None}
-    return explainers | interventions | READERS_AND_FORMS
+    return explainers | interventions | READERS_AND_FORMS | NUMBERS
 
 
 def method_colours(kinds: Sequence, rows: Sequence = ()) -> list[tuple[float, float, float]]:

@@ -1,15 +1,20 @@
-"""Plots that only chapter 1 uses: a cloud around an edit, curves over strength."""
+"""Plots that only chapter 1 uses: clouds before and after an edit, curves over strength."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from probebook.base import to_numpy
 from probebook.figures import look
+from probebook.interventions.table import INTERVENTIONS
 from probebook.measures import MEASURES
+from probebook_chapters.plane import EditedClouds
 
 
 def strength_curves(data: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
@@ -100,7 +105,8 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
       and set their limits (limits)
     - `trace`: strength and the three measures of each"""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6))
-    colours = dict(zip(sorted(plane["label"].unique()), look.PALETTE))
+    labels = sorted(plane["label"].unique())
+    colours = dict(zip(labels, look.method_colours(labels)))
     for (when, label), part in plane.groupby(["when", "label"], sort=False):
         left.scatter(
             part["x"],
@@ -120,4 +126,43 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=look.GREYS[1])
     right.annotate(f"R = {here['reliability']:.2f}", (0.03, 0.05), xycoords="axes fraction")
     right.set(xlabel="completeness", ylabel="selectivity", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    return look.done(figure)
+
+
+def edits_in_plane(clouds: EditedClouds, arrows: int = 5) -> Figure:
+    """What each method does to two clouds: before (pale), the move of a few states, and after.
+
+    The first panel names the parts. The dashed line is the probe's; a cross marks the state zero;
+    large dots are means after the edit. Flips show the plural states alone.
+
+    - `arrows`: moves drawn for each number"""
+    panels = {"before": clouds.h} | clouds.edited
+    figure, axes = look.grid_of_axes(6, 2, (6.4, 7.2), sharex=True, sharey=True)
+    weight = to_numpy(clouds.probe.weight.diff(dim=0)[0])
+    foot = -float(clouds.probe.bias.diff()) * weight / (weight @ weight)  # the line's, from zero
+    colours = {"singular": look.SINGULAR, "plural": look.PLURAL}
+    for ax, (name, after) in zip(axes.flat, panels.items()):
+        ax.axline(foot, foot + [-weight[1], weight[0]], color="0.4", lw=1.2, ls="--", zorder=1)
+        ax.plot(0, 0, "k+", ms=9, mew=1.5, zorder=6)
+        method = INTERVENTIONS.get(name)
+        for number, (label, colour) in enumerate(colours.items()):
+            h, x = (to_numpy(states[clouds.z == number]) for states in (clouds.h, after))
+            dots = {"s": 14, "color": colour, "linewidths": 0}
+            ax.scatter(*h.T, alpha=0.25 if method else 0.8, **dots)
+            if method is None:
+                dark = 0.6 * np.array(to_rgb(colour))
+                ax.text(h[:, 0].mean(), h[:, 1].max() + 0.15, label, ha="center", color=dark)
+            elif number or not method.flips:
+                ax.scatter(*x.T, alpha=0.9, zorder=3, **dots)
+                shown = h[:, 1].argsort()[:: len(h) // arrows]
+                for start, end in zip(h[shown], x[shown]):
+                    arrow = {"arrowstyle": "-|>", "color": "0.25", "shrinkA": 0, "shrinkB": 2}
+                    ax.annotate("", end, start, arrowprops=arrow, zorder=4)
+                mean = {"ms": 13 - 6 * number, "mfc": colour, "mec": "white", "mew": 1.5}
+                ax.plot(*x.mean(0), "o", zorder=5, **mean)
+        does = f"{name} {'flips' if method.flips else 'erases'}" if method else name
+        look.panel_name(ax, does)
+        ax.set(aspect="equal", xticks=[], yticks=[], xlim=(-2.3, 3.1), ylim=(-1.2, 3))
+    axes[0, 0].text(0.05, -0.15, "zero", ha="right", va="top")
+    axes[0, 0].text(foot[0] + 0.2, -1.1, "the probe’s line")
     return look.done(figure)

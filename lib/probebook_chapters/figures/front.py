@@ -7,6 +7,7 @@ from html import escape
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from probebook.figures import look
@@ -69,7 +70,8 @@ def highlight(cloud: pd.DataFrame, places: pd.DataFrame, xlabel: str, ylabel: st
 
     `cloud`: x, y, label; `places`: x, y, one row per name."""
     figure, ax = plt.subplots(figsize=(6.4, 3.6))
-    for label, colour in zip(sorted(cloud.label.unique(), reverse=True), look.PALETTE):
+    labels = sorted(cloud.label.unique(), reverse=True)
+    for label, colour in zip(labels, look.method_colours(labels)):
         part = cloud[cloud.label == label]
         ax.scatter(part.x, part.y, s=9, alpha=0.35, linewidths=0, color=colour, label=label)
     start, below = places.iloc[0], 0
@@ -113,7 +115,7 @@ def moving_state(
         return MARGIN + across * (x - every.x.min()), MARGIN + up * (every.y.max() - y)
 
     labels = sorted(cloud.label.unique(), reverse=True)
-    colours = dict(zip(labels, look.PALETTE))
+    colours = dict(zip(labels, map(to_hex, look.method_colours(labels))))
     dots = "".join(
         f'<circle cx="{x:.0f}" cy="{y:.0f}" r="2.5" fill="{colours[label]}"/>'
         for (x, y), label in zip(map(place, cloud.x, cloud.y), cloud.label)

@@ -54,16 +54,9 @@ def _name(cell: nodes.container) -> str:
     return f"Code: {words}" if words else "Code"
 
 
-def _visit(self: HTML5Translator, node: numbered_table) -> None:
-    self.visit_figure(node)
-
-
-def _depart(self: HTML5Translator, node: numbered_table) -> None:
-    self.depart_figure(node)
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_enumerable_node(numbered_table, "table", html=(_visit, _depart))
+    as_figure = HTML5Translator.visit_figure, HTML5Translator.depart_figure
+    app.add_enumerable_node(numbered_table, "table", html=as_figure)
     app.add_transform(NumberTables)
     app.add_transform(NameFolds)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

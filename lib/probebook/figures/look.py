@@ -54,12 +54,12 @@ READERS_AND_FORMS = {
     "as released": 1,
 }  # positions in the palette of readers, directions, forms
 NUMBERS = {
-    name: PALETTE.index(colour)
-    for colour, names in (
-        (SINGULAR, ("singular", "singular subject", "is")),
-        (PLURAL, ("plural", "plural subject", "are")),
-    )
-    for name in names
+    "singular": 0,
+    "singular subject": 0,
+    "is": 0,
+    "plural": 1,
+    "plural subject": 1,
+    "are": 1,
 }  # positions of a noun's two numbers
 MARKERS = "osD^vXP"
 ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}  # where a legend stands

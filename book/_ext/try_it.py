@@ -84,7 +84,8 @@ def form(box: Box, question: str = "") -> str:
 <label>or type your own, with {BLANK} for the verb
 <input name="text" value="{escape(shown[box.sentence - 1])}" spellcheck="false"></label>
 <button>Try it<span class="loading"> <br>(loads 12 MB)</span></button></fieldset>
-<p class="why">The model is a part of this book and runs in your browser. Nothing is sent anywhere.</p>
+<p class="why">The model is a part of this book and runs in your browser.
+Nothing is sent anywhere.</p>
 <progress max="1" value="0" aria-label="Loading the model" hidden></progress>
 <p role="alert"></p>
 <div class="shown" hidden>

@@ -37,7 +37,7 @@ PALETTE = [
     "#8866ff",
 ]
 SINGULAR, PLURAL = PALETTE[:2]  # of a noun, its state, its verb; also in pictures and style sheets
-GREYS = ["#7a7a7a", "#333333", "#a6a6a6", "#555555"]  # controls and baselines beside methods
+GREYS = ["#7a7a7a", "#a6a6a6", "#555555", "#333333"]  # controls and baselines beside methods
 READERS_AND_FORMS = {
     "ot": 0,
     "ot-matched": 1,

@@ -123,7 +123,7 @@ def before_and_after(plane: pd.DataFrame, trace: pd.DataFrame, strength: float) 
     left.legend(**look.ABOVE, ncols=3, markerscale=2, borderaxespad=0)
     right.plot(trace["completeness"], trace["selectivity"], color="0.7", marker=".", lw=1)
     here = trace[trace["strength"] == strength].iloc[0]
-    right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=look.GREYS[1])
+    right.plot(here["completeness"], here["selectivity"], "o", ms=11, color=look.GREYS[2])
     right.annotate(f"R = {here['reliability']:.2f}", (0.03, 0.05), xycoords="axes fraction")
     right.set(xlabel="completeness", ylabel="selectivity", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     return look.done(figure)

@@ -17,20 +17,3 @@ from probebook.explainers.interventions import (
     PGDExplainer,
 )
 from probebook.explainers.tcav import TCAV
-
-__all__ = [
-    "Random",
-    "Zero",
-    "Approx",
-    "CONEXP",
-    "SLearner",
-    "TCAV",
-    "ConceptSHAP",
-    "CausaLM",
-    "INLPExplainer",
-    "AlterRepExplainer",
-    "PGDExplainer",
-    "LEACEExplainer",
-    "Explainer",
-    "questions",
-]

@@ -15,20 +15,3 @@ from probebook.figures.curves import lines
 from probebook.figures.look import GREYS, PALETTE, method_colours, style
 from probebook.figures.widgets import live, slider
 from probebook.measures import MEASURES
-
-__all__ = [
-    "GREYS",
-    "MEASURES",
-    "PALETTE",
-    "bars",
-    "heat",
-    "histograms",
-    "lines",
-    "live",
-    "method_colours",
-    "ranges",
-    "scatter_pairs",
-    "slider",
-    "style",
-    "versus_published",
-]

@@ -24,22 +24,3 @@ from probebook.interventions.qleace import QLEACE
 from probebook.interventions.rlace import RLACE
 from probebook.interventions.sparse_autoencoder import SparseAutoencoder
 from probebook.interventions.sparse_features import SparseFeatures
-
-__all__ = [
-    "INLP",
-    "RLACE",
-    "LEACE",
-    "QLEACE",
-    "AlterRep",
-    "MeanShift",
-    "AffineSteering",
-    "SparseAutoencoder",
-    "SparseFeatures",
-    "DAS",
-    "FGSM",
-    "PGD",
-    "AutoAttack",
-    "MatchedDirection",
-    "MatchedSubspace",
-    "shuffled",
-]

@@ -11,21 +11,3 @@ from probebook.models.fill import PROMPTS, Filled, Prompt, fill, pieces
 from probebook.models.loading import Model, depth, load
 from probebook.models.patching import carry, patch
 from probebook.models.server import Server
-
-__all__ = [
-    "PROMPTS",
-    "Filled",
-    "Model",
-    "Prompt",
-    "Server",
-    "carry",
-    "depth",
-    "embed",
-    "embed_layers",
-    "fill",
-    "head_logits",
-    "load",
-    "patch",
-    "pieces",
-    "word_logits",
-]

@@ -9,5 +9,3 @@
 from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.linear import LinearProbe
 from probebook.probes.mlp import MLPProbe, Panel
-
-__all__ = ["LinearDiscriminant", "LinearProbe", "MLPProbe", "Panel"]

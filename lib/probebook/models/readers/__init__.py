@@ -10,5 +10,3 @@ the paper's regimes: OT has whole stories, IBT also stories after an interventio
 from probebook.models.readers.fitted_reader import FittedReader
 from probebook.models.readers.network import Network
 from probebook.models.readers.reader import Reader, load_reader
-
-__all__ = ["FittedReader", "Network", "Reader", "load_reader"]

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import binom, kendalltau
 
-from probebook_runs.labs.expect import interpretation, prediction, reference_solution
+from probebook_runs.labs.expect import prediction, reference_solution, written
 
 # 01 sweep report
 
@@ -52,9 +52,7 @@ def _averaging(places: int, methods: int, seeds: int, shared: str) -> np.ndarray
     return np.kron(np.kron(by_place, by_method), np.full((seeds, seeds), 1 / seeds))
 
 
-what_to_report = partial(
-    interpretation, about=["nothing|no edit|untouched", "seed|luck|draw", "place|layer|model"]
-)
+what_to_report = written("nothing|no edit|untouched", "seed|luck|draw", "place|layer|model")
 
 # 02 every yardstick
 
@@ -80,9 +78,7 @@ def matched(moves: np.ndarray, direction: np.ndarray) -> np.ndarray:
     return np.outer(lengths, direction)
 
 
-what_to_ask = partial(
-    interpretation, about=["random|control", "close|state|distance", "kept|stay|leave|other"]
-)
+what_to_ask = written("random|control", "close|state|distance", "kept|stay|leave|other")
 
 # 03 layers and architectures
 
@@ -117,9 +113,7 @@ def reached(i: int, n: int, left_to_right: bool) -> list[int]:
     return np.flatnonzero(attends[:, i]).tolist()
 
 
-what_success_means = partial(
-    interpretation, about=["true state|rewritten|true one", "far|distance|close|length|random"]
-)
+what_success_means = written("true state|rewritten|true one", "far|distance|close|length|random")
 
 # 04 small and large
 
@@ -149,6 +143,6 @@ def by_coin(k: int, n: int) -> float:
     return float(binom.sf(k - 1, n, 0.5))
 
 
-what_a_small_model_shows = partial(
-    interpretation, about=["larger|real model|another model|size", "open|undecided|control|seed"]
+what_a_small_model_shows = written(
+    "larger|real model|another model|size", "open|undecided|control|seed"
 )

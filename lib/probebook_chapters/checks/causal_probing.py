@@ -23,11 +23,11 @@ from probebook_runs.labs.expect import (
     close,
     entries,
     given,
-    interpretation,
     numbers,
     prediction,
     reference_solution,
     tick,
+    written,
 )
 
 # 01 agreement and embeddings
@@ -60,7 +60,7 @@ def majority_ze(answer: Answer, ze: ArrayLike, test: ArrayLike) -> None:
     )
 
 
-read_or_used = partial(interpretation, about=["attractor", "verb|choose|choice|flip"])
+read_or_used = written("attractor", "verb|choose|choice|flip")
 
 # 02 oracle probes
 
@@ -99,7 +99,7 @@ def gap_closed(answer: Answer, table2: pd.DataFrame) -> None:
     )
 
 
-wrong_judge = partial(interpretation, about=["correlat|congruent", "subject"])
+wrong_judge = written("correlat|congruent", "subject")
 
 # 03 first interventions
 
@@ -127,9 +127,7 @@ def raw_alpha(alpha: float, w: Tensor) -> Tensor:
     return alpha / (w @ w)
 
 
-incomplete_erasure = partial(
-    interpretation, about=["oracle|judge|perceptron|nonlinear|non-linear", "uniform|shares"]
-)
+incomplete_erasure = written("oracle|judge|perceptron|nonlinear|non-linear", "uniform|shares")
 
 # 04 nullifying
 
@@ -172,7 +170,7 @@ def equal_means(singulars: Answer, plurals: Answer) -> None:
     tick("equal means, and every state still tells its class")
 
 
-gone_for_whom = partial(interpretation, about=["linear", "perceptron|oracle|judge"])
+gone_for_whom = written("linear", "perceptron|oracle|judge")
 
 # 05 counterfactual
 
@@ -208,9 +206,7 @@ def moved_by(along: np.ndarray, sides: np.ndarray, alpha: float) -> np.ndarray:
     return np.linalg.norm(after - along, axis=1)
 
 
-transfer = partial(
-    interpretation, about=["oracle|judge|another probe|other probe", "attack|own probe|its probe"]
-)
+transfer = written("oracle|judge|another probe|other probe", "attack|own probe|its probe")
 
 # 06 reliability
 
@@ -245,7 +241,7 @@ def lead(answer: Answer, draws: Mapping[tuple[str, str], np.ndarray]) -> None:
     )
 
 
-verdicts = partial(interpretation, about=["sentence", "model|oracle|judge|probe|seed"])
+verdicts = written("sentence", "model|oracle|judge|probe|seed")
 
 # 07 layers
 
@@ -272,7 +268,7 @@ def survived(answer: Answer, results: pd.DataFrame) -> None:
     close(answer, wanted, "survived", why="learned edits alone: what arrived ÷ what was made")
 
 
-opinion = partial(interpretation, about=["oracle|judge|probe", "subject|position|attention|block"])
+opinion = written("oracle|judge|probe", "subject|position|attention|block")
 
 # 08 true counterfactual
 
@@ -318,7 +314,7 @@ def by_chance(m: int) -> float:
     return sum(o == orders[0] or o == orders[-1] for o in orders) / len(orders)
 
 
-calibration = partial(interpretation, about=["truth|true|flip", "oracle|probe|judge"])
+calibration = written("truth|true|flip", "oracle|probe|judge")
 
 # 09 audit
 
@@ -362,6 +358,4 @@ def per_sentence(answer: Answer, alter: pd.Series) -> None:
     )
 
 
-what_stands = partial(
-    interpretation, about=["arithmetic|printed|table", "model|sentences|run|here"]
-)
+what_stands = written("arithmetic|printed|table", "model|sentences|run|here")

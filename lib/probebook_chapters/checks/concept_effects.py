@@ -18,10 +18,10 @@ from probebook_runs.labs.expect import (
     close,
     draws,
     given,
-    interpretation,
     prediction,
     reference_solution,
     same_function,
+    written,
 )
 
 # 01 reviews and edits
@@ -76,7 +76,7 @@ def effect_of_one_review(answer: Function, mixture: pd.DataFrame, weight: pd.Ser
     )
 
 
-pull_towards_zero = partial(interpretation, about=["stranger", "original|head start"])
+pull_towards_zero = written("stranger", "original|head start")
 
 # 02 black boxes
 
@@ -127,7 +127,7 @@ def break_even(w: float) -> float:
     return float(np.mean([w, 1.0]))
 
 
-stand_in = partial(interpretation, about=["pair", "mean|average", "reader"])
+stand_in = written("pair", "mean|average", "reader")
 
 # 03 explainers
 
@@ -189,9 +189,7 @@ def slope_of_probs(slopes: np.ndarray, p: np.ndarray) -> np.ndarray:
     return (up / up.sum() - down / down.sum()) / 2e-5
 
 
-without_direction = partial(
-    interpretation, about=["direction|goal|wanted", "TCAV|INLP|CausaLM|ConceptSHAP"]
-)
+without_direction = written("direction|goal|wanted", "TCAV|INLP|CausaLM|ConceptSHAP")
 
 # 04 scoreboard
 
@@ -239,7 +237,7 @@ def mean_of_draw(values: np.ndarray, groups: np.ndarray, drawn: list[str]) -> fl
     return np.average(values, weights=[times[group] for group in groups])
 
 
-survives_the_swap = partial(interpretation, about=["length|norm|size", "pair", "direction|cosine"])
+survives_the_swap = written("length|norm|size", "pair", "direction|cosine")
 
 # 05 audit
 
@@ -293,9 +291,7 @@ def least_length(k: int, less: float) -> float:
     return float(np.linalg.norm(np.full(k, 1 / k - less)))
 
 
-cause_of_one = partial(
-    interpretation, about=["TCAV", "direction|opposite|both orders|reverse", "slip|released|code"]
-)
+cause_of_one = written("TCAV", "direction|opposite|both orders|reverse", "slip|released|code")
 
 # 06 known world
 
@@ -348,7 +344,6 @@ def mood_bias(c: float, b: float) -> float:
     return means[1] - means[0]
 
 
-better_explainer = partial(
-    interpretation,
-    about=["network|classifier|black box|model", "world|reader|exact", "ICaCE|effect"],
+better_explainer = written(
+    "network|classifier|black box|model", "world|reader|exact", "ICaCE|effect"
 )

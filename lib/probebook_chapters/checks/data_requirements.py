@@ -18,10 +18,10 @@ from probebook_runs.labs.expect import (
     Cases,
     Function,
     draws,
-    interpretation,
     prediction,
     reference_solution,
     same_function,
+    written,
 )
 
 # 01 from bounds to n
@@ -64,9 +64,7 @@ def log_labellings(n: int, dim: int) -> float:
     return log(2 * sum(comb(n - 1, k) for k in range(dim + 1)))
 
 
-what_was_verified = partial(
-    interpretation, words=25, about=["power|McNemar", "constant|factor|times|larger", "pilot"]
-)
+what_was_verified = written("power|McNemar", "constant|factor|times|larger", "pilot", words=25)
 
 # 02 power
 
@@ -98,9 +96,7 @@ def standard_error(hits: np.ndarray) -> float:
     return hits.mean(0).std(ddof=1) / hits.shape[1] ** 0.5
 
 
-false_alarms = partial(
-    interpretation, words=25, about=["train", "configuration", "draw|independent|data set|sample"]
-)
+false_alarms = written("train", "configuration", "draw|independent|data set|sample", words=25)
 
 # 03 encoders and probes
 
@@ -161,10 +157,8 @@ def luck(settings: int, items: int) -> float:
     return np.diff(least, prepend=0) @ np.arange(items + 1) / items
 
 
-could_it_fail = partial(
-    interpretation,
-    words=25,
-    about=["coin|control", "deviation|scatter|spread", "mean|centre|center|unlimited"],
+could_it_fail = written(
+    "coin|control", "deviation|scatter|spread", "mean|centre|center|unlimited", words=25
 )
 
 # 04 collapse
@@ -226,9 +220,7 @@ def power_to_prove(n: int, differ: float, gap: float = 0.0) -> float:
     return max(0.0, inside[1] - inside[0])
 
 
-nothing_found = partial(
-    interpretation, words=25, about=["power|few|small|items", "equivalen|margin|interval|.02"]
-)
+nothing_found = written("power|few|small|items", "equivalen|margin|interval|.02", words=25)
 
 # 05 description length
 
@@ -280,10 +272,8 @@ def decodable(bits: np.ndarray) -> float:
     return np.min(bits) + log2(len(bits))
 
 
-steady_order = partial(
-    interpretation,
-    words=25,
-    about=["random", "overfit|width|wide|penalty|unit|confident|sure|spectrum"],
+steady_order = written(
+    "random", "overfit|width|wide|penalty|unit|confident|sure|spectrum", words=25
 )
 
 # 06 does it work
@@ -350,11 +340,7 @@ def _significant(wins: np.ndarray, losses: np.ndarray) -> np.ndarray:
     return 2 * binom.cdf(np.minimum(wins, losses), wins + losses, 0.5) <= 0.05 + 1e-12
 
 
-which_rule = partial(
-    interpretation,
-    words=25,
-    about=["pilot", "least difference|beforehand|care|matters|disagree|differ"],
-)
+which_rule = written("pilot", "least difference|beforehand|care|matters|disagree|differ", words=25)
 
 # 07 calculator
 
@@ -411,9 +397,7 @@ def overrated(wins: np.ndarray, losses: np.ndarray, n: int, gap: float) -> float
     return float(np.mean(np.abs(wins - losses)[_significant(wins, losses)])) / n / gap
 
 
-no_upper_end = partial(
-    interpretation, words=25, about=["interval|end|infinit", "pilot", "items|larger|more|collect"]
-)
+no_upper_end = written("interval|end|infinit", "pilot", "items|larger|more|collect", words=25)
 
 # 08 three theorems
 
@@ -438,6 +422,4 @@ def least_probability(n: int, size: int, nats: float, fail: float) -> float:
     return float(np.exp(-nats / np.sqrt(2 * log(2 * size / fail) / n)))
 
 
-which_blocks = partial(
-    interpretation, words=25, about=["last", "first", "labels|items|length|bits|term"]
-)
+which_blocks = written("last", "first", "labels|items|length|bits|term", words=25)

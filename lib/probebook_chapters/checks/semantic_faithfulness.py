@@ -28,11 +28,11 @@ from probebook_runs.labs.expect import (
     NotRight,
     draws,
     given,
-    interpretation,
     prediction,
     reference_solution,
     same_function,
     tick,
+    written,
 )
 
 YES, NO, UNKNOWN, SPAN = range(4)  # a reader's scores of a window
@@ -89,9 +89,8 @@ def by_margin(answer: Function, score: np.ndarray, item: np.ndarray) -> None:
     )
 
 
-what_a_control_catches = partial(
-    interpretation,
-    about=["word|bag", "negat|denial|denie|role|change places|changing places|exchange|not "],
+what_a_control_catches = written(
+    "word|bag", "negat|denial|denie|role|change places|changing places|exchange|not "
 )
 
 # 02 deletion
@@ -141,7 +140,7 @@ def necessity_bounds(a: float, b: float) -> tuple[float, float]:
     return 1 - max(both) / a, 1 - min(both) / a
 
 
-fall = partial(interpretation, about=["word|bare|cue", "sentence", "nothing", "whole"])
+fall = written("word|bare|cue", "sentence", "nothing", "whole")
 
 # 03 inside
 
@@ -207,9 +206,8 @@ def exchanged(
     )
 
 
-what_a_cosine_shows = partial(
-    interpretation,
-    about=["origin|baseline|unrelated|another story|scale", "put back|patch|interven|answer"],
+what_a_cosine_shows = written(
+    "origin|baseline|unrelated|another story|scale", "put back|patch|interven|answer"
 )
 
 # 04 negation
@@ -274,9 +272,8 @@ def together_in_one(
     tick(f"together_in_one; Comb-Acc {', '.join(shares)}")
 
 
-which_edit = partial(
-    interpretation,
-    about=["word|bag|look for", "role|places|order|held out", "network|rule|Comb|control|cheap"],
+which_edit = written(
+    "word|bag|look for", "role|places|order|held out", "network|rule|Comb|control|cheap"
 )
 
 # 05 predicate argument
@@ -362,13 +359,8 @@ def _check_template(answer: Answer, known: Mapping[str, str]) -> None:
         raise NotRight("that telling is on the page already: write another")
 
 
-fifty = partial(
-    interpretation,
-    about=[
-        "line|score|d′|d'|bias|threshold",
-        "nearest|neighbour|neighbor|rule",
-        "open|apart|colour",
-    ],
+fifty = written(
+    "line|score|d′|d'|bias|threshold", "nearest|neighbour|neighbor|rule", "open|apart|colour"
 )
 
 # 06 prompting
@@ -445,9 +437,8 @@ def own_line(
         )
 
 
-copying = partial(
-    interpretation,
-    about=["cop|probable|priming", "nothing put|unrelated|another story", "whole|baseline|delet"],
+copying = written(
+    "cop|probable|priming", "nothing put|unrelated|another story", "whole|baseline|delet"
 )
 
 # 07 audit
@@ -557,11 +548,8 @@ def switching(answer: Function, negated: pd.DataFrame) -> None:
     )
 
 
-arithmetic = partial(
-    interpretation,
-    about=[
-        "whole number|impossible|cannot",
-        "common|changed|dilut|differ|just one|drop",
-        "item|answers|released|each story",
-    ],
+arithmetic = written(
+    "whole number|impossible|cannot",
+    "common|changed|dilut|differ|just one|drop",
+    "item|answers|released|each story",
 )

@@ -17,12 +17,12 @@ from probebook_runs.labs.expect import (
     close,
     draws,
     entries,
-    interpretation,
     numbers,
     prediction,
     reference_solution,
     same_function,
     tick,
+    written,
 )
 
 # 01 toy world
@@ -66,7 +66,7 @@ def limit(alpha: float, noise: float) -> float:
     return -p[0, 1] / (p[0, 0] * p[1, 1]) ** 0.5
 
 
-unpromised_zero = partial(interpretation, about=["cancel|opposite|compensat", "graph|faithful"])
+unpromised_zero = written("cancel|opposite|compensat", "graph|faithful")
 
 # 02 correlations
 
@@ -128,9 +128,7 @@ def mass_up_share_down(answer: Answer) -> None:
     tick("your example")
 
 
-years_that_are_none = partial(
-    interpretation, words=30, about=["digit|number|token", "shuffl|permut|null", "time|year"]
-)
+years_that_are_none = written("digit|number|token", "shuffl|permut|null", "time|year", words=30)
 
 # 03 detection
 
@@ -178,10 +176,8 @@ def change_of_share(share: float, beta: float) -> float:
     return 100 * odds / (1 + odds) - share
 
 
-upside_down = partial(
-    interpretation,
-    words=30,
-    about=["label|answer|after|afterwards|hindsight", "room|level|share|50|middle"],
+upside_down = written(
+    "label|answer|after|afterwards|hindsight", "room|level|share|50|middle", words=30
 )
 
 # 04 trained worlds
@@ -223,11 +219,7 @@ def texts_that_count(s: float) -> float:
     return (weight * selected).sum() ** 2 / (weight**2 * selected).sum()
 
 
-one_sided = partial(
-    interpretation,
-    words=30,
-    about=["learn|gain|train", "slope", "other|cause|style|something like"],
-)
+one_sided = written("learn|gain|train", "slope", "other|cause|style|something like", words=30)
 
 # 05 audit
 
@@ -287,6 +279,4 @@ def elsewhere(answer: Answer, scan: pd.DataFrame) -> None:
     )
 
 
-what_survives = partial(
-    interpretation, words=30, about=["order|rank|best", "gender|file", "threshold|area|curve"]
-)
+what_survives = written("order|rank|best", "gender|file", "threshold|area|curve", words=30)

@@ -9,9 +9,9 @@ import numpy as np
 from probebook_chapters.planted import Planted, world
 from probebook_runs.labs.expect import (
     choice,
-    interpretation,
     prediction,
     reference_solution,
+    written,
 )
 
 # 01 audit
@@ -31,9 +31,8 @@ def right_against_rule(label: np.ndarray, rule: np.ndarray, probe: np.ndarray) -
     return float(((probe == label) & (rule != label)).sum() / (rule != label).sum())
 
 
-for_the_paper = partial(
-    interpretation,
-    about=["random|control|shuffled", "interval|%", "not test|not measure|untested|other"],
+for_the_paper = written(
+    "random|control|shuffled", "interval|%", "not test|not measure|untested|other"
 )
 
 # 02 can the audit be trusted
@@ -74,6 +73,4 @@ what_is_wrong = partial(
         "few": "the readings of seen groups are clear; a probe of a few items could not be so sure",
     },
 )
-held_against = partial(
-    interpretation, about=["world|planted|real", "judge|probe|named|property", "interval|%|verdict"]
-)
+held_against = written("world|planted|real", "judge|probe|named|property", "interval|%|verdict")

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,11 @@ def interpretation(
             raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
     _keep(answer)
     tick(f"{what} is kept for a reader ({count} words)")
+
+
+def written(*about: str, words: int = 20) -> Callable[[Answer], None]:
+    """The check of an `interpretation` about these subjects."""
+    return partial(interpretation, about=about, words=words)
 
 
 def given(answer: Answer, what: str, put: str = "your answer") -> Answer:

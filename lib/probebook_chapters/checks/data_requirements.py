@@ -16,11 +16,8 @@ from probebook_chapters.data_requirements import score_rules
 from probebook_runs.labs.expect import (
     Answer,
     Cases,
-    Function,
-    draws,
     prediction,
     reference_solution,
-    same_function,
     written,
 )
 
@@ -116,29 +113,26 @@ def coin_ratio(n: int, dim: int) -> float:
     return excess_risk(n, dim) * n**0.5
 
 
-def shared_out(answer: Function, crossed: pd.DataFrame) -> None:
-    """Exercise 3: both orders of the two changes.
-
-    `crossed` holds the page's accuracies: two models or more for each task."""
-    tables = [part for _, part in crossed[["cls", "pooler"]].groupby(level=0)]
-    drawn = [dict(zip(["cls", "pooler"], pair)) for pair in draws().random((2, 2)).tolist()]
+def _crossed(draw: np.random.Generator, crossed: pd.DataFrame) -> Cases:
+    """`crossed` holds the page's accuracies: two models or more for each task."""
+    drawn = [dict(zip(["cls", "pooler"], pair)) for pair in draw.random((2, 2)).tolist()]
     cases = [({"cls": 0.7, "pooler": 0.8}, {"cls": 0.6, "pooler": 0.65}), tuple(drawn)]
-    for part in tables:
+    for _, part in crossed[["cls", "pooler"]].groupby(level=0):
         first, *others = part.to_dict("records")
         cases += [(first, other) for other in others]
+    return cases
 
-    def wanted(own: dict[str, float], other: dict[str, float]) -> tuple[float, float]:
-        at_cls, at_pooler = own["cls"] - other["cls"], own["pooler"] - other["pooler"]
-        weights = (at_cls + at_pooler) / 2
-        return weights, own["pooler"] - other["cls"] - weights
 
-    same_function(
-        answer,
-        wanted,
-        cases,
-        why="both parts add up to own pooler − other cls; weights come first in the "
-        "pair, and each part is the mean over both orders",
-    )
+@reference_solution(
+    _crossed,
+    why="both parts add up to own pooler − other cls; weights come first in the pair, and each "
+    "part is the mean over both orders",
+)
+def shared_out(own: dict[str, float], other: dict[str, float]) -> tuple[float, float]:
+    """Exercise 3: both orders of the two changes."""
+    at_cls, at_pooler = own["cls"] - other["cls"], own["pooler"] - other["pooler"]
+    weights = (at_cls + at_pooler) / 2
+    return weights, own["pooler"] - other["cls"] - weights
 
 
 @reference_solution(

@@ -24,6 +24,7 @@ from probebook.models.readers import FittedReader
 from probebook_chapters.free_answers import interpret
 from probebook_runs.labs.expect import (
     Answer,
+    Cases,
     Function,
     NotRight,
     draws,
@@ -43,21 +44,19 @@ DENIALS = {"not", "refused", "failed", "forgot"}
 old_answer = partial(prediction, among=(0, 1))
 
 
-def hangs_on(answer: Function, world: pd.DataFrame) -> None:
+def _facts_and_queries(draw: np.random.Generator, world: pd.DataFrame) -> Cases:
+    some = world.sample(min(60, len(world)), random_state=draw)
+    return [(list(facts), query) for facts, query in zip(some.facts, some["query"])]
+
+
+@reference_solution(
+    _facts_and_queries,
+    why="leave out one fact at a time; compare with the answer from all of them",
+)
+def hangs_on(facts: list, query: Any) -> list[int]:
     """Exercise 2: the facts without which, one at a time, another answer follows."""
-
-    def wanted(facts: list, query: Any) -> list[int]:
-        truth = entails(facts, query)
-        return [i for i in range(len(facts)) if entails(facts[:i] + facts[i + 1 :], query) != truth]
-
-    some = world.sample(min(60, len(world)), random_state=draws())
-    cases = [(list(facts), query) for facts, query in zip(some.facts, some["query"])]
-    same_function(
-        answer,
-        wanted,
-        cases,
-        why="leave out one fact at a time; compare with the answer from all of them",
-    )
+    truth = entails(facts, query)
+    return [i for i in range(len(facts)) if entails(facts[:i] + facts[i + 1 :], query) != truth]
 
 
 def by_margin(answer: Function, score: np.ndarray, item: np.ndarray) -> None:
@@ -98,7 +97,11 @@ what_a_control_catches = written(
 unknown_after_offer = partial(prediction, among=(0, 1))
 
 
-def right_in(answer: Function, endings: Iterable[str]) -> None:
+@reference_solution(
+    lambda draw, endings: [*product(("whole", "deleted"), endings)],
+    why="behind a deleted story unknown is right, behind a whole one it is not",
+)
+def right_in(text: str, ending: str) -> bool:
     """Exercise 2: right is unknown behind a deleted story, and no unknown behind a whole one."""
     behind = {
         "nothing": ".",
@@ -107,17 +110,7 @@ def right_in(answer: Function, endings: Iterable[str]) -> None:
         "other bare word": ". red",
         "sentence": ". A park is green.",
     }
-
-    def wanted(text: str, ending: str) -> bool:
-        return behind[ending].endswith(".") == (text == "whole")
-
-    cases = [(text, ending) for text in ("whole", "deleted") for ending in endings]
-    same_function(
-        answer,
-        wanted,
-        cases,
-        why="behind a deleted story unknown is right, behind a whole one it is not",
-    )
+    return behind[ending].endswith(".") == (text == "whole")
 
 
 @reference_solution(

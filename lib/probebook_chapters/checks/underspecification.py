@@ -12,6 +12,7 @@ from scipy import stats
 from probebook.measures.specification import shares
 from probebook_runs.labs.expect import (
     Answer,
+    Cases,
     Function,
     NotRight,
     close,
@@ -73,9 +74,8 @@ unpromised_zero = written("cancel|opposite|compensat", "graph|faithful")
 delta_over_places = partial(prediction, among=["above 0", "around 0", "below 0"])
 
 
-def interval(answer: Function, means: Mapping[str, pd.DataFrame]) -> None:
-    """Exercise 2: SciPy's fit, on the page's means by kind and on short random series."""
-    draw = draws()
+def _series(draw: np.random.Generator, means: Mapping[str, pd.DataFrame]) -> Cases:
+    """The page's means by kind, and short random series."""
     series = [(np.arange(float(n)), draw.normal(size=n)) for n in (4, 12)]
     for mean in means.values():
         x = mean.index.to_numpy(float)
@@ -84,20 +84,20 @@ def interval(answer: Function, means: Mapping[str, pd.DataFrame]) -> None:
             for gender in ("female", "male")
             if mean[gender].nunique() > 1
         ]  # a mass that never varies has no error
+    return series
 
-    def wanted(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-        fit = stats.linregress(x, y)
-        half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
-        return fit.slope, fit.slope - half, fit.slope + half
 
-    same_function(
-        answer,
-        wanted,
-        series,
-        1e-5,
-        why="the residuals' variance divides by n − 2, and few points need Student's t "
-        "in place of 1.96",
-    )
+@reference_solution(
+    _series,
+    tolerance=1e-5,
+    why="the residuals' variance divides by n − 2, and few points need Student's t in place of "
+    "1.96",
+)
+def interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    """Exercise 2: SciPy's fit."""
+    fit = stats.linregress(x, y)
+    half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
+    return fit.slope, fit.slope - half, fit.slope + half
 
 
 def mass_up_share_down(answer: Answer) -> None:

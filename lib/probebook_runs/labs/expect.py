@@ -60,15 +60,16 @@ def same_function(
 
 
 def reference_solution(
-    cases: Cases | Callable[[np.random.Generator], Cases], tolerance: float = 1e-6, why: str = ""
-) -> Callable[[Function], Callable[[Function], None]]:
+    cases: Cases | Callable[..., Cases], tolerance: float = 1e-6, why: str = ""
+) -> Callable[[Function], Callable[..., None]]:
     """Turn the right function into the check of a student's function (see `same_function`).
 
-    `cases` are the arguments of the calls, or a function that draws them with a generator."""
+    `cases` are the arguments of the calls, or a function that makes them of a generator and of what
+    the page hands over beside the answer."""
 
-    def check_of(wanted: Function) -> Callable[[Function], None]:
-        def check(answer: Function) -> None:
-            drawn = cases(draws()) if callable(cases) else cases
+    def check_of(wanted: Function) -> Callable[..., None]:
+        def check(answer: Function, *given: Any) -> None:
+            drawn = cases(draws(), *given) if callable(cases) else cases
             same_function(answer, wanted, drawn, tolerance, why)
 
         check.__doc__ = wanted.__doc__

@@ -209,16 +209,7 @@ def histograms(
             part = data.loc[(data[hue] == kind) & (data[col] == panel), x].clip(*limits)
             weights = [1 / max(1, len(part))] * len(part)
             ax.hist(part, 40, limits, weights=weights, color=colour, histtype="stepfilled")
-            ax.annotate(
-                str(kind),
-                (1, 1),
-                (0, 2),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                fontsize=10,
-                ha="right",
-                va="bottom",
-            )
+            look.text_above(ax, str(kind), 1, (0, 2), fontsize=10, ha="right")
             if line is not None:
                 ax.axvline(line, ls="--", lw=1, color="0.4")
             ax.set_ylabel("share" if panel == panels[0] else "")

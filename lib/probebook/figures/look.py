@@ -184,15 +184,16 @@ def interval_bars(part: pd.DataFrame, name: str) -> list[pd.Series]:
 
 def panel_name(ax: Axes, panel: object) -> None:
     """A panel's name, above its left corner."""
-    ax.annotate(
-        str(panel),
-        (0, 1),
-        (2, 3),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        va="bottom",
-        weight="bold",
-    )
+    text_above(ax, str(panel), weight="bold")
+
+
+def text_above(
+    ax: Axes, text: str, corner: int = 0, shift: tuple[int, int] = (2, 3), **font: Any
+) -> None:
+    """A text above the left (0) or right (1) corner of axes; `shift`, in points, to the right and
+    up."""
+    at = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    ax.annotate(text, (corner, 1), shift, **at, **font)
 
 
 def legend_beside(ax: Axes, *handles_and_names: list) -> None:

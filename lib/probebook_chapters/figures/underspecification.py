@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy import stats
+from sklearn.metrics import roc_curve
 
 from probebook.figures import look
 
@@ -100,15 +101,7 @@ def clouds(
         )
         ax.set(xlabel=x, ylabel=y)
         name = f"{label}\nr = {look.number(data[[x, y]].corr().iloc[0, 1])}"
-        ax.annotate(
-            name,
-            (0, 1),
-            (2, 3),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            va="bottom",
-            fontsize=10,
-        )
+        look.text_above(ax, name, fontsize=10)
     return look.done(figure)
 
 
@@ -211,12 +204,7 @@ def roc(
     for panel, ax in panels:
         for kind, colour in zip(kinds, look.method_colours(kinds)):
             part = data[(data[col] == panel) & (data[hue] == kind)]
-            part = part.sort_values(score, ascending=False)
-            ends = (part[score] != part[score].shift(-1)).to_numpy()  # equal scores move together
-            rates = [
-                pd.concat([pd.Series([0.0]), (is_one.cumsum() / is_one.sum())[ends]])
-                for is_one in (~part[positive], part[positive])
-            ]
+            *rates, _ = roc_curve(part[positive], part[score], drop_intermediate=False)
             ax.plot(*rates, color=colour, label=kind)
             if threshold is not None:
                 found = part[score] > threshold

@@ -93,7 +93,7 @@ Scale = Literal["rank", "α", "s", "ε"]
 class Intervention:
     """A row of the table.
 
-    - `name`, `fitted`: of its class, and the class of a fitted one
+    - `fitted`: the class of a fitted one
     - `fit`: from data to a fitted edit
     - `colour`: position in the figures' palette
     - `flips`: it moves states towards a wanted class; else it erases the property
@@ -107,7 +107,6 @@ class Intervention:
     - `speed`: "fast": fitted at every layer; "very slow": not once for every seed of an audit
     - `title`: its name in tables of pages, if that is another one"""
 
-    name: str
     fitted: type
     fit: Callable[[FitData], Any]
     colour: int
@@ -119,6 +118,11 @@ class Intervention:
     streamed: bool = False
     speed: Literal["fast", "slow", "very slow"] = "fast"
     title: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its class."""
+        return self.fitted.__name__.removeprefix("Fitted")
 
     def at(self, edit: Any, strength: float, data: FitData) -> Any:
         """A fitted edit at another strength; an attack's counts the radius of the data."""
@@ -148,16 +152,9 @@ INTERVENTIONS = {
     row.name: row
     for row in (
         Intervention(
-            "INLP",
-            FittedINLP,
-            lambda data: data.inlp,
-            colour=0,
-            flips=False,
-            scale="rank",
-            slider=16,
+            FittedINLP, lambda data: data.inlp, colour=0, flips=False, scale="rank", slider=16
         ),
         Intervention(
-            "RLACE",
             FittedRLACE,
             lambda data: RLACE(seed=data.seed).fit(data.h, data.z),
             colour=9,
@@ -166,7 +163,6 @@ INTERVENTIONS = {
             title="R-LACE",
         ),
         Intervention(
-            "LEACE",
             FittedLEACE,
             lambda data: data.learn(LEACE()),
             colour=2,
@@ -175,7 +171,6 @@ INTERVENTIONS = {
             streamed=True,
         ),
         Intervention(
-            "QLEACE",
             FittedQLEACE,
             lambda data: QLEACE().fit(data.h, data.z),
             colour=11,
@@ -184,7 +179,6 @@ INTERVENTIONS = {
             speed="slow",
         ),
         Intervention(
-            "AlterRep",
             FittedAlterRep,
             lambda data: FittedAlterRep(data.inlp, 1.0),
             colour=1,
@@ -193,7 +187,6 @@ INTERVENTIONS = {
             slider=16,
         ),
         Intervention(
-            "MeanShift",
             FittedMeanShift,
             lambda data: data.learn(MeanShift()),
             colour=5,
@@ -202,15 +195,13 @@ INTERVENTIONS = {
             streamed=True,
         ),
         Intervention(
-            "AffineSteering",
             FittedAffineSteering,
             lambda data: AffineSteering().fit(data.h, data.z),
             colour=8,
             scale="s",
         ),
-        Intervention("DAS", FittedDAS, _das, colour=10, scale="s", needs="pairs"),
+        Intervention(FittedDAS, _das, colour=10, scale="s", needs="pairs"),
         Intervention(
-            "SparseFeatures",
             FittedSparseFeatures,
             lambda data: SparseFeatures(autoencoder=data.autoencoder).fit(data.h, data.z),
             colour=12,
@@ -218,7 +209,6 @@ INTERVENTIONS = {
             speed="very slow",
         ),
         Intervention(
-            "FGSM",
             FGSM,
             lambda data: FGSM(data.probe, norm=data.norm),
             colour=3,
@@ -227,7 +217,6 @@ INTERVENTIONS = {
             needs="probe",
         ),
         Intervention(
-            "PGD",
             PGD,
             lambda data: PGD(data.probe, norm=data.norm),
             colour=4,
@@ -236,7 +225,6 @@ INTERVENTIONS = {
             needs="probe",
         ),
         Intervention(
-            "AutoAttack",
             AutoAttack,
             lambda data: AutoAttack(data.probe, norm=data.norm, queries=data.queries),
             colour=6,

@@ -46,10 +46,10 @@ def loop(start: Coalitions, x: Tensor, z: Tensor, head: Head, epochs: int) -> Te
             nn.Linear(len(seen), HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, head.out.shape[1])
         )
         begin = (
-            start.weights[0][s][seen].T,
-            start.biases[0][s, 0],
-            start.weights[1][s].T,
-            start.biases[1][s, 0],
+            start.first[s][seen].T,
+            start.first_bias[s, 0],
+            start.second[s].T,
+            start.second_bias[s, 0],
         )
         with torch.no_grad():
             for parameter, tensor in zip(g.parameters(), begin):

@@ -388,10 +388,10 @@ def test_coalitions_side_by_side_are_the_perceptrons_that_each_would_be_alone(re
     for s in (0, 4, 11, 15):
         seen = members(4)[s].bool()
         tensors = [
-            start.weights[0][s][seen],
-            start.biases[0][s],
-            start.weights[1][s],
-            start.biases[1][s],
+            start.first[s][seen],
+            start.first_bias[s],
+            start.second[s],
+            start.second_bias[s],
         ]
         w, b, v, c = (t.double().requires_grad_() for t in tensors)
         optimizer, draws = torch.optim.Adam([w, b, v, c], 1e-2), np.random.default_rng(0)
@@ -836,7 +836,7 @@ def test_bad_input_gets_one_line(table, changes, call, says):
 
 def test_perceptrons_come_back_from_their_tensors():
     start = Coalitions.random(2, 5, 3, seed=1, released=True)
-    again = Coalitions.from_tensors(start.tensors(), released=True)
+    again = Coalitions(**start.tensors(), released=True)
     x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
     assert again.released
     assert torch.equal(start(x), again(x))

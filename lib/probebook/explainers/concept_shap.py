@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 
 import numpy as np
@@ -85,7 +85,7 @@ class ConceptSHAP(Explainer):
         def train() -> dict[str, Tensor]:
             return start.train(x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors()
 
-        return Coalitions.from_tensors(load_or_compute("concept_shap", key, train), released)
+        return replace(start, **load_or_compute("concept_shap", key, train))
 
     def rebuild(self, h: Tensor) -> Tensor:
         """g_S(V_S h) of each set S of concepts [2^m, n, d], from states h [n, d]."""
@@ -124,11 +124,13 @@ class Coalitions:
     A coordinate outside S is 0 for g_S, so its weights keep their start and have no effect: each
     g_S is trained as it would be alone.
 
-    `weights` [2^m, m, hidden], [2^m, hidden, d]; `biases` [2^m, 1, hidden], [2^m, 1, d];
-    `released`: without a ReLU, as in the released code."""
+    `first` [2^m, m, hidden], `second` [2^m, hidden, d]: weights; `first_bias` [2^m, 1, hidden],
+    `second_bias` [2^m, 1, d]; `released`: without a ReLU, as in the released code."""
 
-    weights: tuple[Tensor, Tensor]
-    biases: tuple[Tensor, Tensor]
+    first: Tensor
+    second: Tensor
+    first_bias: Tensor
+    second_bias: Tensor
     released: bool = False
 
     @staticmethod
@@ -147,7 +149,7 @@ class Coalitions:
         second, second_bias = even(hidden, d, hidden), even(1, d, hidden)
         if released:
             first_bias = torch.randn(first_bias.shape, generator=draws)
-        return Coalitions((first, second), (first_bias, second_bias), released)
+        return Coalitions(first, second, first_bias, second_bias, released)
 
     def __call__(self, x: Tensor) -> Tensor:
         """States [2^m, n, d] for coordinates x [n, m], where they live."""
@@ -169,7 +171,7 @@ class Coalitions:
         there is one; the result lies on the device of x."""
         device = choose_device()
         net, draws = self._to(x.to(device)), np.random.default_rng(seed)
-        parameters = [p.requires_grad_() for p in (*net.weights, *net.biases)]
+        parameters = [p.requires_grad_() for p in net.tensors().values()]
         optimizer = torch.optim.Adam(parameters, lr, fused=True)
         head = Head(*(t.to(parameters[0]) for t in head.tensors().values()))
         data, classes = x.to(device), z.to(device)
@@ -178,12 +180,12 @@ class Coalitions:
                 order = np.arange(len(x)) if self.released else draws.permutation(len(x))
                 for rows in torch.from_numpy(order).to(device).split(batch):
                     logits = head(net(data[rows])).flatten(0, 1)
-                    wanted = classes[rows].repeat(len(net.weights[0]))
+                    wanted = classes[rows].repeat(len(net.first))
                     optimizer.zero_grad()
                     if self.released:
                         onehot = F.one_hot(wanted, logits.shape[1]).to(logits)
                         loss = F.binary_cross_entropy_with_logits(logits, onehot)
-                        loss = loss * len(net.weights[0])
+                        loss = loss * len(net.first)
                     else:
                         loss = F.cross_entropy(logits, wanted, reduction="sum") / len(rows)
                     loss.backward()
@@ -191,24 +193,13 @@ class Coalitions:
         return net._to(x)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights and biases by name; `from_tensors` is the inverse."""
-        names = "first", "second", "first_bias", "second_bias"
-        return dict(zip(names, (*self.weights, *self.biases)))
-
-    @staticmethod
-    def from_tensors(tensors: dict[str, Tensor], released: bool = False) -> Coalitions:
-        """The inverse of `tensors`."""
-        weights = tensors["first"], tensors["second"]
-        return Coalitions(weights, (tensors["first_bias"], tensors["second_bias"]), released)
+        """The weights and biases by name."""
+        return {name: part for name, part in vars(self).items() if name != "released"}
 
     def _to(self, x: Tensor) -> Coalitions:
         """A copy in the dtype and on the device of x."""
-
-        def copied(layers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-            first, second = (t.detach().to(x, copy=True) for t in layers)
-            return first, second
-
-        return Coalitions(copied(self.weights), copied(self.biases), self.released)
+        copied = {name: t.detach().to(x, copy=True) for name, t in self.tensors().items()}
+        return replace(self, **copied)
 
 
 def members(m: int) -> Tensor:

@@ -111,6 +111,7 @@ def _forms(
     )
 
 
+_GAP = re.compile("<(.+?)>")
 _COLOURED = (("colour", {"what": "what", "colour": "colour"}),)
 
 
@@ -123,96 +124,56 @@ def _event(
     buy" if it did not happen; `where`, `whom`: phrases with the role in braces.
     """
     base, past, part = verb.split()
+    preposition = whom.split(" ")[0]
+    words = {
+        "base": base,
+        "past": past,
+        "part": part,
+        "to": f" {whom}" if whom else "",
+        "refusal": refusal or None,
+        "where": where or None,
+        "asked where": where.replace("{where}", "{x}"),
+        "one": "one" if where else "in the",
+        "preposition": preposition,
+        "Preposition": preposition.capitalize(),
+        "noun": what if what in ("animal", "building") else "thing",
+    }
     roles = {"what": what, "who": "person"} | ({"whom": "person"} if whom else {})
     roles |= ({"where": "place"} if where else {}) | {"when": "when"}
-    to = f" {whom}" if whom else ""
-    active, passive = f"{{who}} {past} the {{what}}{to}", f"the {{what}} was {part}{to} by {{who}}"
-    statements = [active, passive]
-    wh: dict[str, tuple[str, ...]] = {}
-    yes_no: dict[str, tuple[str, ...]] = {}
-    if what == "thing":
-        roles |= {"colour": "colour"}
-        coloured = f"{{who}} {past} a {{colour}} {{what}}{to}"
-        statements += (
-            [f"{coloured} {where}", f"one {{when}} {coloured}"]
-            if where
-            else [f"in the {{when}} {coloured}"]
-        )
-    if where:
-        statements += [
-            f"{active} {where}",
-            f"{passive} {where}",
-            f"it was {{who}} who {past} the {{what}}{to} {where}",
-        ]
-        at = where.replace("{where}", "{x}")
-        wh["where"] = (f"Where did {{who}} {base} the {{what}}?", f"Where was the {{what}} {part}?")
-        yes_no["where"] = (
-            f"Did {{who}} {base} the {{what}} {at}?",
-            f"Was the {{what}} {part} {at}?",
-        )
-    statements += [
-        f"in the {{when}} {active}",
-        f"in the {{when}} {passive}",
-        f"{active} in the {{when}}",
-    ]
-    wh["when"] = (f"When did {{who}} {base} the {{what}}?", f"When was the {{what}} {part}?")
-    yes_no["when"] = (
-        f"Did {{who}} {base} the {{what}} in the {{x}}?",
-        f"Was the {{what}} {part} in the {{x}}?",
+    roles |= {"colour": "colour"} if what == "thing" else {}
+    texts = word_table("stories")["event"]
+    wh, yes_no, descriptions = (
+        {role: tuple(_told(text, words, roles)) for role, text in texts[name].items()}
+        for name in ("wh", "yes/no", "descriptions")
     )
-    if where:
-        statements += [
-            f"in the {{when}} {active} {where}",
-            f"one {{when}} {active} {where}",
-            f"one {{when}} {passive} {where}",
-            f"{active} {where} in the {{when}}",
-        ]
-    wh["who"] = (f"Who {past} the {{what}}{to}?", f"By whom was the {{what}} {part}{to}?")
-    wh["what"] = (f"What did {{who}} {base}{to}?",)
-    yes_no["who"] = (
-        f"Did {{x}} {base} the {{what}}{to}?",
-        f"Was the {{what}} {part}{to} by {{x}}?",
-    )
-    if whom:
-        preposition = whom.split()[0]
-        wh["whom"] = (f"{preposition.capitalize()} whom did {{who}} {base} the {{what}}?",)
-        yes_no["whom"] = (f"Did {{who}} {base} the {{what}} {preposition} {{x}}?",)
-    denials = [
-        f"{{who}} did not {base} the {{what}}{to}",
-        f"the {{what}} was not {part}{to} by {{who}}",
-        f"it was not true that {active}",
-    ]
-    refusals = [f"{{who}} {refusal} to {base} the {{what}}{to}"] if refusal else []
-    noun = what if what in ("animal", "building") else "thing"
-    descriptions = {
-        "what": f"the {noun} that {{who}} {past}{to}",
-        "who": f"the person who {past} the {{what}}{to}",
-    }
     return Schema(
         roles,
         ("what",),
-        _forms(statements, denials, refusals),
-        wh,
-        yes_no,
-        descriptions,
+        _forms(*(_told(texts[kind], words, roles) for kind in ("stated", "denied", "refused"))),
+        {role: asked for role, asked in wh.items() if role in roles},
+        {role: asked for role, asked in yes_no.items() if role in roles},
+        {role: text for role, (text,) in descriptions.items()},
         _COLOURED if what == "thing" else (),
     )
 
 
+def _told(text: str, words: dict[str, str | None], roles: Iterable[str] = ()) -> list[str]:
+    """The templates of an entry with words for what stands in <angle brackets>.
+
+    Those are left out for which there is None, or which have a role that is not among `roles`."""
+    told = []
+    for template in phrases(text):
+        parts = [words[part] if i % 2 else part for i, part in enumerate(_GAP.split(template))]
+        if None not in parts:
+            told.append("".join(map(str, parts)))
+    known = {*roles, "x"}
+    return [one for one in told if not roles or known.issuperset(re.findall(r"{(\w+)}", one))]
+
+
 def _state_forms(statements: list[str], denial: str) -> tuple[Form, ...]:
     """The first statement also follows "everybody knew that" and the like."""
-    first = statements[0]
-    reported = [
-        f"everybody in those days knew that {first}",
-        f"it was quite clear to all of them that {first}",
-        f"as everybody could see at once, {first}",
-    ]
-    denials = [
-        denial,
-        f"everybody in those days knew that {denial}",
-        f"it was not true that {first}",
-    ]
-    return _forms([*statements, *reported], denials)
+    texts, words = word_table("stories")["state"], {"first": statements[0], "denial": denial}
+    return _forms([*statements, *_told(texts["stated"], words)], _told(texts["denied"], words))
 
 
 def _opposites(pair: str, bearer: str, complementary: bool = False) -> Schema:

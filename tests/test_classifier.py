@@ -351,7 +351,10 @@ def test_seeded_numbers_do_not_disturb_others():
         ),
         (lambda e: Classifier(epochs=0), "epochs and batch must be ≥ 1"),
         (lambda e: Classifier(lr=-1), "lr > 0"),
-        (lambda e: Classifier(at="last"), "at='last' is not valid: expected 'token' or 'mean'"),
+        (
+            lambda e: Classifier(at="last"),
+            "'last' is not a valid value of at: expected token, mean",
+        ),
         (lambda e: Classifier(trained_layers=0), "trained_layers=0: at least 1, or None for all"),
         (
             lambda e: Classifier(encoder=e["bert"]).fit(reviews().query("review_majority != '5'")),

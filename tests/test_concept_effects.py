@@ -164,7 +164,7 @@ GOOD = _pairs(("food", "Negative", "Positive", 1, 5))
             lambda: ate(GOOD.assign(source_stars=3), "binary"),
             "no pair whose reviews both have a class in the binary task",
         ),
-        (lambda: ate(GOOD, "4-way"), "'4-way': one of"),
+        (lambda: ate(GOOD, "4-way"), "'4-way' is not a valid task"),
         (lambda: cace(GOOD.drop(columns="target"), [[1, 0]]), "no column target"),
         (lambda: cace(GOOD, [[1, 0], [1, 0]]), "2 effects of 1 pairs"),
         (lambda: acace(GOOD[:0], np.zeros((0, 5))), "0 effects of 0 pairs"),

@@ -465,7 +465,7 @@ class _NoVerbs:
     [
         (
             lambda: agreement.load("wikipedia"),
-            "one of generated, linzen, lgd_masked, natural, syneval, lgd, prose, addresses",
+            "expected generated, linzen, lgd_masked, natural, syneval, lgd, prose, addresses",
         ),
         (lambda: agreement.load("linzen", n=0), "at least 1"),
         (lambda: agreement.load("syneval"), "syneval_prepositional.tsv is not at hand"),

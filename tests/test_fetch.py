@@ -247,7 +247,7 @@ def test_check_reports_missing_wrong_and_right(registry, tmp_path):
 
 def test_unknown_name_and_broken_registry(registry):
     registry()
-    with pytest.raises(UserError, match="unknown data file 'texts': one of text"):
+    with pytest.raises(UserError, match="'texts' is not a valid data file: expected text"):
         room.fetch("texts")
     registry(colour="red")
     with pytest.raises(UserError, match="colour"):

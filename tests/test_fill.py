@@ -361,7 +361,11 @@ def test_the_prompts_of_a_caller_and_of_the_paper():
     "name, call, says",
     [
         ("bert", lambda m: fill(TEXTS, m, "A"), "leave the prompt out"),
-        ("gpt2", lambda m: fill(TEXTS, m, "D"), "'D' is not a known prompt"),
+        (
+            "gpt2",
+            lambda m: fill(TEXTS, m, "D"),
+            "'D' is not a valid name of a prompt: expected A, B, C",
+        ),
         ("gpt2", lambda m: fill(TEXTS, m, Prompt("no place", "_")), "expected {sentence}"),
         (
             "bert",

@@ -78,5 +78,5 @@ def test_sentences_without_a_rewritten_subject_are_refused():
     s.table["subject_flipped"] = ""
     with pytest.raises(UserError, match="no version with a rewritten subject"):
         places.at_places(s, [1])
-    with pytest.raises(UserError, match="one of blank, subject"):
+    with pytest.raises(UserError, match="expected blank, subject"):
         places.at_places(s, [1], ["verb"])

@@ -147,7 +147,7 @@ def test_bad_rows_are_refused_in_a_line(folders, change, message):
 
 
 def test_bad_settings_are_refused(folders):
-    with pytest.raises(UserError, match="expected tagging or typed"):
+    with pytest.raises(UserError, match="expected tagging, typed"):
         Reader(heads="other")
     with pytest.raises(UserError, match="must be ≥ 1"):
         Reader(updates=-1)

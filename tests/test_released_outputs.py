@@ -89,7 +89,7 @@ def test_simplified_texts_that_say_a_gender_are_specified():
 @pytest.mark.parametrize(
     "call, says",
     [
-        (lambda: released.shares("raw", "mgc"), "winogender or simplified"),
+        (lambda: released.shares("raw", "mgc"), "expected winogender, simplified"),
         (lambda: released.shares("raw", "simplified"), "no simplified_long.csv"),
         (lambda: released.masses("elsewhere"), "set PROBEBOOK_DATA"),
     ],

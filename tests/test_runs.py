@@ -232,7 +232,7 @@ def test_unknown_page_and_profile(tiny):
         UserError, match="no page begins with '9': there are 1_demo/01_first, 1_demo/02_sec"
     ):
         find("9")
-    with pytest.raises(UserError, match="there are smoke, pocket, real, paper"):
+    with pytest.raises(UserError, match="expected smoke, pocket, real, paper"):
         plan(find("1_demo/01"), "huge")
     (home / "notebooks/profiles").mkdir()
     (home / "notebooks/profiles/smoke.yaml").write_text("1_demo/01_first: {n: 2}\n")

@@ -198,7 +198,7 @@ def test_the_control_has_the_whole_story_and_the_same_tail():
         (
             lambda table: negate(table, "sarcasm"),
             lambda table: table,
-            "one of negation, antonym, value, role",
+            "expected negation, antonym, value, role",
         ),
     ],
 )

@@ -106,7 +106,7 @@ def lines(path):
         ({"seed": 3}, "no key 'seed', seeds perhaps"),
         ({"page": "2_none"}, "no page begins with '2_none'"),
         ({"page": None}, "no page begins with"),
-        ({"profile": "huge"}, "no profile 'huge'"),
+        ({"profile": "huge"}, "'huge' is not a valid profile"),
         ({"grid": {"n": 3}}, "grid.n: Input should be a valid list"),
         (
             {"grid": {"n": [1, "no"]}},

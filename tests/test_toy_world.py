@@ -83,7 +83,7 @@ def test_graph_and_covariances_agree(task, gamma):
 @pytest.mark.parametrize(
     "call, says",
     [
-        (lambda: toy.graph("both"), "well-specified or unspecified"),
+        (lambda: toy.graph("both"), "expected well-specified, unspecified"),
         (lambda: toy.simulate(0), "at least 1"),
         (lambda: toy.exact(alpha=0), "above 0"),
         (lambda: toy.chance(0, 0, noise=0), "above 0"),

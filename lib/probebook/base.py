@@ -7,10 +7,10 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import yaml
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # importing them takes longer than all else here
     from numpy.typing import ArrayLike
     from torch import Tensor
 
+Choice = TypeVar("Choice")
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in place
 
@@ -52,9 +53,7 @@ def precision(name: str | None = None) -> str:
 
     Raises UserError for a name that is not one of PRECISIONS."""
     name = name or os.environ.get("PROBEBOOK_DTYPE") or "float32"
-    if name not in PRECISIONS:
-        raise UserError(f"{name!r} is not a valid precision: expected {', '.join(PRECISIONS)}")
-    return name
+    return check_choice(name, "precision", PRECISIONS)
 
 
 def device_name() -> str:
@@ -87,6 +86,14 @@ def cache_dir() -> Path:
             "set PROBEBOOK_CACHE to a folder that can"
         ) from None
     return path
+
+
+def check_choice(value: Choice, what: str, known: Iterable[Any]) -> Choice:
+    """Return `value` if it is one of those known; raise UserError, which lists these, if not."""
+    names = [*known]
+    if value not in names:
+        raise UserError(f"{value!r} is not a valid {what}: expected {', '.join(map(str, names))}")
+    return value
 
 
 def check_name(text: str) -> str:

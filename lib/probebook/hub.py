@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from probebook.base import DATA, UserError, check_readable
+from probebook.base import DATA, UserError, check_choice, check_readable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -387,15 +387,13 @@ def unknown_model(name: str) -> UserError:
 
 def check_recipe(name: str) -> None:
     """Raise UserError if there is no recipe to train a pocket model of that name."""
-    if name not in RECIPES:
-        raise UserError(f"{name!r} has no recipe: expected one of {', '.join(RECIPES)}")
+    check_choice(name, "name of a recipe", RECIPES)
 
 
 def check_shipped(name: str) -> None:
     """Raise UserError if no pocket model of that name is shipped."""
-    names = sorted(path.parent.name for path in POCKET.glob("*/training.json"))
-    if name not in names:
-        raise UserError(f"{name!r} is not a shipped model: expected one of {', '.join(names)}")
+    shipped = sorted(path.parent.name for path in POCKET.glob("*/training.json"))
+    check_choice(name, "shipped model", shipped)
 
 
 @lru_cache

@@ -20,7 +20,7 @@ from sklearn.metrics import f1_score
 from torch import Tensor
 
 from probebook import explainers as ex
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.corpora import cebab, reviews
 from probebook.explainers.base import Variant
 from probebook.explainers.table import EXPLAINERS
@@ -72,10 +72,7 @@ def prepare(
         table = reviews.generate(n, seed, causes)
     else:
         table = cebab.load("1.1" if data == "cebab" else data)
-    if train not in cebab.SPLITS:
-        raise UserError(
-            f"{train!r} is not a valid split: expected one of {', '.join(cebab.SPLITS)}"
-        )
+    check_choice(train, "split", cebab.SPLITS)
     parts = {}
     for split in ("dev", "test"):
         pairs = cebab.icace_pairs(table, split, task)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.measures.answers import normalise
 
 UNKNOWN_PATTERNS = (  # patterns that mean "unknown" anywhere in an answer (rule "meaning")
@@ -37,8 +37,7 @@ def interpret(answers: Sequence[str], rule: str = "meaning") -> list[str]:
     - "meaning": like "opening", but "unknown" where a pattern of `UNKNOWN_PATTERNS` matches
 
     UserError for another rule."""
-    if rule not in RULES:
-        raise UserError(f"{rule!r} is not a valid rule: expected {', '.join(RULES)}")
+    check_choice(rule, "rule", RULES)
     meanings = []
     for text in answers:
         opening = normalise(text).split(" ")[0]

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
 from probebook.interventions.table import INTERVENTIONS, FitData
@@ -132,8 +132,8 @@ def at_places(
 ) -> dict[tuple[str, int], Place]:
     """The places at some layers: (word, layer) → place. The subject is left out at the last layer,
     from which no block reads it any more. UserError: an unknown word."""
-    if unknown := [word for word in words if word not in WORDS]:
-        raise UserError(f"{unknown[0]!r} is not a valid word: expected one of {', '.join(WORDS)}")
+    for word in words:
+        check_choice(word, "word", WORDS)
     texts, other = s.table.text.tolist(), s.table.subject_flipped.tolist()
     here, there = subjects(s.table)
     rules: dict[str, tuple[PositionRule, PositionRule]] = {

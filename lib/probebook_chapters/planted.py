@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from probebook.base import UserError, read_yaml
+from probebook.base import UserError, check_choice, read_yaml
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ def world(
     states of a real model, standardised; then d is theirs. The model's log-odds are ±`weight`
     times the state's place along the direction that it uses. UserError: no such kind, or fewer
     than `n` rows."""
-    if kind not in KINDS:
-        raise UserError(f"no world {kind!r}: {', '.join(KINDS)}")
+    check_choice(kind, "world", KINDS)
     if base is not None and len(base) < n:
         raise UserError(f"{len(base)} states as noise for {n} items: give one for each")
     rng = np.random.default_rng([seed, [*KINDS].index(kind)])

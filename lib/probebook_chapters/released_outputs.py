@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 
 MODELS = {  # as table 3 calls them
     "bert-base-uncased": "BERT-base",
@@ -77,9 +77,7 @@ def shares(folder: str, texts: str) -> pd.DataFrame:
     woman, someone or other) or "simplified" (144; female, male, unspecified). UserError: another
     name, or a file or column is missing.
     """
-    if texts not in ("winogender", "simplified"):
-        raise UserError(f"texts {texts!r}: winogender or simplified")
-    table = _read(folder, texts)
+    table = _read(folder, check_choice(texts, "set of texts", ("winogender", "simplified")))
     table = table.rename(
         columns={"participant_or_gender": "participant", "template_answer": "template"}
     )

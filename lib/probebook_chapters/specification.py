@@ -16,7 +16,7 @@ import torch
 from scipy.stats import rankdata
 from sklearn.metrics import roc_curve
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora import english, winogender
 from probebook.corpora.biographies import CLAUSES, GUESTS, JOBS
 from probebook.measures.intervals import percentiles
@@ -124,10 +124,8 @@ def task_texts(name: str) -> pd.DataFrame:
     """Texts that do or do not specify the pronoun's gender.
 
     "simplified", "persons" (`two_persons`) or "winogender"."""
-    if name not in SETS:
-        raise UserError(f"texts {name!r}: {', '.join(SETS)}")
     makers = winogender.simplified, two_persons, winogender.extended
-    return dict(zip(SETS, makers))[name]()
+    return makers[SETS.index(check_choice(name, "set of texts", SETS))]()
 
 
 def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:

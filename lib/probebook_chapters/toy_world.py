@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 
 NAMES = ["w", "g", "x", "y"]
 COMMON = [("W", "S"), ("G", "S"), ("W", "X"), ("G", "Y")]
@@ -31,9 +31,7 @@ EDGES = {
 
 def graph(task: str) -> nx.DiGraph:
     """The causal graph of a task, with nodes W, G, S, X, Y. UserError for a task not in EDGES."""
-    if task not in EDGES:
-        raise UserError(f"task {task!r}: {' or '.join(EDGES)}")
-    return nx.DiGraph(EDGES[task])
+    return nx.DiGraph(EDGES[check_choice(task, "task", EDGES)])
 
 
 def simulate(

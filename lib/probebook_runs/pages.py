@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probebook import base
-from probebook.base import UserError, atomic_write, cache_path, read_yaml
+from probebook.base import UserError, atomic_write, cache_path, check_choice, read_yaml
 from probebook_runs.schema import Parameter, declared
 
 if TYPE_CHECKING:  # loading it takes longer than all else here
@@ -159,8 +159,7 @@ def find(name: str) -> Page:
 
 def profile_values(profile: str) -> dict[str, dict]:
     """Parameter values of a profile, by page. UserError: unknown profile or page."""
-    if profile not in PROFILES:
-        raise UserError(f"no profile {profile!r}: there are {', '.join(PROFILES)}")
+    check_choice(profile, "profile", PROFILES)
     path = home() / "notebooks" / "profiles" / f"{profile}.yaml"
     values = read_yaml(path) if path.exists() else None
     names = [page.name for page in pages()]

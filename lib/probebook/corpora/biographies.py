@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora.words import phrases, word_table
 
 _WORDS = word_table("biographies")
@@ -50,9 +50,7 @@ def share(t: ArrayLike, s: float, gender: str = "female") -> np.ndarray:
 
     It is the share in the population times P(S | G, W), divided by the sum of these, which is ½.
     """
-    if gender not in GENDERS:
-        raise UserError(f"gender {gender!r}: {', '.join(GENDERS)}")
-    place = GENDERS.index(gender)
+    place = GENDERS.index(check_choice(gender, "gender", GENDERS))
     return 2 * SHARES[place] * keep(place, t, s)
 
 

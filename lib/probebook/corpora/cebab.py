@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora.fetch import fetch
 
 ASPECTS = ["food", "service", "ambiance", "noise"]
@@ -125,9 +125,7 @@ def classes(stars: ArrayLike, task: str = "5-way") -> np.ndarray:
 
     NaN: no majority, or 3 stars in "binary". UserError for another task.
     """
-    if task not in TASKS:
-        raise UserError(f"task {task!r}: one of {', '.join(TASKS)}")
-    by_stars = dict(enumerate(TASKS[task], 1))
+    by_stars = dict(enumerate(TASKS[check_choice(task, "task", TASKS)], 1))
     return pd.to_numeric(pd.Series(stars), errors="coerce").map(by_stars).to_numpy(float)
 
 
@@ -146,8 +144,7 @@ def edit_pairs(
     (NaN: no majority); source_id, target_id; source_split, target_split; source_row, target_row
     (positions in `table`); group (an int).
     """
-    if ids not in ("corrected", "as_published"):
-        raise UserError(f"ids = {ids!r}: 'corrected' or 'as_published'")
+    check_choice(ids, "kind of ids", ("corrected", "as_published"))
     _check(table)
     if ids == "corrected":
         group = table.groupby(["split", "original_id"]).ngroup()
@@ -194,8 +191,7 @@ def icace_pairs(table: pd.DataFrame, split: str = "test", task: str = "5-way") -
     label: each pair in both directions, with the columns of `edit_pairs`. A pair with a review that
     has no class in `task` is left out. UserError for another split, or if no pair is left.
     """
-    if split not in table.split.unique():
-        raise UserError(f"no split {split!r}: one of {', '.join(table.split.unique())}")
+    check_choice(split, "split", table.split.unique())
     at = np.flatnonzero(table.split == split)
     pairs = edit_pairs(table.iloc[at], originals=True)
     pairs[["source_row", "target_row"]] = at[pairs[["source_row", "target_row"]]]

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from probebook.base import DATA, UserError, cache_dir, cache_path, read_yaml, sha256
+from probebook.base import DATA, UserError, cache_dir, cache_path, check_choice, read_yaml, sha256
 
 if TYPE_CHECKING:  # the command line lists files without them
     import pandas as pd
@@ -67,9 +67,7 @@ def fetch(name: str) -> Path:
     name, a file that cannot be had, or a wrong checksum.
     """
     known = entries()
-    if name not in known:
-        raise UserError(f"unknown data file {name!r}: one of {', '.join(known)}")
-    entry = known[name]
+    entry = known[check_choice(name, "data file", known)]
     path = _local_path(entry) or _download(name, entry)
     if entry.sha256 is None:
         print(f"{name}: its checksum is unknown, it was not verified", file=sys.stderr)

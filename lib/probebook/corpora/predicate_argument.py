@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora.stories.schemas import words
 from probebook.corpora.words import word_table
 
@@ -111,8 +111,7 @@ def sample(text: str, n: int, wording: str = "original", seed: int = 0) -> pd.Da
 
 def _questions(stories: list[_Story], wording: str) -> pd.DataFrame:
     wordings = word_table("predicate_argument")["questions"]
-    if wording not in wordings:
-        raise UserError(f"wording {wording!r}: one of {', '.join(wordings)}")
+    check_choice(wording, "wording", wordings)
     is_open = wording == "open"
     rows = []
     for number, story in enumerate(stories):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from probebook.models.classifier import column, labels
 
 UNKNOWN = VALUES.index("unknown")
 Variant = Literal["paper", "released"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
 def questions(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -112,14 +113,6 @@ class Explainer(ABC):
             return self.model.head(edited).softmax(1) - self.model.head(h).softmax(1)
 
         return self._each(pairs, effect)
-
-
-def check_variant(variant: str, expected: Sequence[str] = ("paper", "released")) -> Any:
-    """Return the variant; raise UserError unless it is one of those expected."""
-    if variant not in expected:
-        names = " or ".join(map(repr, expected))
-        raise UserError(f"{variant!r} is not a valid variant: expected {names}")
-    return variant
 
 
 def fill_labels(

@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
+    VARIANTS,
     Explainer,
     Variant,
-    check_variant,
     concept_indices,
     fill_labels,
 )
@@ -117,7 +117,7 @@ class SLearner(Explainer):
     sees = ("concept", "source", "target", "labels")
 
     def __init__(self, variant: Variant = "paper", C: float = 1.0):
-        self.variant, self.C = check_variant(variant), C
+        self.variant, self.C = check_choice(variant, "variant", VARIANTS), C
 
     def _fit(self, train: pd.DataFrame) -> None:
         x = _indicators(fill_labels(train.text, train[ASPECTS].to_numpy(), self.aspects))

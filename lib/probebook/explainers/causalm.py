@@ -10,9 +10,9 @@ from scipy.stats.contingency import association
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
-from probebook.explainers.base import Explainer, Variant, check_variant, labelled_rows
+from probebook.explainers.base import VARIANTS, Explainer, Variant, labelled_rows
 from probebook.models.cache import load_or_compute
 from probebook.models.classifier import FittedClassifier, shorten
 from probebook.models.cut import upper_parameters
@@ -62,7 +62,8 @@ class CausaLM(Explainer):
         head_lr: float = 1e-3,
         seed: int = 0,
     ):
-        self.variant, self.adversary, self.seed = check_variant(variant), adversary, seed
+        self.variant = check_choice(variant, "variant", VARIANTS)
+        self.adversary, self.seed = adversary, seed
         self.epochs, self.batch, self.lr = epochs, batch, lr
         self.head_epochs, self.head_batch, self.head_lr = head_epochs, head_batch, head_lr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import factorial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora.cebab import ASPECTS
 from probebook.devices import choose_device
-from probebook.explainers.base import Explainer, Variant, check_variant, concept_indices
+from probebook.explainers.base import VARIANTS, Explainer, Variant, concept_indices
 from probebook.explainers.tcav import separators
 from probebook.models.cache import digest, load_or_compute
 from probebook.models.training.finetune import Head
@@ -54,7 +55,8 @@ class ConceptSHAP(Explainer):
                 "the paper's g is trained on the training reviews: "
                 "scored= is for variant='released'"
             )
-        self.variant, self.hidden, self.scored = check_variant(variant), hidden, scored
+        self.variant = check_choice(variant, "variant", VARIANTS)
+        self.hidden, self.scored = hidden, scored
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 
     def _fit(self, train: pd.DataFrame) -> None:
@@ -85,7 +87,8 @@ class ConceptSHAP(Explainer):
         def train() -> dict[str, Tensor]:
             return start.train(x, z, head, self.epochs, self.batch, self.lr, self.seed).tensors()
 
-        return replace(start, **load_or_compute("concept_shap", key, train))
+        trained: dict[str, Any] = {**load_or_compute("concept_shap", key, train)}
+        return replace(start, **trained)
 
     def rebuild(self, h: Tensor) -> Tensor:
         """g_S(V_S h) of each set S of concepts [2^m, n, d], from states h [n, d]."""
@@ -198,7 +201,9 @@ class Coalitions:
 
     def _to(self, x: Tensor) -> Coalitions:
         """A copy in the dtype and on the device of x."""
-        copied = {name: t.detach().to(x, copy=True) for name, t in self.tensors().items()}
+        copied: dict[str, Any] = {
+            name: t.detach().to(x, copy=True) for name, t in self.tensors().items()
+        }
         return replace(self, **copied)
 
 

@@ -17,9 +17,9 @@ from scipy.linalg import orth
 from sklearn.linear_model import SGDClassifier
 from torch import Tensor
 
-from probebook.base import to_numpy
+from probebook.base import check_choice, to_numpy
 from probebook.corpora.cebab import VALUES
-from probebook.explainers.base import Explainer, check_variant, fit_concepts
+from probebook.explainers.base import Explainer, fit_concepts
 from probebook.interventions import INLP, LEACE, PGD, AlterRep
 from probebook.interventions.inlp import project_out
 from probebook.models.training.finetune import train_head
@@ -53,7 +53,7 @@ class INLPExplainer(Explainer):
         seed: int = 0,
         C: float = 0.01,
     ):
-        self.variant = check_variant(variant, ("paper", "released", "logistic"))
+        self.variant = check_choice(variant, "variant", ("paper", "released", "logistic"))
         self.rounds, self.C = rounds, C
         self.epochs, self.batch, self.lr, self.seed = epochs, batch, lr, seed
 

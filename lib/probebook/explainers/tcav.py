@@ -9,13 +9,13 @@ from sklearn.linear_model import SGDClassifier
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from probebook.base import to_numpy
+from probebook.base import check_choice, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.explainers.base import (
     UNKNOWN,
+    VARIANTS,
     Explainer,
     Variant,
-    check_variant,
     concept_indices,
     labelled_rows,
 )
@@ -38,7 +38,7 @@ class TCAV(Explainer):
     white_box = True
 
     def __init__(self, variant: Variant = "paper", seed: int = 0):
-        self.variant, self.seed = check_variant(variant), seed
+        self.variant, self.seed = check_choice(variant, "variant", VARIANTS), seed
 
     def _fit(self, train: pd.DataFrame) -> None:
         h = self.model.phi(list(train.text))

@@ -192,7 +192,11 @@ def text_above(
 ) -> None:
     """A text above the left (0) or right (1) corner of axes; `shift`, in points, to the right and
     up."""
-    at = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    at: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "textcoords": "offset points",
+        "va": "bottom",
+    }
     ax.annotate(text, (corner, 1), shift, **at, **font)
 
 

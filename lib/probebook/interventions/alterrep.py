@@ -8,7 +8,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.interventions.inlp import INLP, FittedINLP
 from probebook.probes.checks import check_labels, check_states
 
@@ -27,8 +27,7 @@ class AlterRep:
       so the length counts twice: α raw equals α ‖w‖² unit, and α = 1 no longer reflects."""
 
     def __init__(self, max_rank: int = 8, C: float = 1.0, weights: Literal["unit", "raw"] = "unit"):
-        if weights not in ("unit", "raw"):
-            raise UserError(f"{weights!r} are not valid weights: expected 'unit' or 'raw'")
+        check_choice(weights, "kind of weights", ("unit", "raw"))
         self.inlp, self.weights = INLP(max_rank, C), weights
 
     def fit(self, h: ArrayLike, z: ArrayLike) -> FittedAlterRep:

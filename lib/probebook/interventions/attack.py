@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.devices import work_device
 from probebook.probes.checks import check_labels, check_states
 
@@ -107,9 +107,7 @@ class Attack(ABC):
     def __post_init__(self):
         if not 0 <= self.eps < float("inf"):
             raise UserError(f"eps={self.eps}: the radius must be ≥ 0 and finite")
-        if self.norm not in get_args(Norm):
-            names = ", ".join(map(repr, get_args(Norm)))
-            raise UserError(f"{self.norm!r} is not a valid norm: expected one of {names}")
+        check_choice(self.norm, "norm", get_args(Norm))
 
     def at(self, eps: float) -> Self:
         """The same attack with another radius ε ≥ 0."""

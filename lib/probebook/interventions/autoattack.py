@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import check_choice
 from probebook.interventions.apgd import APGD
 from probebook.interventions.attack import Attack, target_loss
 from probebook.interventions.fab import FAB
@@ -36,11 +36,7 @@ class AutoAttack(Attack):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.unflipped not in ("move", "clean"):
-            raise UserError(
-                f"{self.unflipped!r} is not a valid value of unflipped: "
-                "expected 'move' (intervention) or 'clean' (evaluation)"
-            )
+        check_choice(self.unflipped, "value of unflipped", ("move", "clean"))
         self.attacks(2)  # they check steps and queries
 
     def attacks(self, k: int) -> list[Attack]:

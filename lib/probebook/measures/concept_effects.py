@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pandas.api.typing import DataFrameGroupBy
 from torch.nn import functional as F
 
-from probebook.base import UserError, tensor, to_numpy
+from probebook.base import UserError, check_choice, tensor, to_numpy
 from probebook.corpora.cebab import ASPECTS, VALUES, classes
 
 CHANGE = ["concept", "source", "target"]
@@ -31,8 +31,7 @@ def icace_error(true: ArrayLike, estimated: ArrayLike, distance: str = "cosine")
 
     Returns:
         The distances, float64 [n]."""
-    if distance not in DISTANCES:
-        raise UserError(f"{distance!r} is not a valid distance: expected {', '.join(DISTANCES)}")
+    check_choice(distance, "distance", DISTANCES)
     a, b = tensor(true).double(), tensor(estimated).double()
     if a.ndim != 2 or a.shape != b.shape:
         raise UserError(

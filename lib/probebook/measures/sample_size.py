@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
 from scipy.stats import binom
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.measures.intervals import percentiles
 
 FAIL = 1e-8  # δ: the probability with which the bound may fail (paper, § 3)
@@ -31,8 +31,7 @@ def log_functions(dim: int, rule: str = "paper") -> float:
 
     "paper": #F = (D + 1) · 2³², as printed; "correct": (2³²)^(D + 1), since every weight is chosen
     for itself."""
-    if rule not in ("paper", "correct"):
-        raise UserError(f"{rule!r} is not a valid rule: expected 'paper' or 'correct'")
+    check_choice(rule, "rule", ("paper", "correct"))
     if not dim >= 1:
         raise UserError(f"dim={dim}: the width of the states, at least 1")
     ways = BITS * np.log(2)
@@ -368,8 +367,7 @@ def _check(p_only_a: float, p_only_b: float, alpha: float, test: str) -> None:
             f"p_only_a={p_only_a}, p_only_b={p_only_b}, alpha={alpha}: probabilities, "
             "the first two of which add up to at most 1"
         )
-    if test not in TESTS:
-        raise UserError(f"{test!r} is not a valid test: expected {' or '.join(TESTS)}")
+    check_choice(test, "test", TESTS)
 
 
 def _pmf(k: ArrayLike, m: ArrayLike, p: float) -> np.ndarray:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.corpora.cebab import ASPECTS, TASKS, VALUES, classes
 from probebook.devices import choose_device, place_states
 from probebook.models.cache import load_or_compute
@@ -71,12 +71,8 @@ class Classifier:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        if self.task not in (*TASKS, "aspect"):
-            raise UserError(
-                f"{self.task!r} is not a valid task: expected {', '.join(TASKS)}, aspect"
-            )
-        if self.at not in ("token", "mean"):
-            raise UserError(f"at={self.at!r} is not valid: expected 'token' or 'mean'")
+        check_choice(self.task, "task", (*TASKS, "aspect"))
+        check_choice(self.at, "value of at", ("token", "mean"))
         if min(self.epochs, self.batch) < 1 or not self.lr > 0 or not 0 <= self.dropout < 1:
             raise UserError(
                 f"epochs={self.epochs}, batch={self.batch}, lr={self.lr}, "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.models.decoding import Choices, Filled, generate, strip_space_mark
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model, load
@@ -91,11 +91,7 @@ def fill(
             f"{model.name} is a masked model and fills the blank itself: leave the prompt out"
         )
     if isinstance(prompt, str):
-        if prompt not in PROMPTS:
-            raise UserError(
-                f"{prompt!r} is not a known prompt: expected 'A', 'B', 'C', or a Prompt"
-            )
-        prompt = PROMPTS[prompt]
+        prompt = PROMPTS[check_choice(prompt, "name of a prompt", PROMPTS)]
     texts = texts if prompt is None else [prompt(t) for t in texts]
     if isinstance(model, Server):
         return model.complete(texts, k, steps)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.models.batches import Batch, PositionRule, batches, encode_texts
 from probebook.models.embedding import embed, head_logits
 from probebook.models.loading import Model, as_model
@@ -58,8 +58,7 @@ def carry(
         Last-layer states at `read`, float32 [n, d] or [m, n, d], where the new states live."""
     model, texts = as_model(model), list(texts)
     part, model = part_for(model, at), part_for(model, read)
-    if positions not in ("one", "following"):
-        raise UserError(f"positions={positions!r} is not valid: expected 'one' or 'following'")
+    check_choice(positions, "kind of positions", get_args(Positions))
     if part.kind == "seq2seq" and model.kind != "seq2seq":
         raise UserError(
             f"read={read!r}: the encoder of {part.name} does not read what its decoder "

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from probebook.base import UserError, to_numpy
+from probebook.base import UserError, check_choice, to_numpy
 from probebook.corpora.agreement.files import ROWS
 from probebook.corpora.agreement.lexicon import KINDS, Noun, load_lexicon
 from probebook.corpora.words import single_tokens
@@ -207,9 +207,7 @@ def load(
     other natural text `ze` follows `files.object_number` ("lgd": the file's part-of-speech tags)
     and the nouns are not known. In the templates everything is known.
     """
-    names = ["generated", *ROWS]
-    if name not in names:
-        raise UserError(f"unknown agreement data {name!r}: one of {', '.join(names)}")
+    check_choice(name, "name of agreement data", ["generated", *ROWS])
     if n is not None and n <= 0:
         raise UserError(f"n = {n}: at least 1 sentence, or None for all")
     if attractors is not None and not 0 <= attractors <= 1:

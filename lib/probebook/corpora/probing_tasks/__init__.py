@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora import english
 from probebook.corpora.fetch import fetch
 from probebook.corpora.probing_tasks import plain_sentences
@@ -48,7 +48,7 @@ def generate(
     `n`: at most so many rows, with classes as equal as they can be. `seed` draws the changes and
     the rows. UserError for an unknown task, n < 1, or if no sentence fits.
     """
-    _known(task)
+    check_choice(task, "task", TASKS)
     if n is not None and n < 1:
         raise UserError(f"n = {n}: at least 1 text, or None for all")
     given = list(sentences)
@@ -149,11 +149,6 @@ def control(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return table.assign(z=by_word[words])
 
 
-def _known(task: str) -> None:
-    if task not in TASKS:
-        raise UserError(f"unknown task {task!r}: one of {', '.join(TASKS)}")
-
-
 def _shuffled(sentences: Iterable[str], rng: random.Random) -> list[str]:
     different = list(dict.fromkeys(sentences))
     return rng.sample(different, len(different))
@@ -240,7 +235,7 @@ def load(path: str | Path, task: str) -> pd.DataFrame:
     comes twice the first stays. The table of past_present has `form` and `lemma` as well, "" where
     `main_verb` finds no verb or another tense than the label. UserError for a missing or bad file.
     """
-    _known(task)
+    check_choice(task, "task", TASKS)
     path = Path(path)
     if not path.is_file():
         raise UserError(

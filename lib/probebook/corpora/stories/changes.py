@@ -11,7 +11,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from probebook.base import UserError
+from probebook.base import UserError, check_choice
 from probebook.corpora.stories.edits import solve
 from probebook.corpora.stories.facts import (
     UNKNOWN,
@@ -44,9 +44,9 @@ def negate(table: pd.DataFrame, how: str = "negation", seed: int = 0) -> pd.Data
     answer, or if it would not change, or would change from yes or no to unknown. `seed` draws the
     words. Columns as before; edit = how. UserError for a table without facts, or another `how`.
     """
-    if how not in HOW:
-        raise UserError(f"how = {how!r}: one of {', '.join(HOW)}")
-    contradict = {"negation": _negation, "antonym": _antonym, "value": _value, "role": _role}[how]
+    contradict = {"negation": _negation, "antonym": _antonym, "value": _value, "role": _role}[
+        check_choice(how, "kind of change", HOW)
+    ]
     rng, rows = random.Random(seed), []
     for row in _rows(table):
         query = resolve(row["facts"], row["query"])

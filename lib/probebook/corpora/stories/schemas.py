@@ -6,7 +6,7 @@ A template has roles in braces; in a yes/no question {x} is the value asked abou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -157,7 +157,7 @@ def _event(
     )
 
 
-def _told(text: str, words: dict[str, str | None], roles: Iterable[str] = ()) -> list[str]:
+def _told(text: str, words: Mapping[str, str | None], roles: Iterable[str] = ()) -> list[str]:
     """The templates of an entry with words for what stands in <angle brackets>.
 
     Those are left out for which there is None, or which have a role that is not among `roles`."""

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from probebook.base import UserError, cache_dir
+from probebook.base import UserError, cache_dir, check_choice
 from probebook.models.cache import key_name, load_or_compute
 from probebook.models.readers import windows
 from probebook.models.readers.fitted_reader import FittedReader
@@ -56,8 +56,7 @@ class Reader:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.heads not in HEADS:
-            raise UserError(f"{self.heads!r} are not valid heads: expected {' or '.join(HEADS)}")
+        check_choice(self.heads, "kind of heads", HEADS)
         if min(self.epochs, self.updates or 1, self.tokens) < 1:
             raise UserError("epochs, updates and tokens must be ≥ 1")
         if not self.lr > 0 or not 0 <= self.warmup < 1:

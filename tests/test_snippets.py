@@ -29,11 +29,19 @@ GIVEN = vars(interventions) | {"h": h, "z": z, "probe": LinearProbe().fit(h, z)}
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_is_shown_runs(name, tmp_path, monkeypatch):
+def test_what_is_shown_gives_finite_numbers_and_edits_move_states(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = dict(GIVEN) if "methods" in name and "explainers" not in name else {}
     for code in BLOCK.findall(Path(ROOT, name).read_text(encoding="utf-8")):
         exec(compile(code, name, "exec"), names)
+    of_dicts = [value.values() if isinstance(value, dict) else [value] for value in names.values()]
+    tensors = [one for values in of_dicts for one in values if isinstance(one, torch.Tensor)]
+    assert tensors
+    assert all(one.isfinite().all() for one in tensors)
+    if names.get("h") is h:
+        edited = [one for one in tensors if one is not h and one.shape == h.shape]
+        assert edited
+        assert not any(one.equal(h) for one in edited)
 
 
 def test_all_method_pages_show_something():

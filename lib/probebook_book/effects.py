@@ -15,7 +15,7 @@ from probebook.base import UserError
 from probebook.measures.intervals import least_over_seeds
 from probebook_book.rule import Outcome, outcome_of_count, p_value
 from probebook_runs.archive import archived, sweep_table
-from probebook_runs.store import book_run, tables
+from probebook_runs.store import book_run, by_metric, tables
 
 Row = str | int | tuple[str | int, ...]  # its id, or its ids
 Rows = dict[str, str | int | list[str | int]]  # all that have these ids
@@ -193,5 +193,4 @@ def _table(page: str, run: str, name: str) -> pd.DataFrame:
         long = long.drop(columns=["page", "table"]).dropna(axis=1, how="all")
     if long.empty:
         raise UserError(f"{page} has no table {name!r} of {run}")
-    ids = [column for column in long if column not in ("metric", "value")]
-    return long.pivot(index=ids, columns="metric", values="value")
+    return by_metric(long)

@@ -32,7 +32,7 @@ from probebook_runs.records import (
     run_folder,
     run_lock,
 )
-from probebook_runs.store import Run, data_hashes, environment, tables
+from probebook_runs.store import Run, by_metric, data_hashes, environment, tables
 
 if TYPE_CHECKING:  # the command line lists the archive without it
     import pandas as pd
@@ -87,9 +87,7 @@ def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     for manifest in sorted((_archive() / page).glob("*/manifest.json")):
         path = manifest.with_name(f"{table}.csv")
         if path.exists():
-            long = pd.read_csv(path)
-            ids = [column for column in long if column not in ("metric", "value")]
-            by_run[path.parent.name] = long.set_index([*ids, "metric"])["value"].unstack("metric")
+            by_run[path.parent.name] = by_metric(pd.read_csv(path))
     return by_run
 
 

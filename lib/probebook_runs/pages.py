@@ -24,14 +24,6 @@ if TYPE_CHECKING:  # loading it takes longer than all else here
     from nbformat import NotebookNode
 
 LIBRARY = base.PACKAGE.parent  # the folder of this package and its neighbours
-OURS = {
-    "probebook",
-    "probebook_audit",
-    "probebook_book",
-    "probebook_chapters",
-    "probebook_runs",
-    "probebook_training",
-}
 PROFILES = ("smoke", "pocket", "real", "paper")
 
 
@@ -219,4 +211,4 @@ def _imports(source: str, package: str) -> tuple[str, ...]:
             parents = f"{package}.".rsplit(".", node.level)[0] if node.level else ""
             module = ".".join(filter(None, [parents, node.module]))
             names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-    return tuple(name for name in names if name.split(".")[0] in OURS)
+    return tuple(name for name in names if name.startswith("probebook"))

@@ -341,13 +341,13 @@ def book_table(page: str, table: str) -> pd.DataFrame:
     of_page = tables(book_run(page).read())
     if table not in of_page:
         raise UserError(f"{page} records no table {table!r}: there are {', '.join(of_page)}")
-    long = of_page[table]
+    return by_metric(of_page[table]).reset_index().rename_axis(columns=None)
+
+
+def by_metric(long: pd.DataFrame) -> pd.DataFrame:
+    """A table of ids, metric and value with a column for each metric, and the ids as its index."""
     ids = [column for column in long if column not in ("metric", "value")]
-    return (
-        long.pivot(index=ids, columns="metric", values="value")
-        .reset_index()
-        .rename_axis(columns=None)
-    )
+    return long.pivot(index=ids, columns="metric", values="value")
 
 
 def environment(notebook: NotebookNode) -> dict:

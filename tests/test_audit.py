@@ -180,7 +180,7 @@ def test_items_with_the_same_text_are_one_group():
     assert group[1] == group[3] != group[0]
 
 
-@pytest.mark.parametrize("wrong", ["NaN", "rows", "no h", "pair", "no file"])
+@pytest.mark.parametrize("wrong", ["NaN", "rows", "no key", "pair", "no file"])
 def test_bad_states_in_one_line(tmp_path, wrong):
     h = torch.randn(128, 8)
     held = {"h": h}
@@ -188,8 +188,8 @@ def test_bad_states_in_one_line(tmp_path, wrong):
         h[3, 2] = torch.nan
     if wrong == "rows":
         held = {"h": h[:100]}
-    if wrong == "no h":
-        held = {"x": h}
+    if wrong == "no key":
+        held = {"x": h, "y": h.clone()}
     if wrong == "pair":
         held = {"h": h, "pair": h[:, :4].contiguous()}
     save_file(held, tmp_path / "s.safetensors")
@@ -209,7 +209,7 @@ def test_bad_states_in_one_line(tmp_path, wrong):
     said = {
         "NaN": "NaN",
         "rows": "100 rows",
-        "no h": "no tensor 'h'",
+        "no key": "x [128, 8], y [128, 8]: name the states [128, columns] by --states-key",
         "pair": "columns",
         "no file": "not a valid safetensors",
     }[wrong]

@@ -243,6 +243,8 @@ def check(
     seeds: int = 1,
     most: int = 1000,
     too_long: str = "refuse",
+    key: str = "",
+    layer: int | None = None,
 ) -> None:
     """UserError if an audit of these items would fail: the split, the texts as the model reads
     them, the words, or the files of states and of a probe."""
@@ -250,9 +252,9 @@ def check(
         data = prepare_texts(data, model, at, too_long)
     check_division(data.z, data.group, test_rows(data, most), seeds, data.name)
     if states:
-        width = from_states(data, states).h.shape[1]
+        width = from_states(data, states, key=key, layer=layer).h.shape[1]
         if stream:
-            check_others(data, states)
+            check_others(data, states, key, layer)
     else:
         lm = load(model)
         if data.words is not None and lm.kind != "encoder":

@@ -126,7 +126,7 @@ def plan_audit(
     `assignments` "name=value" go before. UserError: bad input, in one line."""
     if data not in labelled.BUILT_IN:
         data = str(Path(data).resolve())
-        most = fitting_items(str(states)) if states else None
+        most = fitting_items(str(states), more.get("states_key") or "") if states else None
         more = {**more, "n": n or most or "none"} | ({"stream": True} if most and not n else {})
     elif n:
         more = {**more, "n": n}
@@ -144,7 +144,8 @@ def plan_audit(
         if not run.finished:
             check_models(run.page.types, run.values)
             check_methods(run.values["methods"])
-            names = ("at", "states", "probe", "stream", "seeds", "n_judged", "too_long")
+            names = ["at", "states", "probe", "stream", "seeds", "n_judged", "too_long"]
+            names += ["states_key", "states_layer"]
             check(items, model, *(run.values[name] for name in names))
             layers = 1 if states else len(run.values["layers"])
             comparisons = layers * max(3, len(run.values["methods"]))

@@ -378,8 +378,12 @@ def audit(
     ) = None,
     seeds: _option(int | None, "of everything trained", min=2) = None,
     states: _option(
-        Path | None, "saved states: safetensors with h, if wanted pair and head", metavar="FILE"
+        Path | None,
+        "saved states: safetensors, .npz, .npy, or a folder with a file for each row",
+        metavar="FILE",
     ) = None,
+    states_key: _option(str | None, "their name in the file, if not h", metavar="KEY") = None,
+    states_layer: _option(int | None, "which one of [rows, layers, columns], from 0") = None,
     probe: _option(Path | None, "a saved probe to be judged", metavar="FILE") = None,
     n: _option(int | None, "items, at most; by default all of a file", min=1) = None,
     p: Assignments = (),
@@ -400,13 +404,18 @@ def audit(
     if states:
         if data is not None:
             raise UserError("with --states there is no MODEL: give DATA alone")
+        if layers:
+            raise UserError("with --states there are no --layers: see --states-layer")
         model, data = "", model
+    elif states_key or states_layer is not None:
+        raise UserError("--states-key and --states-layer go with --states FILE")
     elif data is None:
         raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
     columns = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
     columns |= {"words": words.split(",") if words else [], "spot": spot}
     more = {"layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]"}
     more |= {"seeds": seeds, "too_long": too_long}
+    more |= {"states_key": states_key, "states_layer": states_layer}
     run = plan_audit(model, data, columns, at, n, states, probe, profile, more, p)
     from probebook_runs.execute import run_all
 

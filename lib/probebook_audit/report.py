@@ -1,6 +1,6 @@
 """The report of an audit (`probebook audit`): from a run of page 7/01 to files that need no book.
 
-write_report(run, Path("report"))   # report.html, report.json, tables/*.csv, edits/*.safetensors"""
+write_report(run, Path("report"))   # report.html, report.json, tables/*.csv, edits/*"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 
 from probebook.base import UserError, read_yaml
+from probebook.hub import config, kind
+from probebook.interventions.export import save_vectors, steering_vector
+from probebook.interventions.serialization import load
+from probebook.models.loading import depth
 from probebook_audit import labelled
 from probebook_audit.fitting import METHODS, STREAMED, check_methods
 from probebook_audit.from_files import fitting_items
@@ -181,6 +186,7 @@ def write_report(run: Run, out: Path) -> Path:
             table.drop(columns="metric").to_csv(new / "tables" / f"{name}.csv", index=False)
         for name, content in files.items():
             (new / "edits" / name).write_bytes(content)
+        _write_vectors(run.values, report.edits, frames["tested"].label.nunique(), new)
         text = report.model_dump_json(indent=1)
         (new / "report.json").write_text(text + "\n", encoding="utf-8")
         page = render(report, result, _pictures(notebook))
@@ -190,6 +196,22 @@ def write_report(run: Run, out: Path) -> Path:
         new.rename(out)
         shutil.rmtree(Path(folder, "old"), ignore_errors=True)
     return out / "report.html"
+
+
+def _write_vectors(
+    known: Mapping[str, Any], edits: Sequence[EditFound], classes: int, folder: Path
+) -> None:
+    """Write the shift of a causal model's states to the second of two classes for other programs,
+    too, where these can add it: not among the embeddings, nor after the last block."""
+    if known["states"] or classes != 2 or kind(known["model"]) != "causal":
+        return
+    for edit in edits:
+        if edit.method == "MeanShift" and edit.file and 0 < edit.layer < depth(known["model"]):
+            vectors = {edit.layer: steering_vector(load(folder / edit.file))}
+            path = (folder / edit.file).with_suffix("")
+            save_vectors(vectors, f"{path}.vector.safetensors")
+            if edit.layer > 1 and find_spec("gguf"):
+                save_vectors(vectors, f"{path}.gguf", config(known["model"]).model_type)
 
 
 def _report(

@@ -5,7 +5,8 @@ INLP, RLACE and LEACE erase, and so does QLEACE, which needs the labels of the s
 edits; AlterRep, the steering edits MeanShift, AffineSteering and SparseFeatures, the interchange
 DAS, and the attacks FGSM, PGD and AutoAttack take a target `to`. MatchedDirection, MatchedSubspace
 and a fit on `shuffled` labels are their negative controls.
-`serialization` writes any fitted edit or probe to one file.
+`serialization` writes any fitted edit or probe to one file, `export` steering vectors for llama.cpp
+and others.
 
     h_edited = AlterRep(max_rank=8).fit(h, z).at(alpha=4.0)(h, to=1 - z)
 """

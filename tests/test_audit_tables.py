@@ -61,7 +61,7 @@ def test_cells_that_hold_several_things_are_refused_by_row(tmp_path, name, colum
         table = TABLE.assign(text=["[MASK] [1] " + one for one in TEXTS])
         assert read(write(path, table)).text[0].startswith("[MASK] [1]")
         return
-    given = {"label": column} if column == "tags" else {"text": column}
+    given = {"text": column} if column == "tokens" else {"label": column}
     assert f"column '{column}': row 1 holds a list" in refused(path, **given)
 
 

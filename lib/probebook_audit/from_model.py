@@ -15,15 +15,11 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
+from probebook.corpora.chats import Chat
 from probebook.corpora.words import find_word, single_tokens
 from probebook.models import Model, carry, embed_layers, load, word_logits
-from probebook.models.batches import (
-    PositionRule,
-    UnreadText,
-    longest,
-    positions,
-    tokenize,
-)
+from probebook.models.batches import PositionRule, UnreadText, longest, positions, tokenize
+from probebook.models.chats import render
 from probebook.models.passes import part_for
 from probebook.models.twins import encoder
 from probebook_audit.case import Case, check_division, test_rows
@@ -64,7 +60,8 @@ def cases(
         paired = torch.tensor([bool(one) for one in data.pair])
         other = [pair or text for pair, text in zip(data.pair, data.text)]
         partner = embed_in_shards(other, lm, depths, rule)
-    chooses = data.words is not None and at not in ("mean", "max") and lm.kind != "encoder"
+    one_token = not at.endswith(("mean", "max"))
+    chooses = data.words is not None and one_token and lm.kind != "encoder"
     true = None
     if chooses and paired is not None:
         last = embed_in_shards(other, lm, [lm.depth], _place(data))[lm.depth]
@@ -91,14 +88,15 @@ def cases(
 
 def default_place(data: Labelled) -> str:
     """The rule by which a text's state is read, if none is given: at its blank; else after its last
-    word if the model is to choose words, and else the mean over its tokens."""
+    word in chats and if the model is to choose words, and else the mean over its tokens."""
     if data.text and all(MASK in one for one in data.text):
         return MASK
-    return "last" if data.words else "mean"
+    return "last" if data.words or isinstance((data.text or [""])[0], Chat) else "mean"
 
 
 def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse") -> Labelled:
-    """The data as a model can read them; their notes say what was cut, left out or assumed.
+    """The data as a model can read them, messages through its chat template; their notes say what
+    was cut, left out or assumed.
 
     Args:
         data: Labelled texts.
@@ -120,7 +118,12 @@ def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse")
         raise UserError(
             f"{model} has no mask token, so no state at [MASK]: give --at mean, last or a word's"
         )
-    texts = [*(data.text or []), *(data.pair or [])]
+    given = [*(data.text or []), *(data.pair or [])]
+    try:
+        texts = render(given, whole)
+    except UnreadText as e:
+        raise UserError(f"{_row(data, e.index)}: {e.why}") from None
+    data = replace(data, text=texts[:n], pair=data.pair and texts[n:])
     ids = lm.tokenizer([lm.as_read(text) for text in texts])["input_ids"]
     if at == "[CLS]" and ids[0][0] != lm.tokenizer.cls_token_id:
         raise UserError(
@@ -130,6 +133,9 @@ def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse")
     unknown = counts[lm.unknown_id]
     total = sum(number for token, number in counts.items() if token not in lm.special)
     notes = [*data.notes, *whole.notes]
+    if old := sum(isinstance(b, Chat) > isinstance(a, Chat) for a, b in zip(given, texts)):
+        of = f"{old:,} of {len(texts):,} texts"
+        notes.append(f"Left as the model's chat template has printed them before: {of}.")
     if unknown:
         said = f"{unknown:,} of {total:,} tokens ({unknown / total:.1%})"
         if unknown > total / 2:
@@ -151,6 +157,8 @@ def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse")
         notes.append(f"Left out, with more than {limit} tokens: {n - len(kept):,} of {n:,} items.")
         data = _take(data, kept)
     elif long:
+        if any(isinstance(texts[i], Chat) for i in long):
+            raise UserError(f"{data.name}: chats are not cut: give --too-long drop or refuse")
         notes.append(f"Cut to {limit} tokens: {len(long):,} of {len(texts):,} texts.")
         rules = [rule, _place(data)] if data.words else [rule]
         for i in long:
@@ -161,7 +169,7 @@ def prepare_texts(data: Labelled, model: str, at: str, too_long: str = "refuse")
     places = _locate(data, lm, rule)
     if at not in ("mean", "max", "[CLS]") and (lm.kind != "seq2seq" or at != MASK):
         read = zip(tokenize(data.text[:3], lm)[1]["input_ids"], places)
-        shown = [lm.tokenizer.decode(row[place[0] : place[-1] + 1]).strip() for row, place in read]
+        shown = [lm.tokenizer.decode([row[j] for j in place]).strip()[:90] for row, place in read]
         notes.append(f"Read in the first texts: {', '.join(map(repr, shown))}.")
     return replace(data, notes=tuple(notes))
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow.parquet
 
 from probebook.base import LARGEST_READ, UserError, check_readable
+from probebook.corpora.chats import read_chat
 
 FORMATS = {".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Parquet"}
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -102,9 +103,9 @@ def _read_rows(text: str, path: Path, usual: str) -> tuple[pd.DataFrame, tuple[s
     return pd.DataFrame([row for _, row in table[1:]], columns=names, dtype=str), tuple(notes)
 
 
-def read_cells(table: pd.DataFrame, name: str, data: str) -> pd.Series:
-    """A column's cells as text, "" where there is none. UserError: no such column or two of them; a
-    cell holds several values, such as a list or messages."""
+def read_cells(table: pd.DataFrame, name: str, data: str, chats: bool = False) -> pd.Series:
+    """A column's cells as text, "" where there is none; if wanted, messages as chats. UserError: no
+    such column or two of them; a cell holds several values, such as a list."""
     count = [*table].count(name)
     if count != 1:
         near = get_close_matches(name, map(str, table), 1)
@@ -114,15 +115,17 @@ def read_cells(table: pd.DataFrame, name: str, data: str) -> pd.Series:
             if count
             else f"{data} has no column {name!r}: {hint}it has {', '.join(map(str, table))[:200]}"
         )
-    column = table[name].astype(object)
+    column, cells = table[name].astype(object), []
     column = column.where(column.notna(), "")
     for row, cell in enumerate(column, 1):
         listed = (
             LISTED.fullmatch(cell) if isinstance(cell, str) else not pd.api.types.is_scalar(cell)
         )
-        if listed or isinstance(cell, bytes):
-            raise UserError(
-                f"{data}, column {name!r}: row {row} holds a list, messages or bytes: write one "
-                "text or label in each cell"
-            )
-    return column.astype(str)
+        try:
+            if isinstance(cell, bytes) or listed and not chats:
+                raise UserError("write one text or label in each cell")
+            cells.append(read_chat(cell) if listed else str(cell))
+        except UserError as e:
+            where = f"{data}, column {name!r}: row {row}"
+            raise UserError(f"{where} holds a list, messages or bytes: {e}") from None
+    return pd.Series(cells, column.index, dtype=object if chats else str)

@@ -18,11 +18,13 @@ from scipy.sparse.csgraph import connected_components
 
 from probebook.base import UserError
 from probebook.corpora import agreement, cebab, reviews
+from probebook.corpora.chats import Chat
 from probebook.corpora.words import find_word, plain
 from probebook_audit.from_tables import FORMATS, read_cells, read_table
 
 BUILT_IN = ("agreement", "prose", "natural", "reviews", "cebab")
 ROLES = ("text", "label", "pair", "group", "spot")  # of columns, one for each
+TEXTS = ("text", "pair")  # which may be messages
 MOST_CLASSES = 20
 FEWEST_OF_CLASS = 10
 FEWEST_GROUPS = 8
@@ -84,10 +86,11 @@ def read(
     """A file (CSV, TSV, JSON lines, Parquet) or a data set of `BUILT_IN`, ready for an audit.
 
     `text`, `label`, `keep`, `pair`, `group`, `spot` name columns; those of a built-in data set are
-    known. `words` name columns, one candidate in each, or are the candidates themselves. `spot`
-    holds the word of each text whose state is read. Without `text` the items are known by their row
-    alone. At most `n` items are kept, whole groups drawn by `seed`. Items that share a text or a
-    rewritten text become one group, so that no text is on both sides of a split.
+    known. `text` and `pair` may hold messages (`read_chat`). `words` name columns, one candidate in
+    each, or are the candidates themselves. `spot` holds the word of each text whose state is read.
+    Without `text` the items are known by their row alone. At most `n` items are kept, whole groups
+    drawn by `seed`. Items that share a text or a rewritten text become one group, so that no text
+    is on both sides of a split.
 
     UserError, in one line: a missing column or file, one class, a class of fewer than 10 items,
     numbers that name no class, an empty text, fewer than 8 groups, a group with half of all."""
@@ -148,7 +151,7 @@ def _encode(
 ) -> Labelled:
     table, notes = table.reset_index(drop=True), [*assumed]
     items = pd.DataFrame(
-        {one: read_cells(table, names[one], data) for one in ROLES if names.get(one)}
+        {one: read_cells(table, names[one], data, one in TEXTS) for one in ROLES if names.get(one)}
     )
     where = f"{data}, column {names['label']!r}"
     items["label"] = _labels(items.label, where)
@@ -215,7 +218,7 @@ def _pairs(items: pd.DataFrame, where: str, notes: list[str]) -> list[str] | Non
     """The rewritten texts, "" where there is none, or none that differs from the text."""
     if "pair" not in items:
         return None
-    pair = items.pair.str.strip()
+    pair = items.pair.where([isinstance(one, Chat) for one in items.pair], items.pair.str.strip())
     same = (pair != "") & (pair.map(plain) == items.get("text", pair + ".").map(plain))
     if (same | (pair == "")).all():
         raise UserError(f"{where}: no row has a rewritten text that differs from its text")

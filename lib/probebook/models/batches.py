@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError
+from probebook.corpora.chats import Chat
 from probebook.corpora.words import find_word
 from probebook.devices import free_memory
 from probebook.models.loading import BLANK, Model
 
 PositionRule = str | tuple[str, Sequence[str]]
 WORD_RULES = ("first", "last", "mean")
+ROLES = {"last user": "user", "assistant mean": "assistant"}  # whose contents a rule reads
 AHEAD = 4_096  # texts that are tokenized while a GPU works on as many
 
 
@@ -156,6 +158,11 @@ def _places(
             spans = encoding["offset_mapping"][i] if "offset_mapping" in encoding else None
             places = _word_places(texts[i], at[1][i], ids, spans, model)
             places = {"first": places[:1], "last": places[-1:], "mean": places}[at[0]]
+        elif at in ROLES or at == "last" and isinstance(given[i], Chat):
+            turns = [t for t in getattr(given[i], "turns", ()) if t[0] == ROLES.get(at, t[0])]
+            spans = [*enumerate(encoding["offset_mapping"][i])] if turns else []
+            places = [j for _, a, b in turns for j, (s, e) in spans if s < b and e > a and e > s]
+            places = places if at == "assistant mean" else places[-1:]
         elif at in ("mean", "max"):
             places = [j for j, t in enumerate(ids) if t not in special]
         else:
@@ -166,12 +173,13 @@ def _places(
             elif at != "[CLS]":
                 raise UserError(
                     f"at={at!r} is not a known position: expected '[MASK]', '[CLS]', 'last', "
-                    "'mean', 'max', or ('last', words), in an audit 'last word' with --spot COLUMN"
+                    "'mean', 'max', of chats 'last user', 'assistant mean', or ('last', words), in "
+                    "an audit 'last word' with --spot COLUMN"
                 )
             places = [] if place is None else [place]
         if not places:
-            wanted = BLANK if at == BLANK else "a token of a word"
-            wanted = repr(at[1][i]) if isinstance(at, tuple) else wanted
+            names = {BLANK: BLANK} | {k: f"a message of the {role}" for k, role in ROLES.items()}
+            wanted = names.get(at, "a token of a word") if isinstance(at, str) else repr(at[1][i])
             raise UnreadText(i, f"{wanted} is not in the text {texts[i][:100]!r}")
         out.append(places)
     return out
@@ -208,7 +216,8 @@ def encode_texts(
 ) -> tuple[list[list[int]], Callable[[list[int]], Batch]]:
     """Tokenize texts once: their ids, and a function from some rows to the batch of these, with
     the weights of each position rule."""
-    read, encoding = tokenize(texts, model, offsets=any(isinstance(at, tuple) for at in rules))
+    offsets = any(isinstance(one, tuple | Chat) for one in (*rules, *texts))
+    read, encoding = tokenize(texts, model, offsets=offsets)
     ids = encoding["input_ids"]
     places = [(at, _places(texts, read, encoding, model, at)) for at in rules]
     pad = model.tokenizer.pad_token_id or 0  # masked, so that any token will do

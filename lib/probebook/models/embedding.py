@@ -8,7 +8,7 @@ device, so nothing else is computed or stored. A batch holds a number of tokens,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 
 from probebook.base import UserError, to_numpy
+from probebook.corpora.chats import Chat
 from probebook.corpora.words import single_tokens
 from probebook.models.batches import Batch, PositionRule, batches
 from probebook.models.cache import load_or_compute
+from probebook.models.chats import render
 from probebook.models.loading import Model, as_model, load
 from probebook.models.passes import (
     Collected,
@@ -40,7 +42,7 @@ SHARD = 4_096  # the largest number of texts that a worker of a cluster embeds a
 
 
 def embed(
-    texts: Sequence[str],
+    texts: Sequence[str] | Sequence[Sequence[Mapping]],
     model: str | Model,
     layer: int = -1,
     at: PositionRule = "[MASK]",
@@ -51,7 +53,8 @@ def embed(
     """Compute the hidden states `h` of texts at one layer and position.
 
     Args:
-        texts: The texts.
+        texts: The texts. Or conversations, each a list of dicts with role and content, which are
+            read through the model's own chat template (`chats.render`).
         model: A model, or its name or folder.
         layer: 0 = embeddings, k = after block k, −1 = the head's input (after any final norm).
         at: Where a text is read. "[MASK]" is the state from which the head predicts the blank: that
@@ -61,6 +64,8 @@ def embed(
             neither special nor a blank), "mean" or "max" (of each coordinate, over all real
             tokens), or a pair (rule, words) with rule "first", "last" or "mean" over the pieces of
             one word per text, e.g. ("last", subjects).
+            Of conversations "last" is the last token of the last message's content, "last user"
+            that of the last user's, "assistant mean" the mean over all of the assistant's contents.
             Of an encoder–decoder every rule but "[MASK]" reads the encoder.
         cache: Store the result in the cache folder, under weights, layer, rule, dtype and texts.
         client: Of a Dask cluster, whose workers embed shards of whole batches. On one kind of
@@ -82,7 +87,7 @@ def embed(
             "client: give the model by its name or folder, which workers load, and keep cache=True"
         )
     name = "" if isinstance(model, Model) else model
-    model, texts = part_for(as_model(model), at), _check_texts(texts)
+    model, texts = _prepare(as_model(model), texts, at)
     layer = model.layer(layer)
     if client is not None:
         return _embed_sharded(texts, name, model, layer, at, client, component)
@@ -101,7 +106,7 @@ def embed_layers(
 
     Each layer is cached by itself, where `embed` looks for it; cached ones are not computed. The
     arguments are those of `embed`."""
-    model, texts = part_for(as_model(model), at), _check_texts(texts)
+    model, texts = _prepare(as_model(model), texts, at)
     layers = sorted({model.layer(layer) for layer in layers})
     keys = {k: _key(texts, model, k, at) for k in layers}
     return _cache_together(
@@ -119,7 +124,7 @@ def embed_poolings(
 
     Each rule's states are cached by themselves, where `embed` looks for them, and equal its states
     to the bit. The arguments and errors are those of `embed`."""
-    model, texts = as_model(model).encoder, _check_texts(texts)
+    model, texts = _prepare(as_model(model), texts, "mean")
     layer = model.layer(layer)
     keys = {at: _key(texts, model, layer, at) for at in rules}
     return _cache_together(
@@ -145,19 +150,21 @@ def _cache_together(keys: dict, make: Callable[[list], dict]) -> dict:
     }
 
 
-def _check_texts(texts: Sequence[str]) -> list[str]:
-    texts = list(texts)
+def _prepare(model: Model, texts: Sequence, at: PositionRule) -> tuple[Model, list[str]]:
+    """The part of a model that a rule reads, and the texts as it reads them."""
+    texts = render(list(texts), model)
     if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise UserError("nothing to embed: every text must be a string with at least one word")
-    return texts
+    return part_for(model, at), texts
 
 
 def _key(
     texts: list[str], model: Model, layer: int, at: PositionRule, component: Component = "residual"
 ) -> list:
     dtype, at = str(model.dtype), "last word" if at == "last" else at
+    more: list = [component] if component != "residual" or model.kind == "seq2seq" else []
+    more += [text.turns for text in texts if isinstance(text, Chat)]
     texts = [model.unframed(text) for text in texts]
-    more = [component] if component != "residual" or model.kind == "seq2seq" else []
     return [model.fingerprint, model.tokenizer_fingerprint, layer, at, dtype, texts, *more]
 
 

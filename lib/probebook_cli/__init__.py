@@ -349,7 +349,7 @@ def audit(
         "CSV, TSV, JSON lines, Parquet, or a data set of the "
         "book: agreement, prose, natural, reviews, cebab",
     ) = None,
-    text: _option(str, "column of the texts", metavar="COLUMN") = "",
+    text: _option(str, "column of the texts or messages", metavar="COLUMN") = "",
     label: _option(str, "column of the concept's label", metavar="COLUMN") = "",
     keep: _option(Texts, "column of what should stay; repeatable", metavar="COLUMN") = (),
     pair: _option(
@@ -363,7 +363,8 @@ def audit(
     ) = None,
     at: _option(
         str | None,
-        "state to read: [MASK], [CLS], mean, last, first word, last word",
+        "state to read: [MASK], [CLS], mean, last, first word, last word, last user, "
+        "assistant mean",
         metavar="RULE",
     ) = None,
     spot: _option(str, "column of the word that is read", metavar="COLUMN") = "",

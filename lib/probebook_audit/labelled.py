@@ -103,15 +103,41 @@ def read(
         return _encode(*_load_built_in(data, n, seed), data, n, seed)
     if not label:
         raise UserError(f"{data}: say which column holds the label: --label COLUMN")
+    table, notes = _read_file(data)
+    names = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
+    return _encode(table, names | {"words": [*words], "spot": spot}, data, n, seed, notes)
+
+
+def read_together(
+    files: Sequence[str], columns: dict, n: int | None = None, seed: int = 0
+) -> tuple[Labelled, np.ndarray]:
+    """Several files as one, coded alike, and the file of each item [n]. Rows count through.
+
+    `columns`: as the arguments of `read` name them; each file must have them. UserError as `read`,
+    or if a file is given twice."""
+    if len({*files}) < len(files):
+        raise UserError(f"{', '.join(files)}: give each file once")
+    if not columns.get("label"):
+        raise UserError(f"{files[0]}: say which column holds the label: --label COLUMN")
+    tables, notes = zip(*map(_read_file, files))
+    for table, file in zip(tables, files):
+        for names in columns.values():
+            for name in [names] if isinstance(names, str) else names:
+                read_cells(table, name, file) if name else None
+    whole = pd.concat(tables, ignore_index=True)
+    data = _encode(whole, columns, " + ".join(files), n, seed, sum(notes, ()))
+    ends = np.cumsum([len(table) for table in tables])
+    return data, np.asarray(files, dtype=object)[np.searchsorted(ends, data.rows, "right")]
+
+
+def _read_file(data: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if Path(data).suffix.lower() not in FORMATS:
         near = get_close_matches(data, BUILT_IN, 1)
         raise UserError(
             f"{data!r} is not a valid data set: {f'did you mean {near[0]}? ' if near else ''}"
             f"expected a file ({', '.join(FORMATS)}) or one of {', '.join(BUILT_IN)}"
         )
-    table, notes = read_table(Path(data))
-    names = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
-    return _encode(table, names | {"words": [*words], "spot": spot}, data, n, seed, notes)
+    return read_table(Path(data))
 
 
 def _load_built_in(name: str, n: int | None, seed: int) -> tuple[pd.DataFrame, dict]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -170,17 +171,12 @@ def write_report(run: Run, out: Path) -> Path:
     """Write the report of a finished run; the folder gets its name when all of it is written.
 
     Returns the path of `report.html`."""
-    check_folder(out)
     notebook = run.read()
     frames, files = tables(notebook), kept_files(notebook)
     result = AuditResult.from_long(frames)
     report = _report(run, frames, result, [*files])
-    out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
-        new = Path(folder, "new")
-        for name in ("tables", "edits"):
-            (new / name).mkdir(parents=True)
+    with new_report(out) as new:
+        (new / "edits").mkdir()
         for name, frame in frames.items():
             table = _name_items(frame, frames["tested"]) if name == "items" else frame
             table.drop(columns="metric").to_csv(new / "tables" / f"{name}.csv", index=False)
@@ -191,11 +187,23 @@ def write_report(run: Run, out: Path) -> Path:
         (new / "report.json").write_text(text + "\n", encoding="utf-8")
         page = render(report, result, _pictures(notebook))
         (new / "report.html").write_text(page, encoding="utf-8")
+    return out.resolve() / "report.html"
+
+
+@contextmanager
+def new_report(out: Path) -> Iterator[Path]:
+    """A folder with a folder `tables`; it gets its name, `out`, when all of it is written."""
+    check_folder(out)
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+        new = Path(folder, "new")
+        (new / "tables").mkdir(parents=True)
+        yield new
         if out.exists():
             out.rename(Path(folder, "old"))
         new.rename(out)
         shutil.rmtree(Path(folder, "old"), ignore_errors=True)
-    return out / "report.html"
 
 
 def _write_vectors(
@@ -351,9 +359,8 @@ def _pictures(notebook: Any) -> list[dict[str, str]]:
 
 
 def render(report: Report, result: AuditResult, pictures: Sequence[Mapping[str, str]]) -> str:
-    """The report as one HTML file that needs neither a network nor a script. Texts are escaped."""
-    folder = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    """The report as one HTML file that needs neither a network nor a script."""
+    page = environment()
     page.filters |= {"percent": percent, "interval": _interval}
     return page.get_template("report.html.j2").render(
         title=f"{report.data}, read from {report.model}",
@@ -367,6 +374,12 @@ def render(report: Report, result: AuditResult, pictures: Sequence[Mapping[str, 
             for name, title in WORDS["tables"].items()
         ],
     )
+
+
+def environment() -> Environment:
+    """The templates of reports. Texts are escaped."""
+    folder = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def _interval(figure: Figure) -> str:

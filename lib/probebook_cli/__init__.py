@@ -390,6 +390,10 @@ def audit(
     p: Assignments = (),
     profile: Profile = "pocket",
     force: Force = False,
+    monitor: _option(bool, "audit a probe that raises alarms, on other texts", "--monitor") = False,
+    test: _option(Texts, "of a monitor: texts to judge it on; repeatable", metavar="FILE") = (),
+    fpr: _option(float, "of a monitor: the false-alarm rate at which it works") = 0.01,
+    positive: _option(str, "of a monitor: the label of an alarm, else the last") = "",
     *,
     out: _option(Path, "folder of the report"),
 ) -> None:
@@ -399,6 +403,22 @@ def audit(
     behaviour, shortcuts), then what would change the verdict, and the sentence for a paper. A
     finished run is reused.
     """
+    if monitor or test:
+        unused = {"--pair": pair, "--words": words, "--methods": methods, "--states": states}
+        unused |= {"--probe": probe, "-p": p, "DATA": data is None}
+        wrong = [name for name, value in unused.items() if value]
+        if wrong or not monitor:
+            raise UserError(
+                "a monitor: probebook audit MODEL TRAIN --monitor --test FILE --label … --text …"
+                + (f", without {wrong[0]}" if wrong and wrong[0] != "DATA" else "")
+            )
+        from probebook_audit.monitor_report import audit_monitor
+
+        columns = {"text": text, "label": label, "keep": [*keep], "group": group, "spot": spot}
+        depths = [int(layer) for layer in _listed(layers or "-1")]
+        settings = (positive, fpr, seeds or 5, n, too_long or "refuse")
+        typer.echo(audit_monitor(model, data, [*test], columns, out, at, depths, *settings))
+        return
     from probebook_audit.report import check_folder, plan_audit, write_report
 
     check_folder(out)

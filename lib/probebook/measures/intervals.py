@@ -332,11 +332,18 @@ def resample_seeds(
         raise UserError(f"{len(tables)} seeds: give two at least, all with the same items")
     items = pd.DataFrame(np.mean(tables, axis=0), columns=tables[0].columns)
     draws = resample_means(items, groups, n, seed)
-    means = pd.DataFrame([table.mean() for table in tables])
-    rng, df = np.random.default_rng([seed, len(tables)]), len(tables) - 1
+    return draws + draw_seeds(pd.DataFrame([table.mean() for table in tables]), n, seed).to_numpy()
+
+
+def draw_seeds(means: pd.DataFrame, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Draw the luck of the seeds, to be added to draws of groups: [1 + n] rows, the first of zeros.
+
+    `means`: one row of figures for each seed. See `resample_seeds`, of which this is a part, for
+    figures that are no means over items."""
+    rng, df = np.random.default_rng([seed, len(means)]), len(means) - 1
     weights = rng.normal(size=(n, df + 1)) / np.sqrt((df + 1) * rng.chisquare(df, (n, 1)))
-    draws.iloc[1:] += weights @ (means - means.mean()).to_numpy()
-    return draws
+    luck = weights @ (means - means.mean()).to_numpy()
+    return pd.DataFrame(np.vstack([np.zeros(means.shape[1]), luck]), columns=means.columns)
 
 
 def percentiles(draws: ArrayLike) -> np.ndarray:

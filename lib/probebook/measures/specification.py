@@ -15,6 +15,7 @@ from scipy import stats
 
 from probebook.base import UserError
 from probebook.measures.intervals import draw_counts, percentiles
+from probebook.measures.roc import auroc
 
 LISTS = {
     "female": ["she", "her", "female"],
@@ -135,13 +136,10 @@ def area(
         seed: Of the draws."""
     metric, unspecified = _check_metric(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
-    a, b = metric[unspecified], metric[~unspecified]
-    wins = (a[:, None] > b) + 0.5 * (a[:, None] == b)
     times = draw_counts(groups.max() + 1, draws, seed)[:, groups]  # how often each text is drawn
-    of_a, of_b = times[:, unspecified], times[:, ~unspecified]
-    pairs = of_a.sum(1) * of_b.sum(1)
-    resampled = ((of_a @ wins) * of_b).sum(1)[pairs > 0] / pairs[pairs > 0]
-    return float(wins.mean()), *percentiles(resampled).tolist()
+    resampled = auroc(metric, unspecified, times)
+    (whole,) = auroc(metric, unspecified)
+    return float(whole), *percentiles(resampled[~np.isnan(resampled)]).tolist()
 
 
 def _check_metric(metric: ArrayLike, unspecified: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ def count_sources(data: Labelled) -> int:
 def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
     """For each seed: does a rule that knows one source give the label of the test items? A column
     for each source: properties to keep and what else is known, numbers of the text, the best single
-    word, and the bag of words (`_read_words`).
+    word, and the bag of words (`read_words`).
 
     Categories: the label that goes most often with the very value; NaN where it was never seen.
     Numbers (floats): a tree with two leaves for each class, whose borders are free. The bag of
@@ -50,9 +50,9 @@ def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
     sources = {name: to_numpy(values) for name, values in case.keep.items()} | dict(case.known)
     texts = [one.replace("[MASK]", " ") for one in case.text or []]
     if case.text is not None:
-        sources |= _count(texts)
+        sources |= count_text(texts)
     others = np.setdiff1d(np.arange(len(z)), test)
-    x, words = _read_words(texts, others)
+    x, words = read_words(texts, others)
     if words:
         best = _telling_word(x[others], z[others], case.k)
         sources[words[best]] = x[:, best].toarray().ravel().astype(int)
@@ -73,7 +73,7 @@ def rule_hits(case: Case, fits: Sequence[Fit]) -> list[pd.DataFrame]:
     ]
 
 
-def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
+def count_text(texts: Sequence[str]) -> dict[str, np.ndarray]:
     """Numbers that can be counted in any text."""
     table = pd.Series(texts, dtype=str)
     letters = table.str.count(r"[^\W\d_]").clip(lower=1)
@@ -86,7 +86,7 @@ def _count(texts: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: column.to_numpy(float) for name, column in counted.items()}
 
 
-def _read_words(texts: Sequence[str], others: np.ndarray) -> tuple[Any, list[str]]:
+def read_words(texts: Sequence[str], others: np.ndarray) -> tuple[Any, list[str]]:
     """Which words each text has, [n, words], and their names; `others`: texts that give the words.
     In texts without blanks (a twentieth of them in such a script, or runs of more than 12
     characters on average) characters and pairs of characters count as well."""

@@ -1,0 +1,398 @@
+"""A probe as a monitor: is its AUROC real, on other text, at the false-alarm rate that matters?
+
+A probe and its controls are fitted on one set of texts and judged on others. Each seed divides the
+training groups anew: seven tenths fit, the rest choose the layer and the threshold, so that both
+choices are inside the intervals. A quarter of the training groups is never used, and is the first
+test, of like text.
+
+    result = measure(from_cases(data, cases, part, positive="lie"), seeds=5, fpr=.01)
+    result.verdicts                                   # a word and a sentence for each test"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+from torch import Tensor
+
+from probebook.base import UserError, read_yaml, to_numpy
+from probebook.corpora.agreement import decorrelate
+from probebook.interventions import shuffled
+from probebook.measures.intervals import contrasts, draw_counts, draw_seeds, percentiles
+from probebook.measures.roc import auroc, recall_at, shares_above
+from probebook_audit.case import Case
+from probebook_audit.fitting import linear
+from probebook_audit.labelled import Labelled
+from probebook_audit.questions.shortcut import BAG, count_text, read_words
+from probebook_audit.verdict import percent
+
+WORDS = read_yaml(Path(__file__).with_name("monitor.yaml"))
+TRAIN, LIKE = "training texts", "like text"  # LIKE: groups of the training texts, held out
+PROBE, TWIN, MIXED = "probe", "random weights", "shuffled labels"
+AREA, RECALL, ALARMS = "AUROC", "recall", "false alarms"
+MATCHED = ("test", "nuisance", "items", "rule", "follows", "value", "low", "high", "beyond")
+HELD_OUT, FITTED = 0.25, 0.7  # shares of groups: for the test of like text; of the others, to fit
+WORTH = 0.7  # an area that would be worth more data
+FEWEST_MATCHED = 40  # items on which a nuisance no longer tells the label
+BINS = 10  # of a nuisance that is a number, where it is matched
+RULE_OF_THREE = 3  # without an alarm in n texts, the rate is 3 / n at most (95 %)
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """What a monitor and its controls can read. One part trains, each other is a test.
+
+    - `h`: layer → states [n, d]; `twin`: the same of random weights, or empty
+    - `z` [n]: 1 where the monitor should raise an alarm, else 0
+    - `part` [n]: the set of each text, `TRAIN` or a test's name; `group` [n]: as in `labelled`
+    - `nuisances`: name → [n], floats (numbers) or ints (categories)
+    - `words` [n, words]: which words each text has, or None
+    - `notes`: what was assumed, in sentences"""
+
+    h: Mapping[int, Tensor]
+    z: np.ndarray
+    part: np.ndarray
+    group: np.ndarray
+    nuisances: Mapping[str, np.ndarray]
+    twin: Mapping[int, Tensor]
+    words: Any = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MonitorResult:
+    """Tables of a monitor's audit; value, low, high: a figure with its 95 % interval.
+
+    - `scores`: test, reader, measure (AUROC; recall at the rate, the threshold set on this test;
+      recall and false alarms at the training threshold; mean probability and share of positives)
+    - `matched`: test, nuisance that tells the label of like text; rule: the area of a reader of it
+      alone; follows: `_follows`; items: how many remain where it tells nothing; value, low, high:
+      the probe's area on these, beyond: is it significantly above one half?
+    - `verdicts`: test, word, sentence, what, need (items), a row for each test
+    - `layers`: how many seeds chose each layer"""
+
+    scores: pd.DataFrame
+    matched: pd.DataFrame
+    verdicts: pd.DataFrame
+    layers: pd.Series
+    notes: tuple[str, ...]
+
+
+def from_cases(
+    data: Labelled, cases: Sequence[Case], part: np.ndarray, positive: str = ""
+) -> Monitored:
+    """What can be read of labelled texts, from one case for each layer; `part` [n]: their sets.
+
+    `positive`: the label that raises an alarm; by default the last in the order of the alphabet.
+    UserError: not two labels, no such label, or a test without one of them."""
+    if len(data.classes) != 2:
+        raise UserError(f"{data.name}: a monitor needs two labels, not {len(data.classes)}")
+    positive = positive or data.classes[1]
+    if positive not in data.classes:
+        raise UserError(f"{positive!r} is not a valid label: expected {' or '.join(data.classes)}")
+    z = (data.z == data.classes.index(positive)).astype(int)
+    seen = np.isin(data.group, data.group[part == TRAIN]) & (part != TRAIN)
+    notes = [*data.notes, f"An alarm means {positive!r}."]
+    notes += [f"Left out of the tests, since training has them: {seen.sum():,} texts."] * bool(
+        seen.any()
+    )
+    nuisances = {**data.keep, **data.known}
+    nuisances.pop("position in the file", None)  # of another file
+    words = None
+    if data.text is not None:
+        nuisances |= count_text(data.text)
+        words = read_words(data.text, np.flatnonzero(part == TRAIN))[0]
+    kept = ~seen
+    for name in dict.fromkeys(part):
+        count = np.bincount(z[kept & (part == name)], minlength=2)
+        if count.min() < 10:
+            raise UserError(
+                f"{name}: {count[1]} texts with {positive!r} and {count[0]} without: at least 10 "
+                "of each, better some hundreds"
+            )
+    rows = torch.from_numpy(np.flatnonzero(kept))
+
+    def chosen(name: str) -> dict[int, Tensor]:
+        states = {case.layer: getattr(case, name) for case in cases}
+        return {layer: h[rows.to(h.device)] for layer, h in states.items() if h is not None}
+
+    return Monitored(
+        chosen("h"),
+        z[kept],
+        np.asarray(part, dtype=object)[kept],
+        data.group[kept],
+        {name: values[kept] for name, values in nuisances.items()},
+        chosen("twin"),
+        None if words is None else words[np.flatnonzero(kept)],
+        tuple(notes),
+    )
+
+
+def measure(
+    texts: Monitored, seeds: int = 5, fpr: float = 0.01, draws: int = 2000
+) -> MonitorResult:
+    """Fit a monitor and its controls with every seed, and judge them on each test.
+
+    `fpr`: the false-alarm rate at which the monitor is to work; `draws`: of the bootstrap over
+    seeds and groups."""
+    part = texts.part.copy()
+    inside = part == TRAIN
+    part[np.flatnonzero(inside)[_draw(texts.group[inside], HELD_OUT, [0, 0])]] = LIKE
+    tests = [LIKE, *(name for name in dict.fromkeys(texts.part) if name != TRAIN)]
+    fitted = [_read(texts, part == TRAIN, fpr, seed) for seed in range(seeds)]
+    parts = {name: np.flatnonzero(part == name) for name in tests}
+    figures = {name: _draw_figures(fitted, texts, rows, fpr, draws) for name, rows in parts.items()}
+    told = contrasts({n: figures[LIKE][n, AREA] - 0.5 for n in texts.nuisances})
+    suspects = [*told.index[told.verdict > 0]] if len(told) else []
+    pairs = [(name, nuisance) for name in tests for nuisance in suspects]
+    rule = {pair: float(figures[pair[0]][pair[1], AREA][0]) for pair in pairs}
+    kept = {pair: _match(texts, parts[pair[0]], pair[1], rule[pair]) for pair in pairs}
+    alone = {
+        pair: _draw_figures(fitted, texts, rows, fpr, draws, [PROBE])[PROBE, AREA]
+        for pair, rows in kept.items()
+        if len(rows) >= FEWEST_MATCHED
+    }
+    beyond = contrasts({pair: one - 0.5 for pair, one in alone.items()}).verdict if alone else {}
+    matched = pd.DataFrame(
+        [
+            {
+                **{"test": name, "nuisance": nuisance, "items": len(kept[name, nuisance])},
+                "rule": rule[name, nuisance],
+                "follows": _follows(fitted, texts, parts[name], nuisance, draws),
+                **(_interval(alone[pair]) if (pair := (name, nuisance)) in alone else {}),
+                "beyond": int(beyond.get(pair, 0)),
+            }
+            for name, nuisance in pairs
+        ],
+        columns=[*MATCHED],
+    )
+    verdicts = _verdicts(texts, parts, figures, matched, fpr)
+    scores = [
+        {"test": name, "reader": reader, "measure": what, **_interval(one)}
+        for name, of_test in figures.items()
+        for (reader, what), one in of_test.items()
+    ]
+    layers = pd.Series([one.layer for one in fitted]).value_counts().sort_index()
+    return MonitorResult(pd.DataFrame(scores), pd.DataFrame(matched), verdicts, layers, texts.notes)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A seed's readers: scores [n, readers], log-odds; each one's threshold; the chosen layer."""
+
+    scores: pd.DataFrame
+    threshold: pd.Series
+    layer: int
+
+
+def _read(texts: Monitored, train: np.ndarray, fpr: float, seed: int) -> _Fitted:
+    """Fit every reader on this seed's part of the training groups."""
+    rows = np.flatnonzero(train)
+    inside = _draw(texts.group[rows], FITTED, [seed, 1])
+    fit, valid = rows[inside], rows[~inside]
+    z = torch.from_numpy(texts.z[fit])
+    by_layer = {layer: _log_odds(h, fit, z) for layer, h in texts.h.items()}
+    layer = max(
+        by_layer, key=lambda one: float(auroc(by_layer[one][valid], texts.z[valid] == 1)[0])
+    )
+    found = {PROBE: by_layer[layer]}
+    mixed = shuffled(z, seed=seed + 1)
+    found[MIXED] = _log_odds(texts.h[layer], fit, mixed)
+    if layer in texts.twin:
+        found[TWIN] = _log_odds(texts.twin[layer], fit, z)
+    if texts.words is not None and texts.words.shape[1]:
+        model = LogisticRegression(max_iter=300).fit(texts.words[fit], texts.z[fit])
+        found[BAG] = model.decision_function(texts.words)
+    for name, values in texts.nuisances.items():
+        column = np.nan_to_num(values.astype(float), nan=-1)[:, None]
+        tree = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=10, random_state=0)
+        share = tree.fit(column[fit], texts.z[fit]).predict_proba(column)[:, 1].clip(0.01, 0.99)
+        found[name] = np.log(share / (1 - share))
+    scores = pd.DataFrame(found)
+    quiet = scores.iloc[valid][texts.z[valid] == 0]
+    threshold = quiet.quantile(1 - fpr, interpolation="higher") + 1e-12
+    return _Fitted(scores, threshold, layer)
+
+
+def _log_odds(h: Tensor, fit: np.ndarray, z: Tensor) -> np.ndarray:
+    logits = linear(h[torch.from_numpy(fit).to(h.device)], z.to(h.device))(h)
+    return to_numpy((logits[:, 1] - logits[:, 0]).double())
+
+
+def _draw(group: np.ndarray, share: float, seed: list[int]) -> np.ndarray:
+    """Which items belong to a random share of the groups [n]."""
+    names = np.unique(group)
+    order = np.random.default_rng(seed).permutation(names)
+    return np.isin(group, order[: max(1, round(share * len(names)))])
+
+
+def _draw_figures(
+    fitted: Sequence[_Fitted],
+    texts: Monitored,
+    rows: np.ndarray,
+    fpr: float,
+    draws: int,
+    readers: Sequence[str] = (),
+    labels: np.ndarray | None = None,
+) -> dict[tuple[str, str], np.ndarray]:
+    """(reader, measure) → [1 + draws]: means over the seeds on drawn groups, with the seeds' luck;
+    of all readers the area, of the probe everything. `labels` [rows]: in place of the true ones."""
+    number = np.unique(texts.group[rows], return_inverse=True)[1]
+    weights = np.vstack([np.ones(len(rows)), draw_counts(number.max() + 1, draws)[:, number]])
+    z = (texts.z[rows] if labels is None else labels) == 1
+    of_seeds: dict[tuple[str, str], list[np.ndarray]] = {}
+    for one in fitted:
+        for reader in readers or one.scores:
+            score = one.scores[reader].to_numpy()[rows]
+            found = {AREA: auroc(score, z, weights)}
+            if reader == PROBE:
+                found["recall at the rate"] = recall_at(score, z, fpr, weights)
+                both = shares_above(score, z, one.threshold[PROBE], weights)
+                found |= dict(zip((RECALL, ALARMS), both))
+                found["mean probability"] = weights @ expit(score) / weights.sum(1)
+                found["share of positives"] = weights @ z / weights.sum(1)
+            for what, values in found.items():
+                of_seeds.setdefault((reader, what), []).append(np.nan_to_num(values, nan=0.5))
+    here = pd.DataFrame({name: [one[0] for one in values] for name, values in of_seeds.items()})
+    luck = draw_seeds(here, draws)
+    return {name: np.mean(values, 0) + luck[name].to_numpy() for name, values in of_seeds.items()}
+
+
+def _interval(draws: np.ndarray) -> dict[str, float]:
+    low, high = percentiles(draws[1:]).clip(0, 1)
+    return {"value": float(draws[0]), "low": float(low), "high": float(high)}
+
+
+def _match(texts: Monitored, rows: np.ndarray, nuisance: str, rule: float) -> np.ndarray:
+    """The rows on which a nuisance (a number in tenths) tells nothing of the label; all, where the
+    area of its rule is at most one half, since it does not help there."""
+    if rule <= 0.5:
+        return rows
+    values = texts.nuisances[nuisance][rows]
+    if values.dtype.kind == "f":
+        values = pd.qcut(values, BINS, labels=False, duplicates="drop")
+    return rows[decorrelate(texts.z[rows], values - values.min())]
+
+
+def _follows(
+    fitted: Sequence[_Fitted], texts: Monitored, rows: np.ndarray, nuisance: str, draws: int
+) -> float:
+    """How well the probe tells where the nuisance's rule would raise an alarm: the lower end of the
+    area's interval; NaN where the rule says the same of all."""
+    said = np.mean([one.scores[nuisance].to_numpy()[rows] for one in fitted], 0) > 0
+    if said.all() or not said.any():
+        return np.nan
+    found = _draw_figures(fitted, texts, rows, 0.0, draws, [PROBE], said)
+    return _interval(found[PROBE, AREA])["low"]
+
+
+def _verdicts(
+    texts: Monitored,
+    parts: Mapping[str, np.ndarray],
+    figures: Mapping[str, Mapping],
+    matched: pd.DataFrame,
+    fpr: float,
+) -> pd.DataFrame:
+    """The first reason against the monitor on each test."""
+    above = contrasts({name: one[PROBE, AREA] - 0.5 for name, one in figures.items()}).verdict > 0
+    ahead = (
+        contrasts({name: np.stack(_leads(one), -1) for name, one in figures.items()}).verdict > 0
+    )
+    rows = []
+    for name, of_test in figures.items():
+        area, alarms, recall = (_interval(of_test[PROBE, of]) for of in (AREA, ALARMS, RECALL))
+        items, quiet = len(parts[name]), int((texts.z[parts[name]] == 0).sum())
+        known = matched[matched.test == name]
+        reason = (
+            _unread(area, items, known)
+            if not above[name]
+            else _confounded(items, known)
+            or (
+                ("no more than a simple reader", _best(of_test), np.nan)
+                if not ahead[name]
+                else None
+            )
+            or _at_rate(alarms, recall, items, quiet, fpr)
+        )
+        word, what, need = reason or (
+            f"holds on {'like' if name == LIKE else 'other'} text",
+            "",
+            np.nan,
+        )
+        of = {"area": area, "alarms": alarms, "recall": recall}
+        ends = {f"{one}_{end}": value for one, found in of.items() for end, value in found.items()}
+        row = {"test": name, "word": word, "what": what, "need": need, **ends}
+        rows.append({**row, "sentence": _say(row, fpr)})
+    return pd.DataFrame(rows)
+
+
+def _leads(of_test: Mapping[tuple[str, str], np.ndarray]) -> list[np.ndarray]:
+    """Draws of the probe's lead in area over each reader that knows less."""
+    others = [
+        one
+        for (reader, what), one in of_test.items()
+        if what == AREA and reader not in (PROBE, MIXED)
+    ]
+    return [of_test[PROBE, AREA] - one for one in others]
+
+
+def _best(of_test: Mapping[tuple[str, str], np.ndarray]) -> str:
+    """The control with the largest area."""
+    areas = {reader: one[0] for (reader, what), one in of_test.items() if what == AREA}
+    return max(areas.keys() - {PROBE, MIXED}, key=areas.__getitem__)
+
+
+Reason = tuple[str, str, float] | None  # word, what, items needed
+
+
+def _unread(area: Mapping[str, float], items: int, known: pd.DataFrame) -> Reason:
+    """Why an area is not significantly above one half."""
+    followed = known[known.follows > 0.5]
+    if len(followed):
+        return "reads a nuisance", str(followed.nuisance[followed.follows.idxmax()]), np.nan
+    if area["high"] < WORTH:
+        return "does not hold", "", np.nan
+    short = (area["value"] - area["low"]) / max(area["value"] - 0.5, 0.05)
+    return "not enough data", "", items * max(1.0, short) ** 2
+
+
+def _confounded(items: int, known: pd.DataFrame) -> Reason:
+    """Is there a nuisance without which the probe is not significantly better than guessing?"""
+    weak = known[known.beyond <= 0]
+    shown = weak[weak.high < WORTH]
+    if len(shown):
+        return "reads a nuisance", str(shown.nuisance[shown.value.idxmin()]), np.nan
+    if len(weak):
+        row = weak.loc[weak["items"].idxmin()]
+        need = items * max(2.0, FEWEST_MATCHED / max(1, row["items"]))
+        return "not enough data", str(row.nuisance), need
+    return None
+
+
+def _at_rate(
+    alarms: Mapping[str, float], recall: Mapping[str, float], items: int, quiet: int, fpr: float
+) -> Reason:
+    """Does the training threshold keep its false-alarm rate, and find more than that share?"""
+    if quiet < RULE_OF_THREE / fpr:
+        return "not enough data", ALARMS, items * RULE_OF_THREE / fpr / quiet
+    if alarms["low"] > fpr or recall["low"] <= fpr:
+        return "not at this false-alarm rate", "", np.nan
+    return None
+
+
+def _say(row: Mapping[str, Any], fpr: float) -> str:
+    entry = WORDS[row["word"]]
+    if not isinstance(entry, str):
+        entry = entry[row["what"] if row["what"] in entry else "nuisance" if row["what"] else AREA]
+    shares = {name: percent(v) for name, v in row.items() if name.startswith(("alarms", "recall"))}
+    areas = {name: f"{value:.2f}" for name, value in row.items() if name.startswith("area")}
+    numbers = {**shares, **areas, "need": f"{row['need']:,.0f}", "fpr": f"{100 * fpr:g} %"}
+    return entry.format(**{**row, **numbers})

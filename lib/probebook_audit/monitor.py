@@ -40,7 +40,7 @@ PROBE, TWIN, MIXED = "probe", "random weights", "shuffled labels"
 AREA, RECALL, ALARMS = "AUROC", "recall", "false alarms"
 MATCHED = ("test", "nuisance", "items", "rule", "follows", "value", "low", "high", "beyond")
 HELD_OUT, FITTED = 0.25, 0.7  # shares of groups: for the test of like text; of the others, to fit
-WORTH = 0.7  # an area that would be worth more data
+WORTH = 0.7  # a monitor with a smaller area is of little use; a larger one is worth more data
 FEWEST_MATCHED = 40  # items on which a nuisance no longer tells the label
 BINS = 10  # of a nuisance that is a number, where it is matched
 RULE_OF_THREE = 3  # without an alarm in n texts, the rate is 3 / n at most (95 %)
@@ -150,8 +150,7 @@ def measure(
     fitted = [_read(texts, part == TRAIN, fpr, seed) for seed in range(seeds)]
     parts = {name: np.flatnonzero(part == name) for name in tests}
     figures = {name: _draw_figures(fitted, texts, rows, fpr, draws) for name, rows in parts.items()}
-    told = contrasts({n: figures[LIKE][n, AREA] - 0.5 for n in texts.nuisances})
-    suspects = [*told.index[told.verdict > 0]] if len(told) else []
+    suspects = _above({n: figures[LIKE][n, AREA] - 0.5 for n in texts.nuisances})
     pairs = [(name, nuisance) for name in tests for nuisance in suspects]
     rule = {pair: float(figures[pair[0]][pair[1], AREA][0]) for pair in pairs}
     kept = {pair: _match(texts, parts[pair[0]], pair[1], rule[pair]) for pair in pairs}
@@ -160,15 +159,15 @@ def measure(
         for pair, rows in kept.items()
         if len(rows) >= FEWEST_MATCHED
     }
-    beyond = contrasts({pair: one - 0.5 for pair, one in alone.items()}).verdict if alone else {}
+    beyond = _above({pair: one - 0.5 for pair, one in alone.items()})
     matched = pd.DataFrame(
         [
             {
                 **{"test": name, "nuisance": nuisance, "items": len(kept[name, nuisance])},
                 "rule": rule[name, nuisance],
                 "follows": _follows(fitted, texts, parts[name], nuisance, draws),
-                **(_interval(alone[pair]) if (pair := (name, nuisance)) in alone else {}),
-                "beyond": int(beyond.get(pair, 0)),
+                **(_interval(alone[name, nuisance]) if (name, nuisance) in alone else {}),
+                "beyond": (name, nuisance) in beyond,
             }
             for name, nuisance in pairs
         ],
@@ -266,6 +265,13 @@ def _draw_figures(
     return {name: np.mean(values, 0) + luck[name].to_numpy() for name, values in of_seeds.items()}
 
 
+def _above(draws: Mapping[Any, np.ndarray]) -> list:
+    """The names whose figure is significantly above 0 (Holm)."""
+    if not draws:
+        return []
+    return [name for name, verdict in zip(draws, contrasts(draws).verdict) if verdict > 0]
+
+
 def _interval(draws: np.ndarray) -> dict[str, float]:
     low, high = percentiles(draws[1:]).clip(0, 1)
     return {"value": float(draws[0]), "low": float(low), "high": float(high)}
@@ -302,36 +308,34 @@ def _verdicts(
     fpr: float,
 ) -> pd.DataFrame:
     """The first reason against the monitor on each test."""
-    above = contrasts({name: one[PROBE, AREA] - 0.5 for name, one in figures.items()}).verdict > 0
-    ahead = (
-        contrasts({name: np.stack(_leads(one), -1) for name, one in figures.items()}).verdict > 0
-    )
+    above = _above({name: one[PROBE, AREA] - 0.5 for name, one in figures.items()})
+    leads = {name: _leads(one) for name, one in figures.items()}
+    ahead = _above({name: np.stack(one, -1) for name, one in leads.items() if one})
     rows = []
     for name, of_test in figures.items():
         area, alarms, recall = (_interval(of_test[PROBE, of]) for of in (AREA, ALARMS, RECALL))
         items, quiet = len(parts[name]), int((texts.z[parts[name]] == 0).sum())
         known = matched[matched.test == name]
-        reason = (
-            _unread(area, items, known)
-            if not above[name]
-            else _confounded(items, known)
-            or (
-                ("no more than a simple reader", _best(of_test), np.nan)
-                if not ahead[name]
-                else None
-            )
-            or _at_rate(alarms, recall, items, quiet, fpr)
-        )
-        word, what, need = reason or (
-            f"holds on {'like' if name == LIKE else 'other'} text",
-            "",
-            np.nan,
-        )
+        holds = f"holds on {'like' if name == LIKE else 'other'} text", "", np.nan
+        if name not in above or area["high"] < WORTH:
+            reason: Reason = _unread(area, items, known)
+        elif len(known) and (found := _confounded(items, known)):
+            reason = found
+        elif leads[name] and name not in ahead:
+            reason = "no more than a simple reader", _best(of_test), np.nan
+        else:
+            reason = _at_rate(alarms, recall, items, quiet, fpr)
+        word, what, need = reason or holds
         of = {"area": area, "alarms": alarms, "recall": recall}
-        ends = {f"{one}_{end}": value for one, found in of.items() for end, value in found.items()}
+        ends = {
+            f"{one}_{end}": value for one, figure in of.items() for end, value in figure.items()
+        }
         row = {"test": name, "word": word, "what": what, "need": need, **ends}
         rows.append({**row, "sentence": _say(row, fpr)})
     return pd.DataFrame(rows)
+
+
+Reason = tuple[str, str, float] | None  # word, what, items needed
 
 
 def _leads(of_test: Mapping[tuple[str, str], np.ndarray]) -> list[np.ndarray]:
@@ -350,11 +354,8 @@ def _best(of_test: Mapping[tuple[str, str], np.ndarray]) -> str:
     return max(areas.keys() - {PROBE, MIXED}, key=areas.__getitem__)
 
 
-Reason = tuple[str, str, float] | None  # word, what, items needed
-
-
 def _unread(area: Mapping[str, float], items: int, known: pd.DataFrame) -> Reason:
-    """Why an area is not significantly above one half."""
+    """Why an area is small, or not significantly above one half."""
     followed = known[known.follows > 0.5]
     if len(followed):
         return "reads a nuisance", str(followed.nuisance[followed.follows.idxmax()]), np.nan
@@ -365,8 +366,8 @@ def _unread(area: Mapping[str, float], items: int, known: pd.DataFrame) -> Reaso
 
 
 def _confounded(items: int, known: pd.DataFrame) -> Reason:
-    """Is there a nuisance without which the probe is not significantly better than guessing?"""
-    weak = known[known.beyond <= 0]
+    """Is there a nuisance without which the probe is not better than guessing, or of little use?"""
+    weak = known[~known.beyond.astype(bool) | (known.high < WORTH)]
     shown = weak[weak.high < WORTH]
     if len(shown):
         return "reads a nuisance", str(shown.nuisance[shown.value.idxmin()]), np.nan

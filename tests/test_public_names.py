@@ -19,6 +19,7 @@ from probebook.corpora import (
     predicate_argument,
     probing_tasks,
     reviews,
+    statements,
     stories,
     winogender,
 )
@@ -78,6 +79,7 @@ def test_text_to_reliability():
         (lambda: predicate_argument.questions("there"), {"story", "question", "answer"}),
         (lambda: predicate_argument.questions("the"), {"story", "question", "answer"}),
         (lambda: biographies.generate(20, 0.5, seed=1), {"text"}),
+        (lambda: statements.generate(n=8), {"text", "topic", "true", "affirmed", "fact"}),
         (lambda: stories.generate(2, seed=1), {"story", "question", "answer"}),
         (
             lambda: probing_tasks.generate("bigram_shift", probing_tasks.sentences("plain", 50)),

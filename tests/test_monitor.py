@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from probebook.base import UserError
 from probebook.corpora import agreement
 from probebook.measures.roc import auroc, recall_at, shares_above
-from probebook_audit.monitor import LIKE, TRAIN, Monitored, measure
+from probebook_audit.calibration import APART, ELSEWHERE, planted_monitor
+from probebook_audit.monitor import LIKE, Monitored, measure
 from probebook_cli import app
-
-N, WIDTH, SIGNAL = 900, 24, 2.5
 
 
 def scored(seed, n=200):
@@ -48,41 +47,19 @@ def test_a_threshold_counts_what_reaches_it():
         shares_above([1, 2], [True, True], 1)
 
 
-def planted(kind, seed, others=N):
-    """A world of states: the label along one direction, and what else the kind says."""
-    rng = np.random.default_rng(seed)
-    label, nuisance, elsewhere = np.linalg.qr(rng.normal(size=(WIDTH, 3)))[0].T
-    states, labels, parts, marks = [], [], [], []
-    for name, n in ((TRAIN, N), ("other", others)):
-        z, mark = rng.integers(0, 2, (2, n))
-        h = rng.normal(size=(n, WIDTH))
-        if kind == "nuisance":
-            mark = np.where(rng.random(n) < 0.98, z, 1 - z) if name == TRAIN else mark
-            h += 3 * np.outer(mark - 0.5, nuisance)
-        else:
-            along = elsewhere if kind == "other direction" and name != TRAIN else label
-            h += SIGNAL * np.outer(z - 0.5, along)
-        h += label * (kind == "shift" and name != TRAIN)
-        for column, values in zip((states, labels, parts, marks), (h, z, [name] * n, mark)):
-            column.append(values)
-    z, part, mark = np.concatenate(labels), np.array(sum(parts, []), object), np.concatenate(marks)
-    h = torch.from_numpy(np.concatenate(states)).float()
-    return Monitored({1: h}, z, part, np.arange(len(z)), {"mark": mark}, {})
-
-
 @pytest.mark.parametrize(
-    "kind, others, word",
+    "kind, word",
     [
-        ("true", N, "holds on other text"),
-        ("nuisance", N, "reads a nuisance"),
-        ("other direction", N, "does not hold"),
-        ("shift", N, "not at this false-alarm rate"),
-        ("true", 60, "not enough data"),
+        ("true", "holds on other text"),
+        ("nuisance", "reads a nuisance"),
+        ("another direction", "does not hold"),
+        ("shifted", "not at this false-alarm rate"),
+        ("few texts", "not enough data"),
     ],
 )
-def test_planted_worlds_get_their_verdicts(kind, others, word):
-    result = measure(planted(kind, 0, others), seeds=3, fpr=0.05, draws=400)
-    verdict = result.verdicts.set_index("test").loc["other"]
+def test_planted_worlds_get_their_verdicts(kind, word):
+    result = measure(planted_monitor(kind, 0), seeds=3, fpr=0.05, draws=400)
+    verdict = result.verdicts.set_index("test").loc[ELSEWHERE]
     assert verdict.word == word
     assert "{" not in verdict.sentence and "nan" not in verdict.sentence
     assert (verdict.what == "mark") == (kind == "nuisance")
@@ -90,24 +67,24 @@ def test_planted_worlds_get_their_verdicts(kind, others, word):
 
 def test_a_planted_nuisance_gives_a_large_area_on_like_text():
     """The number that would be shipped: .98 on texts of the same kind, and a coin elsewhere."""
-    result = measure(planted("nuisance", 1), seeds=3, fpr=0.05, draws=400)
+    result = measure(planted_monitor("nuisance", 1), seeds=3, fpr=0.05, draws=400)
     areas = result.scores.query("reader == 'probe' and measure == 'AUROC'").set_index("test").value
-    assert areas[LIKE] > 0.85 and abs(areas["other"] - 0.5) < 0.08
+    assert areas[LIKE] > 0.85 and abs(areas[ELSEWHERE] - 0.5) < 0.08
     assert result.verdicts.set_index("test").word[LIKE] != "holds on like text"
 
 
 def test_the_area_of_the_probe_is_that_of_the_optimal_direction():
-    """Two normal classes whose means lie SIGNAL apart: the area is Φ(SIGNAL / √2)."""
-    result = measure(planted("true", 2), seeds=3, fpr=0.05, draws=400)
-    row = result.scores.query("reader == 'probe' and measure == 'AUROC' and test == 'other'").iloc[
-        0
-    ]
-    best = 0.5 * (1 + torch.erf(torch.tensor(SIGNAL / 2)).item())
+    """Two normal classes whose means lie APART apart: the area is Φ(APART / √2)."""
+    result = measure(planted_monitor("true", 2), seeds=3, fpr=0.05, draws=400)
+    row = result.scores.query(
+        "reader == 'probe' and measure == 'AUROC' and test == @ELSEWHERE"
+    ).iloc[0]
+    best = 0.5 * (1 + torch.erf(torch.tensor(APART / 2)).item())
     assert row.value == pytest.approx(best, abs=0.02) and row.low < best
 
 
 def test_each_seed_chooses_the_layer_that_tells_more():
-    world = planted("true", 3)
+    world = planted_monitor("true", 3)
     noise = torch.randn(world.h[1].shape, generator=torch.Generator().manual_seed(0))
     both = Monitored({0: noise, 1: world.h[1]}, world.z, world.part, world.group, {}, {})
     assert measure(both, seeds=3, fpr=0.05, draws=400).layers.to_dict() == {1: 3}

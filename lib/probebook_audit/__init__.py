@@ -9,7 +9,7 @@ figures, and the first doubt among them is the verdict (`verdict.py`).
     result.verdict                                  # "passes", "not enough data" …
 """
 
-from probebook_audit.calibration import audit_planted, from_planted
+from probebook_audit.calibration import MONITORED, audit_planted, from_planted, planted_monitor
 from probebook_audit.case import Case, test_rows
 from probebook_audit.fitting import fit
 from probebook_audit.from_files import fitting_items, from_states
@@ -20,6 +20,7 @@ from probebook_audit.verdict import QUESTIONS, Verdict, sentence, tone
 
 __all__ = [
     "IDS",
+    "MONITORED",
     "QUESTIONS",
     "Case",
     "Verdict",
@@ -37,5 +38,6 @@ __all__ = [
     "sentence",
     "test_rows",
     "tone",
+    "planted_monitor",
     "prepare_texts",
 ]

@@ -11,6 +11,7 @@ import torch
 from probebook.base import UserError, to_numpy
 from probebook_audit.case import Case, check_division, choice_probabilities
 from probebook_audit.measuring import measure
+from probebook_audit.monitor import TRAIN, Monitored
 from probebook_audit.result import conclude
 from probebook_chapters import planted
 
@@ -84,3 +85,33 @@ def _audit(case: Case, kind: str, trainings: int) -> dict:
     ends = {"moved": "value", "low": "low", "high": "high"}
     moved = {name: about.get(f"rewriting {end}") for name, end in ends.items()}
     return {"verdict": result.verdict.value, "named": int(found), **moved}
+
+
+MONITORED = ("true", "nuisance", "another direction", "shifted", "few texts")  # kinds of worlds
+ELSEWHERE = "other text"
+APART = 2.5  # distance of the two labels' means, in standard deviations
+
+
+def planted_monitor(kind: str, seed: int, n: int = 900, width: int = 24) -> Monitored:
+    """A planted world of `MONITORED` to audit a monitor on: `n` training texts, and other text.
+
+    The states are Gaussian noise with the label along one direction: "true". In the others
+    something is wrong: the states hold a mark that goes with 98 % of the training labels, and of
+    the others with none ("nuisance"); the label lies along another direction in the other text;
+    there all states are shifted towards the alarm; or there are sixty of them."""
+    if kind not in MONITORED:
+        raise UserError(f"{kind!r} is not a valid kind: expected one of {', '.join(MONITORED)}")
+    rng = np.random.default_rng([seed, MONITORED.index(kind)])
+    first, second = np.linalg.qr(rng.normal(size=(width, 2)))[0].T
+    sizes = [n, 60 if kind == "few texts" else n]
+    train = np.arange(sum(sizes)) < n
+    z, mark = rng.integers(0, 2, (2, len(train)))
+    mark = np.where(train & (kind == "nuisance") & (rng.random(len(train)) < 0.98), z, mark)
+    along = np.where(train[:, None] | (kind != "another direction"), first, second)
+    told = mark if kind == "nuisance" else z
+    h = rng.normal(size=(len(train), width)) + APART * (told[:, None] - 0.5) * along
+    h += ~train[:, None] * (kind == "shifted") * first
+    part = np.where(train, TRAIN, ELSEWHERE).astype(object)
+    return Monitored(
+        {1: torch.from_numpy(h).float()}, z, part, np.arange(len(z)), {"mark": mark}, {}
+    )

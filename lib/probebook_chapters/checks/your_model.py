@@ -74,3 +74,36 @@ what_is_wrong = partial(
     },
 )
 held_against = written("world|planted|real", "judge|probe|named|property", "interval|%|verdict")
+
+# 03 monitor
+
+percent_negated = partial(prediction, among=(0, 100))
+
+
+@reference_solution(
+    lambda draw: [
+        (np.array([2.0, 1.0]), np.array([1.0, 0.0])),
+        *((draw.normal(size=n) + 0.5, draw.normal(size=n + 3).round(1)) for n in (20, 50)),
+    ],
+    why="compare each score with an alarm due with each one without; a tie counts one half",
+)
+def area_by_pairs(alarm: np.ndarray, quiet: np.ndarray) -> float:
+    """Exercise 2: the AUROC as a share of pairs."""
+    pairs = (alarm[:, None] > quiet) + 0.5 * (alarm[:, None] == quiet)
+    return float(pairs.mean())
+
+
+@reference_solution(
+    lambda draw: [(300,), (1,), *((int(n),) for n in draw.integers(10, 1000, 3))],
+    why="solve (1 − f)ⁿ = .05 for f",
+)
+def largest_rate(n: int) -> float:
+    """Exercise 3: the largest false-alarm rate after n texts without an alarm, at 95 %."""
+    return 1 - 0.05 ** (1 / n)
+
+
+before_it_ships = written(
+    "other text|collection|elsewhere|domain",
+    "control|words|length|random weights|match",
+    "threshold|false alarm|rate",
+)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from eval_logs import make
 from probebook.base import UserError
-from probebook_audit import eval_logs, paired
+from probebook.measures import eval_logs, paired
 from probebook_cli import app
 
 
@@ -77,6 +77,13 @@ RIGHT = paired.compare(A, B)
 REAL = Path(make.__file__).parent
 
 
+def read(a, b, metric=None, filter=None, **more):
+    """The one task of two logs."""
+    chosen = [[name] if name else [] for name in (metric, filter)]
+    (task,) = eval_logs.read(a, b, *chosen, **more).tasks.itertuples()
+    return task
+
+
 def says(a, b, *more):
     return CliRunner().invoke(app, ["sample-size", "--pilot-a", str(a), "--pilot-b", str(b), *more])
 
@@ -87,9 +94,9 @@ def test_logs_of_the_harness_are_joined_by_the_documents_hash(tmp_path):
     mixed = [sample(i, x) | {"doc_id": i + 5} for i, x in enumerate(B)][::-1]
     mixed += [sample(99, 1)]
     b = harness(tmp_path / "samples_sums_b.jsonl", mixed)
-    joined = eval_logs.read(a, b)
-    assert paired.compare(joined.a, joined.b) == RIGHT
-    assert joined.lines()["items in both, in A, in B"] == "70, 70, 71"
+    suite = eval_logs.read(a, b)
+    assert paired.compare(*suite.scores()) == RIGHT
+    assert suite.lines()["items in both, in A, in B"] == "70, 70, 71"
     done = says(a, b)
     assert done.exit_code == 0
     assert done.output.splitlines()[0].split(maxsplit=1)[1] == RIGHT.sentence
@@ -110,7 +117,7 @@ def test_old_logs_without_hashes_or_names_of_metrics(tmp_path):
         harness(tmp_path / f"{name}.jsonl", [old(i, x) for i, x in enumerate(scores)])
         for name, scores in (("a", A), ("b", B))
     )
-    joined = eval_logs.read(a, b)
+    joined = read(a, b)
     assert (joined.metric, paired.compare(joined.a, joined.b)) == ("acc", RIGHT)
 
 
@@ -118,7 +125,7 @@ def test_a_text_that_stands_twice_in_a_data_set_is_two_items(tmp_path):
     twice = {"doc_hash": "f" * 64, "target": 0}
     a = harness(tmp_path / "a.jsonl", [sample(0, 1, **twice), sample(1, 0, **twice)])
     b = harness(tmp_path / "b.jsonl", [sample(0, 0, **twice), sample(1, 0, **twice)])
-    joined = eval_logs.read(a, b)
+    joined = read(a, b)
     assert (joined.a.tolist(), joined.b.tolist()) == ([1, 0], [0, 0])
 
 
@@ -140,17 +147,17 @@ def test_filters_and_metrics_are_chosen(tmp_path):
         )
 
     a, b = both(A, tmp_path / "a.jsonl"), both(B, tmp_path / "b.jsonl")
-    chosen = eval_logs.read(a, b, "acc", "flexible")
+    chosen = read(a, b, "acc", "flexible")
     assert paired.compare(chosen.a, chosen.b) == RIGHT
-    assert eval_logs.read(a, b, "acc", "strict").a.tolist() == [1 - x for x in A]
+    assert read(a, b, "acc", "strict").a.tolist() == [1 - x for x in A]
     for more, right in [
-        ({}, "filters strict, flexible: give one by --filter"),
-        ({"filter": "none"}, "filters strict, flexible"),
+        ({}, "give one of the filters strict, flexible by --filter"),
+        ({"filter": "none"}, "no filter 'none' but strict, flexible"),
         ({"filter": "strict"}, "by --metric"),
         ({"filter": "strict", "metric": "f1"}, "no metric 'f1' but acc, acc_norm"),
     ]:
         with pytest.raises(UserError, match=right):
-            eval_logs.read(a, b, **more)
+            read(a, b, **more)
 
 
 @pytest.mark.parametrize("name", ["log.eval", "log.json"])
@@ -158,7 +165,7 @@ def test_logs_of_inspect_are_joined_by_the_samples_id(tmp_path, name):
     """Its letters are scores: C is right, I is wrong."""
     a = inspect(tmp_path / f"a_{name}", [answer(i, "CI"[1 - x]) for i, x in enumerate(A, 1)])
     b = inspect(tmp_path / f"b_{name}", [answer(i, "CI"[1 - x]) for i, x in enumerate(B, 1)][::-1])
-    joined = eval_logs.read(a, b)
+    joined = read(a, b)
     assert (joined.metric, paired.compare(joined.a, joined.b)) == ("match", RIGHT)
 
 
@@ -170,7 +177,7 @@ def test_older_and_unfinished_logs_of_inspect(tmp_path, form):
         inspect(tmp_path / f"{name}.eval", [answer(i, x) for i, x in enumerate(scores)], form)
         for name, scores in (("a", A), ("b", B))
     )
-    assert paired.compare(*eval_logs.read(a, b)[:2]) == RIGHT
+    assert paired.compare(*eval_logs.read(a, b).scores()) == RIGHT
 
 
 def test_epochs_are_averaged_and_partial_scores_are_graded(tmp_path):
@@ -188,7 +195,7 @@ def test_epochs_are_averaged_and_partial_scores_are_graded(tmp_path):
                 for epoch, x in enumerate(row)
             ],
         )
-    joined = eval_logs.read(tmp_path / "a.eval", tmp_path / "b.eval")
+    joined = read(tmp_path / "a.eval", tmp_path / "b.eval")
     assert (joined.epochs, len(joined.a)) == (3, 20)
     assert np.allclose([joined.a, joined.b], np.mean(logs, 2))
     done = says(tmp_path / "a.eval", tmp_path / "b.eval")
@@ -204,9 +211,9 @@ def test_a_scorer_with_several_values_has_a_name_for_each(tmp_path):
         )
         for name, scores in (("a", A), ("b", B))
     )
-    assert paired.compare(*eval_logs.read(a, b, "match.clear")[:2]) == RIGHT
+    assert paired.compare(*eval_logs.read(a, b, ["match.clear"]).scores()) == RIGHT
     with pytest.raises(UserError, match="match.clear, match.kind"):
-        eval_logs.read(a, b)
+        read(a, b)
 
 
 def test_answers_without_a_score_are_refused_or_given_one(tmp_path):
@@ -217,7 +224,7 @@ def test_answers_without_a_score_are_refused_or_given_one(tmp_path):
     done = says(a, b)
     assert done.exit_code == 2
     assert "3 of 70 answers have no acc; --unscored 0" in done.output
-    joined = eval_logs.read(a, b, unscored=0)
+    joined = read(a, b, unscored=0)
     assert (joined.a.sum(), joined.unscored) == (sum(A) - 3, 3)
     failed = [
         answer(i, "C", scores=None, error={"message": "timeout"}) if i < 2 else answer(i, "C")
@@ -225,7 +232,7 @@ def test_answers_without_a_score_are_refused_or_given_one(tmp_path):
     ]
     x, y = (inspect(tmp_path / f"{name}.eval", failed) for name in "xy")
     with pytest.raises(UserError, match="2 of 9 answers have no match"):
-        eval_logs.read(x, y)
+        read(x, y)
 
 
 def test_what_does_not_belong_together_is_said_in_one_line(tmp_path):
@@ -294,7 +301,7 @@ def test_real_logs_of_inspect():
     """Their zip is packed by Zstandard; items, means and test are those of the mock's answers."""
     a, b = (np.array(make.RIGHT[who], float) for who in "ab")
     for metric in ("match", "graded.right"):
-        joined = eval_logs.read(REAL / "several_a.eval", REAL / "several_b.eval", metric)
+        joined = read(REAL / "several_a.eval", REAL / "several_b.eval", metric)
         assert (joined.a.tolist(), joined.b.tolist()) == (a.tolist(), b.tolist())
         found = paired.compare(joined.a, joined.b)
         only_a = int((a > b).sum())
@@ -302,12 +309,12 @@ def test_real_logs_of_inspect():
         assert (found.mean_a, found.mean_b) == (a.mean(), b.mean())
         assert not joined.unfinished
     with pytest.raises(UserError, match="match, graded.right, graded.length, letters"):
-        eval_logs.read(REAL / "several_a.eval", REAL / "several_b.eval")
-    mixed = eval_logs.read(REAL / "several_a.eval", REAL / "several_b.json", "match")
+        read(REAL / "several_a.eval", REAL / "several_b.eval")
+    mixed = read(REAL / "several_a.eval", REAL / "several_b.json", "match")
     assert (len(mixed.a), mixed.items_a, mixed.items_b) == (3, 8, 3)
     told = json.loads((REAL / "several_b.json").read_text())["results"]["scores"][0]
     assert mixed.b.mean() == pytest.approx(told["metrics"]["accuracy"]["value"])
-    twice = eval_logs.read(REAL / "epochs_a.eval", REAL / "epochs_b.eval")
+    twice = read(REAL / "epochs_a.eval", REAL / "epochs_b.eval")
     assert (twice.a.tolist(), twice.b.tolist()) == (a[:4].tolist(), b[:4].tolist())
     assert twice.epochs == 2
 
@@ -315,8 +322,8 @@ def test_real_logs_of_inspect():
 def test_letters_and_a_missing_score_in_a_real_log():
     paths = REAL / "several_a.eval", REAL / "several_b.eval"
     with pytest.raises(UserError, match="1 of 8 answers has no letters; --unscored 0 counts it"):
-        eval_logs.read(*paths, "letters")
-    joined = eval_logs.read(*paths, "letters", unscored=0)
+        read(*paths, "letters")
+    joined = read(*paths, "letters", unscored=0)
     for scores, letters in zip((joined.a, joined.b), make.LETTERS.values()):
         right = [{"C": 1, "P": 0.5}.get(letter, 0) for letter in letters]
         right[2] = 0
@@ -339,21 +346,21 @@ def test_a_run_that_was_cut_off_is_named(name, reached, how):
 
 def test_real_logs_of_the_harness():
     paths = [REAL / f"samples_corners_{who}.jsonl" for who in "ab"]
-    joined = eval_logs.read(*paths, "acc")
+    joined = read(*paths, "acc")
     for path, scores in zip(paths, (joined.a, joined.b)):  # the likelier choice, by hand
         samples = [json.loads(line) for line in path.read_text().splitlines()]
         choice = [np.argmax([float(one[0]) for one in each["filtered_resps"]]) for each in samples]
         assert scores.tolist() == [
             float(i == int(each["target"])) for i, each in zip(choice, samples)
         ]
-    with pytest.raises(UserError, match="acc, brier_score: give one"):
-        eval_logs.read(*paths)
+    with pytest.raises(UserError, match="give one of the metrics acc, brier_score by"):
+        read(*paths)
     with pytest.raises(UserError, match="one number for each item"):
-        eval_logs.read(*paths, "brier_score")
+        read(*paths, "brier_score")
     filters = [REAL / f"samples_filters_{who}.jsonl" for who in "ab"]
-    with pytest.raises(UserError, match="filters first, again"):
-        eval_logs.read(*filters, "acc")
-    assert len(eval_logs.read(*filters, "acc", "again").a) == len(make.QUESTIONS)
+    with pytest.raises(UserError, match="filters first, again by --filter"):
+        read(*filters, "acc")
+    assert len(read(*filters, "acc", "again").a) == len(make.QUESTIONS)
 
 
 def test_a_spoilt_zip_of_inspect_is_refused(tmp_path):
@@ -374,17 +381,17 @@ def test_summaries_cut_what_samples_hold_whole(tmp_path):
     long = "a word of many " * 900
     whole = inspect(tmp_path / "whole.json", [answer(i, 1, input=f"{i} {long}") for i in range(9)])
     cut = [answer(i, 0, input=f"{i} {long}"[:5120] + "...\n(content truncated)") for i in range(9)]
-    assert len(eval_logs.read(whole, inspect(tmp_path / "cut.eval", cut)).a) == 9
+    assert len(read(whole, inspect(tmp_path / "cut.eval", cut)).a) == 9
     other = inspect(tmp_path / "other.eval", [one | {"input": "b" + one["input"]} for one in cut])
     with pytest.raises(UserError, match="9 of 9 common items have another text"):
-        eval_logs.read(whole, other)
+        read(whole, other)
 
 
 @pytest.mark.parametrize("name", ["several_a.eval", "several_b.json", "samples_corners_a.jsonl"])
-def test_compare_sends_logs_to_sample_size(name):
+def test_compare_sends_logs_to_paired(name):
     done = CliRunner().invoke(app, ["compare", str(REAL / name), str(REAL / name)])
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
-    assert "compared by probebook sample-size --pilot-a LOG" in done.output
+    assert "compared by probebook paired" in done.output
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
@@ -407,9 +414,9 @@ def test_answers_marked_as_invalid_are_left_out(tmp_path, form):
             archive.writestr("summaries.json", json.dumps([answer(i, x) for i, x in enumerate(A)]))
             for one in marked:
                 archive.writestr(f"samples/{one['id']}_epoch_1.json", json.dumps(one))
-    joined = eval_logs.read(a, b)
-    assert paired.compare(joined.a, joined.b) == paired.compare(A[9:], B[9:])
-    assert joined.lines()["items in both, in A, in B"] == "61, 61, 70"
+    suite = eval_logs.read(a, b)
+    assert paired.compare(*suite.scores()) == paired.compare(A[9:], B[9:])
+    assert suite.lines()["items in both, in A, in B"] == "61, 61, 70"
     assert "9, which were left out" in says(a, b).output
 
 
@@ -428,10 +435,10 @@ def test_a_folder_stands_for_its_logs(tmp_path):
             )
         (tmp_path / "logs" / name).mkdir(parents=True)
         inspect(tmp_path / "logs" / name / "x.eval", [answer(i, x) for i, x in enumerate(scores)])
-    joined = eval_logs.read(tmp_path / "a", tmp_path / "b")
-    assert paired.compare(joined.a, joined.b) == RIGHT
+    suite = eval_logs.read(tmp_path / "a", tmp_path / "b")
+    assert paired.compare(*suite.scores()) == RIGHT
     logs = tmp_path / "logs"
-    assert paired.compare(*eval_logs.read(logs / "a", logs / "b" / "x.eval")[:2]) == RIGHT
+    assert paired.compare(*eval_logs.read(logs / "a", logs / "b" / "x.eval").scores()) == RIGHT
     assert says(tmp_path / "a", tmp_path / "b").exit_code == 0
     (tmp_path / "empty").mkdir()
     for a, b, right in [

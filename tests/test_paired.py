@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from probebook.base import UserError
+from probebook.measures import paired
 from probebook.measures.sample_size import mcnemar_power
-from probebook_audit import paired
 
 
 def scores(only_a, only_b, both, neither):

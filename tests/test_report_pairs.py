@@ -68,7 +68,7 @@ def test_common_items_are_compared_whatever_their_order(drawn, tmp_path):
     ]
     assert items == 60
     assert found["items"].tolist() == [60, 59]
-    assert found.p.tolist() == pytest.approx(holm(p).tolist())
+    assert found.p_holm.tolist() == pytest.approx(holm(p).tolist())
     assert found.verdict.tolist() == ["A higher", "open"]
     (tmp_path / "folder").mkdir()
     written(tmp_path / "folder" / "report.json", b)
@@ -87,7 +87,7 @@ def test_groups_count_once(drawn):
     )
     found, _ = pairs.compare_reports(a, b)
     means = pd.Series(x - y).groupby(groups).mean()
-    assert found.p[0] == pytest.approx(holm([stats.ttest_1samp(means, 0).pvalue] * 2)[0])
+    assert found.p_holm[0] == pytest.approx(holm([stats.ttest_1samp(means, 0).pvalue] * 2)[0])
 
 
 @pytest.mark.verify
@@ -125,14 +125,14 @@ def test_two_audits_of_two_models(tmp_path):
     assert by.verdict["edit", "MeanShift", "complete: linear"] == "B higher"
     assert by.verdict["model", "", "rewriting"] == "B higher"
     assert by.index.is_unique and {"way left", "effect left"} <= {*found.measure}
-    for column, model in (("A", "pocket-english"), ("B", "pocket-agreement")):
+    for column, model in (("mean_a", "pocket-english"), ("mean_b", "pocket-agreement")):
         full = report_of.Report.model_validate_json((tmp_path / model / "report.json").read_bytes())
         for edit in full.edits:
             for left, figure in (("way left", "closeness"), ("effect left", "explained")):
                 mean = by.loc[("edit", edit.method, left), column]
                 assert mean == pytest.approx(1 - edit.figures[figure].value, abs=0.02)
     own, _ = pairs.compare_reports(a, a)
-    assert (own.difference == 0).all() and (own.verdict == "open").all()
+    assert (own.delta == 0).all() and (own.verdict == "open").all()
     done = CliRunner().invoke(app, ["compare", *(str(tmp_path / model) for model in read)])
     assert done.exit_code == 0 and "B higher" in done.output
 
@@ -166,7 +166,7 @@ def test_distances_count_in_lengths_of_the_way():
 
     found, _ = pairs.compare_reports(audited(1.0), audited(2.0))
     assert found.measure.tolist() == ["way left"]
-    assert found.A[0] == found.B[0] == pytest.approx(far.mean() / way.mean())
+    assert found.mean_a[0] == found.mean_b[0] == pytest.approx(far.mean() / way.mean())
 
 
 def test_reports_that_do_not_belong_together_are_refused_in_one_line(tmp_path):

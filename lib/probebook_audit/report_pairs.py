@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,8 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from probebook.base import UserError, check_readable
-from probebook.measures.intervals import holm
-from probebook_audit.paired import compare
+from probebook.measures.paired import compare, compare_family, format_family
 
 LEFT = {"far": ("way left", "way"), "error": ("effect left", "effect")}
 WHOLE = ("far", "way", "error", "effect", "rewriting")  # which no two models have in common
@@ -102,8 +100,7 @@ def read(path: str | Path) -> Scored:
         where = ".".join(map(str, first["loc"]))
         raise UserError(
             f"{path} is not a valid report.json of probebook audit ({where}: "
-            f"{first['msg']}); two logs are compared by probebook sample-size "
-            "--pilot-a LOG --pilot-b LOG"
+            f"{first['msg']}); two logs are compared by probebook paired RUN_A RUN_B"
         ) from None
     return report
 
@@ -113,9 +110,8 @@ def compare_reports(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
     how many those are.
 
     Items of one group count together (`paired.compare`). If each report has one layer, the
-    two are compared, else equal layers are. Columns: kind, name, layer, measure, items, A, B,
-    difference, low, high, p (Holm's, over the rows), power, needed (items), verdict: "A higher", "B
-    higher" or "open". Of "way left" and "effect left" higher is worse. UserError: no common item or
+    two are compared, else equal layers are. Columns: kind, name, layer, measure, and those of
+    `compare_family`. Of "way left" and "effect left" higher is worse. UserError: no common item or
     score, or items with other labels."""
     about = [
         pd.DataFrame({"group": one.items.group, "label": one.items.label}, one.items.id)
@@ -140,15 +136,14 @@ def compare_reports(a: Scored, b: Scored) -> tuple[pd.DataFrame, int]:
         )
     group = about[0].group[common].to_numpy()
     x, y = (one[names].to_numpy() for one in scores)
-    rows = [_compare_score(name, x[:, i], y[:, i], group) for i, name in enumerate(names)]
-    kept = [row for row in rows if row]
+    scored = np.isfinite(x) & np.isfinite(y)
+    kept = [i for i, rows in enumerate(scored.T) if len({*group[rows]}) > 1]
     if not kept:
         raise UserError("no score is there for two common items of different groups")
-    table = pd.DataFrame(kept)
-    table["p"] = holm(table.p)
-    sides = np.where(table.difference > 0, "A higher", "B higher")
-    table["verdict"] = np.where(table.p <= 0.05, sides, "open")
-    return table, len(common)
+    compared = [
+        compare(x[rows, i], y[rows, i], group[rows]) for i in kept for rows in [scored[:, i]]
+    ]
+    return compare_family(compared, names[kept]).reset_index(), len(common)
 
 
 def format_comparison(a: Scored, b: Scored) -> str:
@@ -156,26 +151,9 @@ def format_comparison(a: Scored, b: Scored) -> str:
 
     UserError: as `compare_reports`."""
     table, items = compare_reports(a, b)
-    forms = dict.fromkeys(("A", "B", "power"), "{:.3f}".format)
-    forms |= dict.fromkeys(("difference", "low", "high"), "{:+.3g}".format)
-    needed = table.needed.map("{:,.0f}".format).replace("inf", "–")
-    rows = table.assign(needed=needed).to_string(
-        index=False, formatters=forms | {"p": "{:.2g}".format}
-    )
+    rows = format_family(table, "kind", "name", "layer", "measure")
     return (
         f"A is {a.model} on {a.data}, B is {b.model} on {b.data}; {items:,} items in both, of "
-        f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\n\n"
-        "low and high: 95 % interval; p: Holm's; power and items needed: if the difference is "
-        "as here\nway left, effect left: of what rewriting the text does to state and choice, "
-        "1 without an edit; higher is worse"
+        f"{len(a.items.id):,} and {len(b.items.id):,}\n\n{rows}\nway left, effect left: of what "
+        "rewriting the text does to state and choice, 1 without an edit; higher is worse"
     )
-
-
-def _compare_score(name: Sequence, x: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict | None:
-    both = np.isfinite(x) & np.isfinite(y)
-    if len({*group[both]}) < 2:
-        return None
-    one = compare(x[both], y[both], group[both])
-    figures = {"items": one.items, "A": one.mean_a, "B": one.mean_b, "difference": one.delta}
-    figures |= {end: getattr(one, end) for end in ("low", "high", "p", "power", "needed")}
-    return dict(zip(("kind", "name", "layer", "measure"), name)) | figures

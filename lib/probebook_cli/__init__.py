@@ -115,6 +115,9 @@ Jobs = _option(
 Force = _option(bool, "run again even if a finished run is there", "--force")
 Numbers = _option(bool, "take the numbers in the text from the book's finished runs", "--numbers")
 Where = _option(Texts, "parameter or id; also != < <= > >=; repeatable", metavar="NAME=VALUE")
+Metrics = _option(Texts, "or scorer, of logs with several; repeatable: a task's first", "--metric")
+Filters = _option(Texts, "of logs with several; repeatable likewise", "--filter")
+Unscored = _option(float | None, "the score of a log's answers without one", "--unscored")
 RunId = _argument(str, "RUN", "a run's id or its beginning, four digits at least")
 ZipFile = _argument(Path, "FILE.zip")
 
@@ -326,7 +329,7 @@ def compare(
         typer.echo(format_comparison(read(a), read(b)))
         return
     if {Path(a).suffix, Path(b).suffix} & {".eval", ".jsonl"}:
-        raise UserError("logs are compared by probebook sample-size --pilot-a LOG --pilot-b LOG")
+        raise UserError(f"logs are compared by probebook paired {a} {b}")
     from probebook_runs.records import find_run
 
     first, second = find_run(a), find_run(b)
@@ -508,27 +511,26 @@ def sample_size(
     ) = None,
     pilot_b: _option(Path | None, "the same items, for B") = None,
     dim: _option(int, "width of the states, the wider one's") = 768,
-    metric: _option(str | None, "of logs that have several, or scorer") = None,
-    filter: _option(str | None, "of logs that have several") = None,
-    unscored: _option(float | None, "the score of a log's answers without one") = None,
+    metric: Metrics = (),
+    filter: Filters = (),
+    unscored: Unscored = None,
 ) -> None:
     """How many items tell A from B, from two accuracies or two pilots' files.
 
     Of two logs it says how far A and B differ on their common items, and how sure that is.
     """
-    from probebook.measures import pilots
+    from probebook.measures import eval_logs, paired, pilots
     from probebook.measures import sample_size as size
-    from probebook_audit import eval_logs, paired
 
     both = pilot_a and pilot_b and acc_a is acc_b is None
     logs = bool(both and (eval_logs.is_log(pilot_a) or eval_logs.is_log(pilot_b)))
-    if not logs and not metric is filter is unscored is None:
+    if not logs and (metric or filter or unscored is not None):
         raise UserError(
             "--metric, --filter and --unscored belong to two logs: --pilot-a and --pilot-b"
         )
     if logs:
-        joined = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
-        lines = paired.compare(joined.a, joined.b).lines() | joined.lines()
+        suite = eval_logs.read(pilot_a, pilot_b, metric, filter, unscored)
+        lines = paired.compare(*suite.scores()).lines() | suite.lines()
     elif both:
         lines = size.judge_pilot(*pilots.read(pilot_a, pilot_b), dim=dim).lines()
     elif None not in (acc_a, acc_b) and not pilot_a and not pilot_b:
@@ -537,6 +539,32 @@ def sample_size(
         raise UserError("give --acc-a and --acc-b, or --pilot-a and --pilot-b")
     for name, value in lines.items():
         typer.echo(f"{name:<46}{value}")
+
+
+@app.command("paired")
+def paired_runs(
+    a: _argument(Path, "RUN_A", "logs of lm-evaluation-harness or Inspect: one, or a folder"),
+    b: _argument(Path, "RUN_B", "the other system's, on the same tasks"),
+    metric: Metrics = (),
+    filter: Filters = (),
+    unscored: Unscored = None,
+    cluster: _option(str | None, "field that dependent items share", metavar="COLUMN") = None,
+    out: _option(Path | None, "FILE.json, FILE.md, or a folder for paired.json, paired.md") = None,
+) -> None:
+    """Compare two systems on every task that both were evaluated on, and over the tasks.
+
+    Prints differences with 95 % intervals, p (also Holm's), power, items needed. A field is one of
+    the harness's doc or of Inspect's metadata.
+    """
+    from probebook.measures import eval_logs, paired
+
+    suite = eval_logs.read(a, b, metric, filter, unscored, cluster)
+    forms = dict(zip((".json", ".md"), paired.format_suite(suite, str(a), str(b))))
+    folder = [out / "paired.json", out / "paired.md"] if out else []
+    for file in [out] if out and out.suffix in forms else folder:
+        with atomic_write(file) as part:
+            part.write_text(forms[file.suffix] + "\n", encoding="utf-8")
+    typer.echo(forms[".md"])
 
 
 @app.command()

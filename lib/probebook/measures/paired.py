@@ -4,13 +4,18 @@ The items are shared, so every figure here is one of the differences, item by it
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from probebook.base import UserError
+from probebook.measures.eval_logs import Suite
+from probebook.measures.intervals import holm
 from probebook.measures.sample_size import (
     CARE,
     items_needed,
@@ -23,6 +28,15 @@ MCNEMAR = "exact McNemar test"
 STUDENT = "paired t-test"
 GROUPED = "paired t-test over groups"
 SIGNS = "exact test of signs"
+POOLED = "t-test of the tasks' mean"
+REACH = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
+FORMS = {"items": ",", "groups": ",", "mean_a": ".3f", "mean_b": ".3f", "delta": "+.3f"}
+FORMS |= {"low": "+.3f", "high": "+.3f", "p": ".2g", "p_holm": ".2g", "power": ".2f"}
+FORMS |= {"needed": ",.0f", "verdict": ""}
+TITLES = {"items_a": "in A", "items_b": "in B", "groups": "clusters", "mean_a": "A", "mean_b": "B"}
+TITLES |= {"items": "in both", "delta": "A less B", "p_holm": "p, Holm", "needed": "items needed"}
+NOTE = "low, high: 95 % interval; power, items needed: if the difference is as here"
+OVER = "Mean over the tasks, each counting once; the tasks are as they are, their items are drawn:"
 
 
 @dataclass(frozen=True)
@@ -30,9 +44,10 @@ class Comparison:
     """The result of comparing the scores of A and B on the same items.
 
     - `test`: `MCNEMAR` where all scores are 0 or 1, else `STUDENT`; `GROUPED` where items come in
-      groups; `SIGNS` where all differences are equal
+      groups; `SIGNS` where all differences are equal; `POOLED` over tasks
     - `items`, `groups`: how many; `mean_a`, `mean_b`: mean scores
-    - `delta`, `low`, `high`: mean of A less mean of B, with its 95 % interval; `p`, two-sided
+    - `delta`, `error`, `low`, `high`: mean of A less mean of B, its standard error (of which the
+      interval is made) and 95 % interval; `p`, two-sided
     - `power`: chance that the test is significant on as many new items if `delta` is the truth
     - `needed`: items for a chance of 80 % if `delta` is the truth (inf: no difference)
     - `least`: the smallest true difference that so many items show with a chance of 80 %
@@ -44,6 +59,7 @@ class Comparison:
     mean_a: float
     mean_b: float
     delta: float
+    error: float
     low: float
     high: float
     p: float
@@ -116,52 +132,110 @@ def compare(a: ArrayLike, b: ArrayLike, groups: ArrayLike | None = None) -> Comp
     return _compare_graded(about, d, number, STUDENT if count == n else GROUPED)
 
 
+def compare_family(comparisons: Sequence[Comparison], names: pd.Index) -> pd.DataFrame:
+    """A row for each comparison: what it says; p_holm, corrected over the rows by Holm's method;
+    verdict by it: "A higher", "B higher" or "open"."""
+    table = pd.DataFrame(comparisons, names)
+    table["p_holm"] = holm(table.p)
+    sides = np.where(table.delta > 0, "A higher", "B higher")
+    return table.assign(verdict=np.where(table.p_holm <= ALPHA, sides, "open"))
+
+
+def pool(tasks: pd.DataFrame) -> Comparison:
+    """Compare over tasks (`compare_family`): the mean of their differences, each task counting
+    once.
+
+    The tasks are taken as they are, and their items as drawn: of K tasks the error is √(Σ error²)/K
+    with Satterthwaite's degrees of freedom (1946). `needed`: items of all tasks, in the proportions
+    that they have."""
+    about = {**tasks[["mean_a", "mean_b", "delta"]].mean(), **tasks[["items", "groups"]].sum()}
+    variances = tasks.error**2 / len(tasks) ** 2
+    df = variances.sum() ** 2 / max((variances**2 / (tasks.groups - 1)).sum(), 1e-300)
+    return _conclude(POOLED, about, np.sqrt(variances.sum()), df, tasks.groups.min())
+
+
+def format_family(table: pd.DataFrame, *names: str) -> str:
+    """A table of `compare_family` in Markdown: its columns `names`, then its figures."""
+    forms = dict.fromkeys(names, "") | FORMS
+    if (table.groups == table["items"]).all():
+        del forms["groups"]
+    cells = table[[*forms]].rename(columns=TITLES)
+    rows = cells.to_markdown(index=False, intfmt=",", floatfmt=[*forms.values()])
+    return f"{rows}\n\n{NOTE}"
+
+
+def format_suite(suite: Suite, a: str, b: str) -> tuple[str, str]:
+    """JSON and Markdown of the comparison of runs called `a` and `b` on each task, over its
+    clusters where it has them, and over the tasks. In JSON null is infinite or missing."""
+    tasks = suite.tasks.drop(columns=["a", "b", "clusters"])
+    comparisons = [compare(one.a, one.b, one.clusters) for one in suite.tasks.itertuples()]
+    table = tasks.join(compare_family(comparisons, tasks.index)).reset_index()
+    pooled = [pool(table)] if len(table) > 1 else []
+    significant = int((table.verdict != "open").sum())
+    records, over = (
+        json.loads(one.to_json(orient="records", double_precision=15))
+        for one in (table, pd.DataFrame(pooled))
+    )
+    whole = {"version": "1.0", "a": a, "b": b, "tasks": records, "significant": significant}
+    whole["pooled"] = over[0] if over else None
+    whole |= {"tasks_only_a": suite.only_a, "tasks_only_b": suite.only_b}
+    lines = suite.lines() | {"significant (5 %, Holm)": f"{significant} of {len(table)} tasks"}
+    lines |= {f"by the {test}": ", ".join(one.task) for test, one in table.groupby("test")}
+    texts = [f"A is {a}, B is {b}.", format_family(table, "task", "metric", "items_a", "items_b")]
+    for title, about in [("", lines), *((OVER, one.lines()) for one in pooled)]:
+        texts += [title, "\n".join(f"- {name}: {text}" for name, text in about.items())]
+    return json.dumps(whole, indent=1, ensure_ascii=False), "\n\n".join(filter(None, texts))
+
+
 def _compare_binary(about: dict, only_a: int, only_b: int) -> Comparison:
     n, differ = about["items"], only_a + only_b
     x, y = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
-    half = stats.norm.ppf(1 - ALPHA / 2) * np.sqrt((x + y - (x - y) ** 2) / (n + 2))
+    error = float(np.sqrt((x + y - (x - y) ** 2) / (n + 2)))
+    half = stats.norm.ppf(1 - ALPHA / 2) * error
     shares = only_a / n, only_b / n
-    reach = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
     needed = float(np.ceil(items_needed(*shares, POWER, ALPHA)))
     if needed < 100_000:  # beyond, the normal approximation is exact too
         needed = items_needed_exactly(*shares, POWER, ALPHA)
     return Comparison(
         MCNEMAR,
         **about,
+        error=error,
         low=max(-1.0, x - y - half),
         high=min(1.0, x - y + half),
         p=float(stats.binomtest(only_a, differ).pvalue) if differ else 1.0,
         power=mcnemar_power(*shares, n) if differ else 0.0,
         needed=needed,
-        least=float(reach * np.sqrt(x + y) / np.sqrt(n)),
+        least=float(REACH * np.sqrt(x + y) / np.sqrt(n)),
         only_a=only_a,
         only_b=only_b,
     )
 
 
 def _compare_graded(about: dict, d: np.ndarray, number: np.ndarray, test: str) -> Comparison:
-    n, count, delta = about["items"], about["groups"], about["delta"]
-    sums = np.bincount(number, d - delta)
+    n, count = about["items"], about["groups"]
+    sums = np.bincount(number, d - about["delta"])
     error = float(np.sqrt(count / (count - 1)) * np.linalg.norm(sums) / n)
-    df = count - 1
-    edge = stats.t.ppf(1 - ALPHA / 2, df)
-    reach = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
-    if error <= 1e-12 * np.abs(d).max():  # all differences are equal
-        p = 2 * 0.5**count if delta else 1.0
-        fewest = np.ceil(np.log2(2 / ALPHA))
-        needed = float(np.ceil(n * fewest / count)) if delta else np.inf
-        about |= {"power": float(p <= ALPHA), "needed": needed, "least": 0.0}
-        return Comparison(SIGNS, **about, low=delta, high=delta, p=p)
+    equal = error <= 1e-12 * np.abs(d).max()
+    return _conclude(test, about, 0.0 if equal else error, count - 1, count)
+
+
+def _conclude(test: str, about: dict, error: float, df: float, signs: int) -> Comparison:
+    """By Student's t, or by the test of so many equal signs where the differences have no error."""
+    n, delta, edge = about["items"], about["delta"], stats.t.ppf(1 - ALPHA / 2, df)
+    if not error:
+        p = 2 * 0.5**signs if delta else 1.0
+        needed = float(np.ceil(n * np.ceil(np.log2(2 / ALPHA)) / signs)) if delta else np.inf
+        about = about | {"power": float(p <= ALPHA), "needed": needed, "least": 0.0}
+        return Comparison(SIGNS, **about, error=0.0, low=delta, high=delta, p=p)
     t = delta / error
-    power = stats.nct.sf(edge, df, abs(t))
-    needed = np.ceil(n * (reach / t) ** 2) if delta else np.inf
     return Comparison(
         test,
         **about,
+        error=error,
         low=delta - edge * error,
         high=delta + edge * error,
         p=float(2 * stats.t.sf(abs(t), df)),
-        power=float(power),
-        needed=float(needed),
-        least=float(reach * error),
+        power=float(stats.nct.sf(edge, df, abs(t))),
+        needed=float(np.ceil(n * (REACH / t) ** 2)) if delta else np.inf,
+        least=float(REACH * error),
     )

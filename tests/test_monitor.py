@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from probebook.base import UserError
 from probebook.corpora import agreement
-from probebook.measures.roc import auroc, recall_at, shares_above
+from probebook.measures.roc import area_and_recall, auroc, shares_above
 from probebook_audit.calibration import APART, ELSEWHERE, planted_monitor
 from probebook_audit.monitor import LIKE, Monitored, measure
 from probebook_cli import app
@@ -37,7 +37,9 @@ def test_the_area_is_scikit_learns_with_ties_and_with_weights(seed):
 def test_recall_at_a_rate_is_the_highest_point_of_the_curve_up_to_it(fpr):
     score, positive = scored(1)
     false, true, _ = roc_curve(positive, score, drop_intermediate=False)
-    assert recall_at(score, positive, fpr)[0] == pytest.approx(true[false <= fpr + 1e-12].max())
+    assert area_and_recall(score, positive, fpr)[1][0] == pytest.approx(
+        true[false <= fpr + 1e-12].max()
+    )
 
 
 def test_a_threshold_counts_what_reaches_it():

@@ -27,7 +27,7 @@ from probebook.base import UserError, read_yaml, to_numpy
 from probebook.corpora.agreement import decorrelate
 from probebook.interventions import shuffled
 from probebook.measures.intervals import contrasts, draw_counts, draw_seeds, percentiles
-from probebook.measures.roc import auroc, recall_at, shares_above
+from probebook.measures.roc import area_and_recall, auroc, shares_above
 from probebook_audit.case import Case
 from probebook_audit.fitting import linear
 from probebook_audit.labelled import Labelled
@@ -37,7 +37,7 @@ from probebook_audit.verdict import percent
 WORDS = read_yaml(Path(__file__).with_name("monitor.yaml"))
 TRAIN, LIKE = "training texts", "like text"  # LIKE: groups of the training texts, held out
 PROBE, TWIN, MIXED = "probe", "random weights", "shuffled labels"
-AREA, RECALL, ALARMS = "AUROC", "recall", "false alarms"
+AREA, AT_RATE, RECALL, ALARMS = "AUROC", "recall at the rate", "recall", "false alarms"
 MATCHED = ("test", "nuisance", "items", "rule", "follows", "value", "low", "high", "beyond")
 HELD_OUT, FITTED = 0.25, 0.7  # shares of groups: for the test of like text; of the others, to fit
 WORTH = 0.7  # a monitor with a smaller area is of little use; a larger one is worth more data
@@ -243,7 +243,7 @@ def _draw_figures(
     labels: np.ndarray | None = None,
 ) -> dict[tuple[str, str], np.ndarray]:
     """(reader, measure) → [1 + draws]: means over the seeds on drawn groups, with the seeds' luck;
-    of all readers the area, of the probe everything. `labels` [rows]: in place of the true ones."""
+    of the probe calibration, too. `labels` [rows]: in place of the true ones."""
     number = np.unique(texts.group[rows], return_inverse=True)[1]
     weights = np.vstack([np.ones(len(rows)), draw_counts(number.max() + 1, draws)[:, number]])
     z = (texts.z[rows] if labels is None else labels) == 1
@@ -251,11 +251,11 @@ def _draw_figures(
     for one in fitted:
         for reader in readers or one.scores:
             score = one.scores[reader].to_numpy()[rows]
-            found = {AREA: auroc(score, z, weights)}
+            names = (AREA, AT_RATE, RECALL, ALARMS)
+            at_threshold = shares_above(score, z, one.threshold[reader], weights)
+            both = area_and_recall(score, z, fpr, weights)
+            found = dict(zip(names, (*both, *at_threshold)))
             if reader == PROBE:
-                found["recall at the rate"] = recall_at(score, z, fpr, weights)
-                both = shares_above(score, z, one.threshold[PROBE], weights)
-                found |= dict(zip((RECALL, ALARMS), both))
                 found["mean probability"] = weights @ expit(score) / weights.sum(1)
                 found["share of positives"] = weights @ z / weights.sum(1)
             for what, values in found.items():

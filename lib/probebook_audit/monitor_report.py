@@ -98,7 +98,9 @@ def _render(report: Mapping[str, Any], result: MonitorResult) -> str:
     scores = result.scores.assign(shown=_intervals(result.scores))
     areas = scores[scores.measure == AREA].pivot(index="reader", columns="test", values="shown")
     order = scores[scores.measure == AREA].groupby("reader").value.mean().sort_values()[::-1]
-    at_work = scores[scores.measure != AREA].pivot(index="measure", columns="test", values="shown")
+    at_work = scores[scores.measure != AREA].pivot(
+        index=["measure", "reader"], columns="test", values="shown"
+    )
     matched = result.matched.assign(shown=_intervals(result.matched))
     matched = matched.rename(columns={"shown": "AUROC of the probe there", "items": "texts left"})
     tables = {

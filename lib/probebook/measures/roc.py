@@ -16,24 +16,30 @@ def auroc(score: ArrayLike, positive: ArrayLike, weights: ArrayLike | None = Non
 
     `score` [n], `positive` [n] bool, `weights` [draws, n] (none: ones). Returns [draws]; NaN where
     a draw has no item of one kind. UserError: other shapes, or items of one kind only."""
-    positives, negatives = _levels(score, positive, weights)
-    below = negatives.cumsum(1) - negatives / 2
-    pairs = positives.sum(1) * negatives.sum(1)
-    return np.divide(
-        (positives * below).sum(1), pairs, where=pairs > 0, out=np.full(len(pairs), np.nan)
-    )
+    return area_and_recall(score, positive, 0.0, weights)[0]
 
 
-def recall_at(
+def area_and_recall(
     score: ArrayLike, positive: ArrayLike, fpr: float, weights: ArrayLike | None = None
-) -> np.ndarray:
-    """The largest share of positive items above a threshold that at most `fpr` of the negative
-    items exceed: recall at a fixed false-alarm rate, the threshold chosen on these very items.
+) -> tuple[np.ndarray, np.ndarray]:
+    """`auroc`, and recall at a fixed false-alarm rate: the largest share of positive items above a
+    threshold that at most `fpr` of the negative items exceed, chosen on these very items.
 
-    Arguments and errors as of `auroc`. Returns [draws]."""
-    positives, negatives = (one[:, ::-1].cumsum(1) for one in _levels(score, positive, weights))
-    allowed = negatives <= fpr * negatives[:, -1:] + 1e-9
-    return np.where(allowed, positives, 0).max(1) / positives[:, -1]
+    Arguments and errors as of `auroc`. Returns [draws] each."""
+    score, positive, weights = _check(score, positive, weights)
+    order = np.argsort(score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
+    weights, kind = weights[:, order], positive[order]
+    positives, negatives = (
+        np.add.reduceat(weights * some, starts, axis=1) for some in (kind, ~kind)
+    )  # at each value of the score, rising
+    all_positive, all_negative = positives.sum(1), negatives.sum(1)
+    below = negatives.cumsum(1) - negatives / 2
+    with np.errstate(invalid="ignore"):
+        area = (positives * below).sum(1) / (all_positive * all_negative)
+        above = positives[:, ::-1].cumsum(1) / all_positive[:, None]
+        allowed = negatives[:, ::-1].cumsum(1) <= fpr * all_negative[:, None] + 1e-9
+    return area, np.where(allowed, above, 0).max(1)
 
 
 def shares_above(
@@ -47,15 +53,6 @@ def shares_above(
         weights[:, kind] @ above[kind] / weights[:, kind].sum(1) for kind in (positive, ~positive)
     )
     return recall, alarms
-
-
-def _levels(score: ArrayLike, positive: ArrayLike, weights: ArrayLike | None):
-    """Weight of the positive and of the negative items at each value of the score, rising."""
-    score, positive, weights = _check(score, positive, weights)
-    order = np.argsort(score, kind="stable")
-    starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
-    weights, positive = weights[:, order], positive[order]
-    return (np.add.reduceat(weights * kind, starts, axis=1) for kind in (positive, ~positive))
 
 
 def _check(score: ArrayLike, positive: ArrayLike, weights: ArrayLike | None):

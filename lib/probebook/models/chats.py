@@ -1,6 +1,6 @@
 """Chats as a model reads them: through its own template, with one token at the beginning.
 
-text, = render([[{"role": "user", "content": "Hi"}]], load(FOLDER))   # "<|im_start|>user\\nHi…" """
+`text, = render([[{"role": "user", "content": "Hi"}]], load(FOLDER))` is the printed text."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_what_is_counted(tmp_path, monkeypatch):
 
 
 def test_minutes_add_up():
-    assert reading.Amount(words=1_200, lines=150, figures=4, tables=2).minutes == 10 + 10 + 4 + 3
+    assert reading.Amount(words=950, lines=150, figures=4, tables=2).minutes == 10 + 10 + 6 + 4
 
 
 def test_the_times_stand_at_the_head_of_the_box():

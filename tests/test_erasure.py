@@ -398,7 +398,7 @@ def test_raw_weights_count_their_length_twice():
         (lambda h, z: LEACE().fit(h, z)(h[:, :5]), "fitted on 12"),
         (lambda h, z: LEACE().fit(h * torch.nan, z), "NaN"),
         (lambda h, z: mean_difference(h, torch.arange(len(z)) % 3), "3 classes"),
-        (lambda h, z: AlterRep(weights="long"), "'unit' or 'raw'"),
+        (lambda h, z: AlterRep(weights="long"), "expected unit, raw"),
     ],
 )
 def test_bad_input_gets_one_line(call, says):

@@ -354,7 +354,7 @@ def test_a_component_or_positions_that_there_are_not_are_named_in_one_line(folde
     for layer, component in ((0, "mlp"), (1, "cross-attention"), (1, "neurons")):
         with pytest.raises(UserError, match=f"there is no {component} output"):
             embed(TEXTS, model, layer, component=component)
-    with pytest.raises(UserError, match="'one' or 'following'"):
+    with pytest.raises(UserError, match="expected one, following"):
         patch(TEXTS, model, 1, "[MASK]", None, positions="all")
 
 

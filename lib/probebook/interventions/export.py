@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from safetensors.torch import save_file
 from torch import Tensor
 
-from probebook.base import UserError, atomic_write
+from probebook.base import UserError, atomic_write, to_numpy
 from probebook.interventions.mean_shift import FittedMeanShift
 from probebook.interventions.table import INTERVENTIONS
 from probebook.probes.checks import check_labels, check_states
@@ -75,7 +75,7 @@ def save_vectors(vectors: Mapping[int, Tensor], path: str | Path, model: str = "
         writer.add_string("controlvector.model_hint", model)
         writer.add_uint32("controlvector.layer_count", len(blocks))
         for block, vector in blocks.items():
-            writer.add_tensor(f"direction.{block}", vector.numpy())
+            writer.add_tensor(f"direction.{block}", to_numpy(vector))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

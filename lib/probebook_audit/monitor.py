@@ -26,11 +26,12 @@ from torch import Tensor
 from probebook.base import UserError, read_yaml, to_numpy
 from probebook.corpora.agreement import decorrelate
 from probebook.interventions import shuffled
-from probebook.measures.intervals import contrasts, draw_counts, draw_seeds, percentiles
+from probebook.measures.intervals import contrasts, draw_counts, draw_seeds
 from probebook.measures.roc import area_and_recall, auroc, shares_above
 from probebook_audit.case import Case
 from probebook_audit.fitting import linear
 from probebook_audit.labelled import Labelled
+from probebook_audit.layer import estimate_share
 from probebook_audit.questions.shortcut import BAG, count_text, read_words
 from probebook_audit.verdict import percent
 
@@ -110,15 +111,15 @@ def from_cases(
     if data.text is not None:
         nuisances |= count_text(data.text)
         words = read_words(data.text, np.flatnonzero(part == TRAIN))[0]
-    kept = ~seen
+    kept = np.flatnonzero(~seen)
     for name in dict.fromkeys(part):
-        count = np.bincount(z[kept & (part == name)], minlength=2)
+        count = np.bincount(z[kept][part[kept] == name], minlength=2)
         if count.min() < 10:
             raise UserError(
                 f"{name}: {count[1]} texts with {positive!r} and {count[0]} without: at least 10 "
                 "of each, better some hundreds"
             )
-    rows = torch.from_numpy(np.flatnonzero(kept))
+    rows = torch.from_numpy(kept)
 
     def chosen(name: str) -> dict[int, Tensor]:
         states = {case.layer: getattr(case, name) for case in cases}
@@ -131,7 +132,7 @@ def from_cases(
         data.group[kept],
         {name: values[kept] for name, values in nuisances.items()},
         chosen("twin"),
-        None if words is None else words[np.flatnonzero(kept)],
+        None if words is None else words[kept],
         tuple(notes),
     )
 
@@ -166,7 +167,7 @@ def measure(
                 **{"test": name, "nuisance": nuisance, "items": len(kept[name, nuisance])},
                 "rule": rule[name, nuisance],
                 "follows": _follows(fitted, texts, parts[name], nuisance, draws),
-                **(_interval(alone[name, nuisance]) if (name, nuisance) in alone else {}),
+                **(estimate_share(alone[name, nuisance]) if (name, nuisance) in alone else {}),
                 "beyond": (name, nuisance) in beyond,
             }
             for name, nuisance in pairs
@@ -175,12 +176,12 @@ def measure(
     )
     verdicts = _verdicts(texts, parts, figures, matched, fpr)
     scores = [
-        {"test": name, "reader": reader, "measure": what, **_interval(one)}
+        {"test": name, "reader": reader, "measure": what, **estimate_share(one)}
         for name, of_test in figures.items()
         for (reader, what), one in of_test.items()
     ]
     layers = pd.Series([one.layer for one in fitted]).value_counts().sort_index()
-    return MonitorResult(pd.DataFrame(scores), pd.DataFrame(matched), verdicts, layers, texts.notes)
+    return MonitorResult(pd.DataFrame(scores), matched, verdicts, layers, texts.notes)
 
 
 @dataclass(frozen=True)
@@ -272,11 +273,6 @@ def _above(draws: Mapping[Any, np.ndarray]) -> list:
     return [name for name, verdict in zip(draws, contrasts(draws).verdict) if verdict > 0]
 
 
-def _interval(draws: np.ndarray) -> dict[str, float]:
-    low, high = percentiles(draws[1:]).clip(0, 1)
-    return {"value": float(draws[0]), "low": float(low), "high": float(high)}
-
-
 def _match(texts: Monitored, rows: np.ndarray, nuisance: str, rule: float) -> np.ndarray:
     """The rows on which a nuisance (a number in tenths) tells nothing of the label; all, where the
     area of its rule is at most one half, since it does not help there."""
@@ -297,7 +293,7 @@ def _follows(
     if said.all() or not said.any():
         return np.nan
     found = _draw_figures(fitted, texts, rows, 0.0, draws, [PROBE], said)
-    return _interval(found[PROBE, AREA])["low"]
+    return estimate_share(found[PROBE, AREA])["low"]
 
 
 def _verdicts(
@@ -309,11 +305,17 @@ def _verdicts(
 ) -> pd.DataFrame:
     """The first reason against the monitor on each test."""
     above = _above({name: one[PROBE, AREA] - 0.5 for name, one in figures.items()})
-    leads = {name: _leads(one) for name, one in figures.items()}
-    ahead = _above({name: np.stack(one, -1) for name, one in leads.items() if one})
+    controls = {name: _controls(one) for name, one in figures.items()}
+    ahead = _above(
+        {
+            name: figures[name][PROBE, AREA][:, None] - np.stack([*areas.values()], -1)
+            for name, areas in controls.items()
+            if areas
+        }
+    )
     rows = []
     for name, of_test in figures.items():
-        area, alarms, recall = (_interval(of_test[PROBE, of]) for of in (AREA, ALARMS, RECALL))
+        area, alarms, recall = (estimate_share(of_test[PROBE, of]) for of in (AREA, ALARMS, RECALL))
         items, quiet = len(parts[name]), int((texts.z[parts[name]] == 0).sum())
         known = matched[matched.test == name]
         holds = f"holds on {'like' if name == LIKE else 'other'} text", "", np.nan
@@ -321,8 +323,9 @@ def _verdicts(
             reason: Reason = _unread(area, items, known)
         elif len(known) and (found := _confounded(items, known)):
             reason = found
-        elif leads[name] and name not in ahead:
-            reason = "no more than a simple reader", _best(of_test), np.nan
+        elif (areas := controls[name]) and name not in ahead:
+            best = max(areas, key=lambda reader: areas[reader][0])
+            reason = "no more than a simple reader", best, np.nan
         else:
             reason = _at_rate(alarms, recall, items, quiet, fpr)
         word, what, need = reason or holds
@@ -338,20 +341,13 @@ def _verdicts(
 Reason = tuple[str, str, float] | None  # word, what, items needed
 
 
-def _leads(of_test: Mapping[tuple[str, str], np.ndarray]) -> list[np.ndarray]:
-    """Draws of the probe's lead in area over each reader that knows less."""
-    others = [
-        one
-        for (reader, what), one in of_test.items()
+def _controls(of_test: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:
+    """Draws of the area of each reader that knows less than the probe."""
+    return {
+        reader: draws
+        for (reader, what), draws in of_test.items()
         if what == AREA and reader not in (PROBE, MIXED)
-    ]
-    return [of_test[PROBE, AREA] - one for one in others]
-
-
-def _best(of_test: Mapping[tuple[str, str], np.ndarray]) -> str:
-    """The control with the largest area."""
-    areas = {reader: one[0] for (reader, what), one in of_test.items() if what == AREA}
-    return max(areas.keys() - {PROBE, MIXED}, key=areas.__getitem__)
+    }
 
 
 def _unread(area: Mapping[str, float], items: int, known: pd.DataFrame) -> Reason:

@@ -74,7 +74,14 @@ def add_times(text: str, page: Page, seconds: float) -> str:
     times = (
         f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
         f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}. "
-        '<button class="code-switch" type="button">Show all code</button> '
+        f"{_switch('code')} {_switch('numbers')} "
         "{doc}`How to read intervals </book/statistics>`"
     )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)
+
+
+def _switch(folds: str) -> str:
+    """A button that opens and closes all of a page's folds of a kind (`folds.js`)."""
+    return (
+        f'<button class="fold-switch" data-folds="{folds}" type="button">Show all {folds}</button>'
+    )

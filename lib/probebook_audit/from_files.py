@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from probebook.base import UserError, to_numpy
-from probebook.devices import work_device
+from probebook.devices import place_states, work_device
 from probebook.interventions.serialization import load as load_fitted
 from probebook.probes.moments import Moments, moments
 from probebook_audit.case import Case, Probe, choice_probabilities, test_rows
 from probebook_audit.labelled import Labelled
 
 BLOCK = 1 << 27  # bytes of a block of states in float64
+IN_FOLDER = "The last token in each file of {} was read."
 IN_MEMORY = 1 << 29  # bytes of states in float32 that an audit keeps
 
 
@@ -49,16 +50,9 @@ def from_states(
     one's place among several. UserError: no such file, array or layer, other shapes, pickled
     objects, NaN."""
     key = _choose(path, key, data.size)
-    for name in (key, "pair"):
-        shape = _shape(path, name, layer)
-        if shape and shape[0] != data.size:
-            raise UserError(
-                f"{path}: {name} has {shape[0]:,} rows, {data.name} {data.size:,}: give one "
-                "state for each row, in the same order"
-            )
-    h = read_tensor(path, key, data.rows, layer)
+    h, pair = (read_tensor(path, name, data.rows, layer, data.size) for name in (key, "pair"))
     assert h is not None
-    pair, head = read_tensor(path, "pair", data.rows, layer), read_tensor(path, "head")
+    head = read_tensor(path, "head")
     for name, other in (("pair", pair), ("head", head)):
         if other is not None and other.shape[1] != h.shape[1]:
             raise UserError(f"{path}: {name} has {other.shape[1]} columns, {key} {h.shape[1]}")
@@ -87,9 +81,24 @@ def from_states(
         true,
         saved=load_probe(probe, h.shape[1], len(data.classes)) if probe else None,
         known=data.known,
-        notes=(f"The last token in each file of {path} was read.",) * os.path.isdir(path),
+        notes=(IN_FOLDER.format(path),) * os.path.isdir(path),
         **_stream(data, (path, key, layer), h) if stream and len(data.other_rows) else {},
     )
+
+
+def join_states(
+    data: Labelled, ends: Sequence[int], paths: Sequence[str], key: str, layer: int | None
+) -> Tensor:
+    """The states [n, d] of items of several tables, whose rows end at `ends` in the data
+    (`labelled.read_together`): each table's in a file of its own. UserError as `from_states`."""
+    parts: list[Any] = []
+    for path, start, end in zip(paths, [0, *ends], ends):
+        rows = data.rows[(data.rows >= start) & (data.rows < end)] - start
+        name = _choose(path, key, end - start)
+        parts.append(read_tensor(path, name, rows, layer, end - start))
+        if parts[-1].shape[1] != (width := parts[0].shape[1]):
+            raise UserError(f"{path}: {name} has {parts[-1].shape[1]} columns, {paths[0]} {width}")
+    return place_states(torch.cat(parts))
 
 
 def _stream(data: Labelled, place: tuple[str, str, int | None], h: Tensor) -> dict[str, Any]:
@@ -291,12 +300,22 @@ def load_probe(path: str, width: int, k: int) -> Probe:
 
 
 def read_tensor(
-    path: str, name: str, rows: np.ndarray | None = None, layer: int | None = None
+    path: str,
+    name: str,
+    rows: np.ndarray | None = None,
+    layer: int | None = None,
+    size: int | None = None,
 ) -> Tensor | None:
-    """An array of a file in float32, or only some rows and one layer of it; None if missing."""
+    """An array of a file in float32, or only some rows and one layer of it; None if missing.
+    UserError: it has not `size` rows."""
     shape = _shape(path, name, layer)
     if shape is None:
         return None
+    if size not in (None, shape[0]):
+        raise UserError(
+            f"{path}: {name} has {shape[0]:,} rows, the data {size:,}: give one state for each "
+            "row, in the same order"
+        )
     rows = np.arange(shape[0]) if rows is None else rows
     tensor = torch.empty(len(rows), shape[1])
     for places, h in _blocks(path, name, layer, rows):

@@ -111,7 +111,7 @@ def read(
 def read_together(
     files: Sequence[str], columns: dict, n: int | None = None, seed: int = 0
 ) -> tuple[Labelled, np.ndarray]:
-    """Several files as one, coded alike, and the file of each item [n]. Rows count through.
+    """Several files as one, coded alike, rows counted through; and where each one's end [files].
 
     `columns`: as the arguments of `read` name them; each file must have them. UserError as `read`,
     or if a file is given twice."""
@@ -126,8 +126,7 @@ def read_together(
                 read_cells(table, name, file) if name else None
     whole = pd.concat(tables, ignore_index=True)
     data = _encode(whole, columns, " + ".join(files), n, seed, sum(notes, ()))
-    ends = np.cumsum([len(table) for table in tables])
-    return data, np.asarray(files, dtype=object)[np.searchsorted(ends, data.rows, "right")]
+    return data, np.cumsum([len(table) for table in tables])
 
 
 def _read_file(data: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

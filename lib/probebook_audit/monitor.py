@@ -5,7 +5,7 @@ training groups anew: seven tenths fit, the rest choose the layer and the thresh
 choices are inside the intervals. A quarter of the training groups is never used, and is the first
 test, of like text.
 
-    result = measure(from_cases(data, cases, part, positive="lie"), seeds=5, fpr=.01)
+    result = measure(from_labelled(data, part, h, twin, positive="lie"), seeds=5, fpr=.01)
     result.verdicts                                   # a word and a sentence for each test"""
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from probebook.base import UserError, read_yaml, to_numpy
 from probebook.corpora.agreement import decorrelate
 from probebook.interventions import shuffled
 from probebook.measures.intervals import contrasts, draw_counts, draw_seeds
-from probebook.measures.roc import area_and_recall, auroc, shares_above
-from probebook_audit.case import Case
+from probebook.measures.roc import area_and_recall, auroc
 from probebook_audit.fitting import linear
-from probebook_audit.labelled import Labelled
+from probebook_audit.labelled import FEWEST_GROUPS, FEWEST_OF_CLASS, Labelled
 from probebook_audit.layer import estimate_share
 from probebook_audit.questions.shortcut import BAG, count_text, read_words
 from probebook_audit.verdict import percent
@@ -39,11 +38,13 @@ WORDS = read_yaml(Path(__file__).with_name("monitor.yaml"))
 TRAIN, LIKE = "training texts", "like text"  # LIKE: groups of the training texts, held out
 PROBE, TWIN, MIXED = "probe", "random weights", "shuffled labels"
 AREA, AT_RATE, RECALL, ALARMS = "AUROC", "recall at the rate", "recall", "false alarms"
+COLUMNS = {"area": AREA, "alarms": ALARMS, "recall": RECALL}  # of `verdicts`
 MATCHED = ("test", "nuisance", "items", "rule", "follows", "value", "low", "high", "beyond")
 HELD_OUT, FITTED = 0.25, 0.7  # shares of groups: for the test of like text; of the others, to fit
 WORTH = 0.7  # a monitor with a smaller area is of little use; a larger one is worth more data
 FEWEST_MATCHED = 40  # items on which a nuisance no longer tells the label
 BINS = 10  # of a nuisance that is a number, where it is matched
+States = Mapping[int, Tensor]  # layer → [n, d]
 RULE_OF_THREE = 3  # without an alarm in n texts, the rate is 3 / n at most (95 %)
 
 
@@ -58,12 +59,12 @@ class Monitored:
     - `words` [n, words]: which words each text has, or None
     - `notes`: what was assumed, in sentences"""
 
-    h: Mapping[int, Tensor]
+    h: States
     z: np.ndarray
     part: np.ndarray
     group: np.ndarray
     nuisances: Mapping[str, np.ndarray]
-    twin: Mapping[int, Tensor]
+    twin: States
     words: Any = None
     notes: tuple[str, ...] = ()
 
@@ -87,13 +88,14 @@ class MonitorResult:
     notes: tuple[str, ...]
 
 
-def from_cases(
-    data: Labelled, cases: Sequence[Case], part: np.ndarray, positive: str = ""
+def from_labelled(
+    data: Labelled, part: np.ndarray, h: States, twin: States, positive: str = ""
 ) -> Monitored:
-    """What can be read of labelled texts, from one case for each layer; `part` [n]: their sets.
+    """What can be read of labelled texts; `part`, `h` and `twin` as in `Monitored`.
 
     `positive`: the label that raises an alarm; by default the last in the order of the alphabet.
-    UserError: not two labels, no such label, or a test without one of them."""
+    UserError: not two labels, no such label, or too few texts of one in training or in a test that
+    has it."""
     if len(data.classes) != 2:
         raise UserError(f"{data.name}: a monitor needs two labels, not {len(data.classes)}")
     positive = positive or data.classes[1]
@@ -108,30 +110,33 @@ def from_cases(
     nuisances = {**data.keep, **data.known}
     nuisances.pop("position in the file", None)  # of another file
     words = None
-    if data.text is not None:
+    if not twin:
+        notes.append("Without the control by random weights, since only the model could give it.")
+    if data.text is None:
+        notes.append("Without the controls by words and numbers of the text: give --text.")
+    else:
         nuisances |= count_text(data.text)
         words = read_words(data.text, np.flatnonzero(part == TRAIN))[0]
     kept = np.flatnonzero(~seen)
     for name in dict.fromkeys(part):
         count = np.bincount(z[kept][part[kept] == name], minlength=2)
-        if count.min() < 10:
+        if min(count if name == TRAIN else count[count > 0], default=0) < FEWEST_OF_CLASS:
             raise UserError(
-                f"{name}: {count[1]} texts with {positive!r} and {count[0]} without: at least 10 "
-                "of each, better some hundreds"
+                f"{name}: {count[1]} texts with {positive!r} and {count[0]} without: at least "
+                f"{FEWEST_OF_CLASS} of each, better some hundreds; only a test may lack one of them"
             )
     rows = torch.from_numpy(kept)
 
-    def chosen(name: str) -> dict[int, Tensor]:
-        states = {case.layer: getattr(case, name) for case in cases}
-        return {layer: h[rows.to(h.device)] for layer, h in states.items() if h is not None}
+    def chosen(states: States) -> dict[int, Tensor]:
+        return {layer: one[rows.to(one.device)] for layer, one in states.items()}
 
     return Monitored(
-        chosen("h"),
+        chosen(h),
         z[kept],
         np.asarray(part, dtype=object)[kept],
         data.group[kept],
         {name: values[kept] for name, values in nuisances.items()},
-        chosen("twin"),
+        chosen(twin),
         None if words is None else words[kept],
         tuple(notes),
     )
@@ -143,7 +148,8 @@ def measure(
     """Fit a monitor and its controls with every seed, and judge them on each test.
 
     `fpr`: the false-alarm rate at which the monitor is to work; `draws`: of the bootstrap over
-    seeds and groups."""
+    seeds and groups. A test of one label has no AUROC: it is judged by its false alarms, or by its
+    recall, alone."""
     part = texts.part.copy()
     inside = part == TRAIN
     part[np.flatnonzero(inside)[_draw(texts.group[inside], HELD_OUT, [0, 0])]] = LIKE
@@ -151,12 +157,14 @@ def measure(
     fitted = [_read(texts, part == TRAIN, fpr, seed) for seed in range(seeds)]
     parts = {name: np.flatnonzero(part == name) for name in tests}
     figures = {name: _draw_figures(fitted, texts, rows, fpr, draws) for name, rows in parts.items()}
+    if (PROBE, AREA) not in figures[LIKE]:
+        raise UserError(f"{TRAIN}: the groups held out have one label: give more groups")
     suspects = _above({n: figures[LIKE][n, AREA] - 0.5 for n in texts.nuisances})
-    pairs = [(name, nuisance) for name in tests for nuisance in suspects]
+    pairs = [(name, one) for name in tests if (PROBE, AREA) in figures[name] for one in suspects]
     rule = {pair: float(figures[pair[0]][pair[1], AREA][0]) for pair in pairs}
     kept = {pair: _match(texts, parts[pair[0]], pair[1], rule[pair]) for pair in pairs}
     alone = {
-        pair: _draw_figures(fitted, texts, rows, fpr, draws, [PROBE])[PROBE, AREA]
+        pair: _draw_area(fitted, texts, rows, texts.z[rows] == 1, draws)
         for pair, rows in kept.items()
         if len(rows) >= FEWEST_MATCHED
     }
@@ -235,35 +243,49 @@ def _draw(group: np.ndarray, share: float, seed: list[int]) -> np.ndarray:
 
 
 def _draw_figures(
-    fitted: Sequence[_Fitted],
-    texts: Monitored,
-    rows: np.ndarray,
-    fpr: float,
-    draws: int,
-    readers: Sequence[str] = (),
-    labels: np.ndarray | None = None,
+    fitted: Sequence[_Fitted], texts: Monitored, rows: np.ndarray, fpr: float, draws: int
 ) -> dict[tuple[str, str], np.ndarray]:
-    """(reader, measure) → [1 + draws]: means over the seeds on drawn groups, with the seeds' luck;
-    of the probe calibration, too. `labels` [rows]: in place of the true ones."""
-    number = np.unique(texts.group[rows], return_inverse=True)[1]
-    weights = np.vstack([np.ones(len(rows)), draw_counts(number.max() + 1, draws)[:, number]])
-    z = (texts.z[rows] if labels is None else labels) == 1
-    of_seeds: dict[tuple[str, str], list[np.ndarray]] = {}
+    """(reader, measure) → [1 + draws], of the probe calibration, too; of rows with one label, what
+    these allow."""
+    weights, z = _draw_items(texts, rows, draws), texts.z[rows] == 1
+    of_seeds: list[dict[tuple[str, str], np.ndarray]] = []
     for one in fitted:
-        for reader in readers or one.scores:
+        found = {}
+        for reader in one.scores:
             score = one.scores[reader].to_numpy()[rows]
-            names = (AREA, AT_RATE, RECALL, ALARMS)
-            at_threshold = shares_above(score, z, one.threshold[reader], weights)
-            both = area_and_recall(score, z, fpr, weights)
-            found = dict(zip(names, (*both, *at_threshold)))
-            if reader == PROBE:
-                found["mean probability"] = weights @ expit(score) / weights.sum(1)
-                found["share of positives"] = weights @ z / weights.sum(1)
-            for what, values in found.items():
-                of_seeds.setdefault((reader, what), []).append(np.nan_to_num(values, nan=0.5))
-    here = pd.DataFrame({name: [one[0] for one in values] for name, values in of_seeds.items()})
-    luck = draw_seeds(here, draws)
-    return {name: np.mean(values, 0) + luck[name].to_numpy() for name, values in of_seeds.items()}
+            if 0 < z.sum() < len(z):
+                both = area_and_recall(score, z, fpr, weights)
+                found[reader, AREA], found[reader, AT_RATE] = both
+            for what, kind in ((RECALL, z), (ALARMS, ~z)):
+                above = (score >= one.threshold[reader]) & kind
+                if kind.any():
+                    found[reader, what] = weights @ above / (weights @ kind)
+        found[PROBE, "mean probability"] = weights @ expit(one.scores[PROBE][rows]) / weights.sum(1)
+        found[PROBE, "share of positives"] = weights @ z / weights.sum(1)
+        of_seeds.append(found)
+    return _average(of_seeds, draws)
+
+
+def _draw_area(
+    fitted: Sequence[_Fitted], texts: Monitored, rows: np.ndarray, labels: np.ndarray, draws: int
+) -> np.ndarray:
+    """[1 + draws]: the probe's area under these labels [rows]."""
+    weights = _draw_items(texts, rows, draws)
+    scores = [one.scores[PROBE].to_numpy()[rows] for one in fitted]
+    return _average([{AREA: auroc(score, labels, weights)} for score in scores], draws)[AREA]
+
+
+def _draw_items(texts: Monitored, rows: np.ndarray, draws: int) -> np.ndarray:
+    """How often each row is drawn with its group [1 + draws, rows]; in the first draw once."""
+    number = np.unique(texts.group[rows], return_inverse=True)[1]
+    return np.vstack([np.ones(len(rows)), draw_counts(number.max() + 1, draws)[:, number]])
+
+
+def _average(of_seeds: Sequence[Mapping[Any, np.ndarray]], draws: int) -> dict[Any, np.ndarray]:
+    """Means over the seeds of each figure [1 + draws], with the seeds' luck."""
+    found = {name: np.nan_to_num([one[name] for one in of_seeds], nan=0.5) for name in of_seeds[0]}
+    luck = draw_seeds(pd.DataFrame({name: one[:, 0] for name, one in found.items()}), draws)
+    return {name: one.mean(0) + luck[name].to_numpy() for name, one in found.items()}
 
 
 def _above(draws: Mapping[Any, np.ndarray]) -> list:
@@ -292,8 +314,7 @@ def _follows(
     said = np.mean([one.scores[nuisance].to_numpy()[rows] for one in fitted], 0) > 0
     if said.all() or not said.any():
         return np.nan
-    found = _draw_figures(fitted, texts, rows, 0.0, draws, [PROBE], said)
-    return estimate_share(found[PROBE, AREA])["low"]
+    return estimate_share(_draw_area(fitted, texts, rows, said, draws))["low"]
 
 
 def _verdicts(
@@ -304,7 +325,8 @@ def _verdicts(
     fpr: float,
 ) -> pd.DataFrame:
     """The first reason against the monitor on each test."""
-    above = _above({name: one[PROBE, AREA] - 0.5 for name, one in figures.items()})
+    leads = {name: one[PROBE, AREA] - 0.5 for name, one in figures.items() if (PROBE, AREA) in one}
+    above = _above(leads)
     controls = {name: _controls(one) for name, one in figures.items()}
     ahead = _above(
         {
@@ -315,23 +337,28 @@ def _verdicts(
     )
     rows = []
     for name, of_test in figures.items():
-        area, alarms, recall = (estimate_share(of_test[PROBE, of]) for of in (AREA, ALARMS, RECALL))
+        of = {what: estimate_share(one) for (who, what), one in of_test.items() if who == PROBE}
         items, quiet = len(parts[name]), int((texts.z[parts[name]] == 0).sum())
         known = matched[matched.test == name]
-        holds = f"holds on {'like' if name == LIKE else 'other'} text", "", np.nan
-        if name not in above or area["high"] < WORTH:
-            reason: Reason = _unread(area, items, known)
+        kind = "like" if name == LIKE else "other"
+        holds = f"holds on {kind} text" if controls[name] else "holds without controls"
+        if name not in leads:
+            groups = len({*texts.group[parts[name]]})
+            reason: Reason = _of_one_label(of, items, groups, fpr)
+        elif name not in above or of[AREA]["high"] < WORTH:
+            reason = _unread(of[AREA], items, known)
         elif len(known) and (found := _confounded(items, known)):
             reason = found
         elif (areas := controls[name]) and name not in ahead:
             best = max(areas, key=lambda reader: areas[reader][0])
             reason = "no more than a simple reader", best, np.nan
         else:
-            reason = _at_rate(alarms, recall, items, quiet, fpr)
-        word, what, need = reason or holds
-        of = {"area": area, "alarms": alarms, "recall": recall}
+            reason = _at_rate(of[ALARMS], of[RECALL], items, quiet, fpr)
+        word, what, need = reason or (holds, "", np.nan)
         ends = {
-            f"{one}_{end}": value for one, figure in of.items() for end, value in figure.items()
+            f"{column}_{end}": value
+            for column, what in COLUMNS.items()
+            for end, value in of.get(what, {}).items()
         }
         row = {"test": name, "word": word, "what": what, "need": need, **ends}
         rows.append({**row, "sentence": _say(row, fpr)})
@@ -385,11 +412,29 @@ def _at_rate(
     return None
 
 
+def _of_one_label(
+    of: Mapping[str, Mapping[str, float]], items: int, groups: int, fpr: float
+) -> Reason:
+    """Is the one rate of this test, of false alarms or of recall, above the wanted one? An interval
+    as narrow as that rate tells once from twice the rate."""
+    within, above, what = "keeps its false-alarm rate", "not at this false-alarm rate", ALARMS
+    if ALARMS not in of:
+        within, above, what = above, "recall above the false-alarm rate", RECALL
+    low, high = of[what]["low"], of[what]["high"]
+    need = max(RULE_OF_THREE / fpr, items * FEWEST_GROUPS / groups)
+    if high > 2 * fpr:
+        need = max(need, items * ((high - low) / fpr) ** 2)
+    if low > fpr and groups >= FEWEST_GROUPS:
+        return above, what, np.nan
+    return ("not enough data", what, need) if need > items else (within, what, np.nan)
+
+
 def _say(row: Mapping[str, Any], fpr: float) -> str:
     entry = WORDS[row["word"]]
     if not isinstance(entry, str):
         entry = entry[row["what"] if row["what"] in entry else "nuisance" if row["what"] else AREA]
-    shares = {name: percent(v) for name, v in row.items() if name.startswith(("alarms", "recall"))}
+    shares = {name: percent(v) for name, v in row.items() if name.startswith("recall")}
+    shares |= {name: f"{100 * v:.1f} %" for name, v in row.items() if name.startswith("alarms")}
     areas = {name: f"{value:.2f}" for name, value in row.items() if name.startswith("area")}
     numbers = {**shares, **areas, "need": f"{row['need']:,.0f}", "fpr": f"{100 * fpr:g} %"}
     return entry.format(**{**row, **numbers})

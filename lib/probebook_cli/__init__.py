@@ -395,6 +395,7 @@ def audit(
     force: Force = False,
     monitor: _option(bool, "audit a probe that raises alarms, on other texts", "--monitor") = False,
     test: _option(Texts, "of a monitor: texts to judge it on; repeatable", metavar="FILE") = (),
+    test_states: _option(Texts, "of a monitor: saved states of each --test", metavar="FILE") = (),
     fpr: _option(float, "of a monitor: the false-alarm rate at which it works") = 0.01,
     positive: _option(str, "of a monitor: the label of an alarm, else the last") = "",
     *,
@@ -406,25 +407,6 @@ def audit(
     behaviour, shortcuts), then what would change the verdict, and the sentence for a paper. A
     finished run is reused.
     """
-    if monitor or test:
-        unused = {"--pair": pair, "--words": words, "--methods": methods, "--states": states}
-        unused |= {"--probe": probe, "-p": p, "DATA": data is None}
-        wrong = [name for name, value in unused.items() if value]
-        if wrong or not monitor:
-            raise UserError(
-                "a monitor: probebook audit MODEL TRAIN --monitor --test FILE --label … --text …"
-                + (f", without {wrong[0]}" if wrong and wrong[0] != "DATA" else "")
-            )
-        from probebook_audit.monitor_report import audit_monitor
-
-        columns = {"text": text, "label": label, "keep": [*keep], "group": group, "spot": spot}
-        depths = [int(layer) for layer in _listed(layers or "-1")]
-        settings = (positive, fpr, seeds or 5, n, too_long or "refuse")
-        typer.echo(audit_monitor(model, data, [*test], columns, out, at, depths, *settings))
-        return
-    from probebook_audit.report import check_folder, plan_audit, write_report
-
-    check_folder(out)
     if states:
         if data is not None:
             raise UserError("with --states there is no MODEL: give DATA alone")
@@ -435,6 +417,29 @@ def audit(
         raise UserError("--states-key and --states-layer go with --states FILE")
     elif data is None:
         raise UserError(f"give a model and data: probebook audit {model} DATA --out {out}")
+    if monitor or test or test_states:
+        unused = {"--pair": pair, "--words": words, "--methods": methods, "--probe": probe, "-p": p}
+        unused |= {"--profile": profile != "pocket", "--force": force}
+        unused |= {"--at": at, "--spot": spot, "--too-long": too_long} if states else {}
+        wrong = [name for name, value in unused.items() if value]
+        if wrong or not monitor:
+            raise UserError(
+                "a monitor: probebook audit MODEL TRAIN --monitor --test FILE --label … --text …"
+                + (f", without {wrong[0]}" if wrong else "")
+            )
+        if len(test_states) != (len(test) if states else 0):
+            raise UserError("with --states FILE give a --test-states for each --test, in order")
+        from probebook_audit.monitor_report import audit_monitor
+
+        columns = {"text": text, "label": label, "keep": [*keep], "group": group, "spot": spot}
+        depths = [int(layer) for layer in _listed(layers or "-1")]
+        settings = (positive, fpr, seeds or 5, n, too_long or "refuse")
+        saved = ([str(states), *test_states] if states else (), states_key or "", states_layer)
+        typer.echo(audit_monitor(model, data, [*test], columns, out, at, depths, *settings, *saved))
+        return
+    from probebook_audit.report import check_folder, plan_audit, write_report
+
+    check_folder(out)
     columns = {"text": text, "label": label, "keep": [*keep], "pair": pair, "group": group}
     columns |= {"words": words.split(",") if words else [], "spot": spot}
     more = {"layers": layers and f"[{layers}]", "methods": methods and f"[{methods}]"}

@@ -36,6 +36,10 @@ clean:
 	rm -rf _build
 
 .venv/installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -e '.[book,dev]'
+	if command -v uv >/dev/null; then \
+	  uv venv -q --allow-existing --seed --python $(PYTHON) .venv && \
+	  uv pip install -p .venv -c constraints.txt -e '.[book,dev]'; \
+	else \
+	  $(PYTHON) -m venv .venv && $(BIN)/pip install -c constraints.txt -e '.[book,dev]'; \
+	fi
 	touch $@

@@ -5,7 +5,7 @@ versions. So an edit of a state can be compared with what the rewritten text doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -98,14 +98,11 @@ def share_explained(effect: Tensor, estimate: Tensor) -> float:
     return float(1 - error.mean() / effect.norm(dim=1).mean())
 
 
-def _parts(
-    groups: Iterable, seed: int, device: torch.device, shares: Sequence[float] = (0.6, 0.2)
-) -> dict[str, Tensor]:
-    """Rows by part; every group is in one of them."""
+def _parts(groups: Iterable, seed: int, device: torch.device) -> dict[str, Tensor]:
+    """Rows by part (60/20/20 % of the groups); every group is in one of them."""
     codes, names = pd.factorize(pd.Series(list(groups)))
     place = np.random.default_rng(seed).permutation(len(names)) / len(names)
-    ends = np.cumsum(shares)
-    part = np.searchsorted(ends, place[codes], side="right")
+    part = np.searchsorted([0.6, 0.8], place[codes], side="right")
     return {
         name: torch.from_numpy(np.flatnonzero(part == i)).to(device)
         for i, name in enumerate((FIT, VALID, TEST))
@@ -358,25 +355,19 @@ def edits(
     attacks = [row for row in methods if row.needs == "probe"]
     others = [row for row in methods if row.needs != "probe"]
     control = replace(INTERVENTIONS["MeanShift"], title=SHUFFLED)
-    by_scale = ranks, alphas, strengths, radii
+    by_scale = {"rank": ranks, "α": alphas, "s": strengths, "ε": radii}
     return [
-        *fit_edits(data, others, *by_scale),
-        *fit_edits(replace(data, z=shuffled(z, seed=seed)), [control], *by_scale),
-        *fit_edits(data, attacks, *by_scale),
+        *fit_edits(data, others, by_scale),
+        *fit_edits(replace(data, z=shuffled(z, seed=seed)), [control], by_scale),
+        *fit_edits(data, attacks, by_scale),
     ]
 
 
 def fit_edits(
-    data: FitData,
-    methods: Iterable[Intervention],
-    ranks: Sequence[float],
-    alphas: Sequence[float],
-    strengths: Sequence[float],
-    radii: Sequence[float],
+    data: FitData, methods: Iterable[Intervention], by_scale: Mapping[str, Sequence[float]]
 ) -> list[Edit]:
-    """Methods at every strength: ranks of INLP, AlterRep's α, strengths of steering edits, and
-    radii of attacks, as shares of the mean distance of the states from their mean."""
-    by_scale = {None: [1], "rank": ranks, "α": alphas, "s": strengths, "ε": radii}
+    """Methods at every strength of their scale: ranks of INLP, AlterRep's α, strengths of steering
+    edits, and radii of attacks, as shares of the mean distance of the states from their mean."""
     edits = []
     for row in methods:
         fitted = row.fit(data)
@@ -388,7 +379,7 @@ def fit_edits(
                 row.apply(row.at(fitted, strength, data), data),
                 row.flips,
             )
-            for strength in by_scale[row.scale]
+            for strength in (by_scale[row.scale] if row.scale else [1])
         ]
     return edits
 
@@ -403,16 +394,14 @@ def choose_edits(world: World, tried: Sequence[Edit]) -> dict[str, Edit]:
     return weakest_within(tried, scores)
 
 
-def weakest_within(
-    tried: Sequence[Edit], scores: Sequence[float], slack: float = 0.01
-) -> dict[str, Edit]:
-    """Of each method the weakest edit whose score is at least the best one's minus `slack`."""
+def weakest_within(tried: Sequence[Edit], scores: Sequence[float]) -> dict[str, Edit]:
+    """Of each method the weakest edit whose score is at least the best one's minus .01."""
     scored = pd.DataFrame(
         {"method": edit.method, "strength": edit.strength, "edit": edit, "score": score}
         for edit, score in zip(tried, scores)
     )
     best = scored.groupby("method").score.transform("max")
-    good = scored[scored.score >= best - slack].sort_values("strength", kind="stable")
+    good = scored[scored.score >= best - 0.01].sort_values("strength", kind="stable")
     weakest = good.drop_duplicates("method").set_index("method").edit
     return {name: weakest[name] for name in scored.method.unique()}
 

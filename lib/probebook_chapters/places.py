@@ -166,7 +166,6 @@ def at_places(
 
 def fit_at(
     place: Place,
-    rank: int = 4,
     alphas: Sequence[float] = (1, 4, 16, 64),
     strengths: Sequence[float] = (0.5, 1, 2, 4),
     radii: Sequence[float] = (0.5, 1, 2, 4),
@@ -176,7 +175,7 @@ def fit_at(
     """Every fast method at every strength (`across.fit_edits`), fitted on the intervention part at
     a place.
 
-    `rank`: of INLP and AlterRep. `das_steps`: of DAS, which takes 16 of 400 sentences forth and
+    INLP and AlterRep have rank 4. `das_steps`: of DAS, which takes 16 of 400 sentences forth and
     back through the rest of the network in each; 0 leaves it out."""
     rows = place.s.parts["intervention"]
 
@@ -192,13 +191,14 @@ def fit_at(
             judged=False,
         )
 
-    data = FitData(place.h[rows], place.s.zc[rows], seed, rank, fit_das=das)
+    data = FitData(place.h[rows], place.s.zc[rows], seed, max_rank=4, fit_das=das)
     methods = [
         row
         for row in INTERVENTIONS.values()
         if row.speed == "fast" and (row.needs != "pairs" or das_steps)
     ]
-    return fit_edits(data, methods, [rank], alphas, strengths, radii)
+    by_scale = {"rank": [4], "α": alphas, "s": strengths, "ε": radii}
+    return fit_edits(data, methods, by_scale)
 
 
 def score_edits(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,18 +122,10 @@ def perceptrons(
     widths: Sequence[int] = (64, 256),
     lrs: Sequence[float] = (3e-4, 1e-3),
 ) -> Panel:
-    """Train a grid of perceptrons on `rows`, to judge together; z −1 is left out.
+    """Train a grid of perceptrons on `rows`, to judge together; rows with z −1 are left out.
 
-    It is cached, so that the pages of a chapter train it once.
-
-    Args:
-        s: The sentences and their states.
-        z: Labels of all sentences.
-        rows: Training rows.
-        valid: Rows on which their accuracy is measured.
-        layers: Numbers of hidden layers in the grid.
-        widths: Their widths.
-        lrs: Learning rates."""
+    `z` are labels of all sentences; accuracies are measured on `valid`. The grid (`layers`: numbers
+    of hidden layers) is cached, so that the pages of a chapter train it once."""
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
     grid = MLPProbe.grid(layers, widths, lrs, [s.seed])
     examples = s.h[rows], z[rows], s.h[valid], z[valid]
@@ -157,18 +150,12 @@ def _load_panel(path: Path) -> Panel | None:
         return None
 
 
-def linear_probe(
-    s: AgreementSetting,
-    z: Tensor,
-    rows: Tensor,
-    valid: Tensor,
-    penalties: Sequence[float] = (0.01, 0.1, 1.0),
-) -> LinearProbe:
+def linear_probe(s: AgreementSetting, z: Tensor, rows: Tensor, valid: Tensor) -> LinearProbe:
     """Train the linear probe whose inverse penalty does best on `valid`; z −1 is left out.
 
     The paper chooses a learning rate (appendix B); the optimum of the loss needs none."""
     rows, valid = rows[z[rows] >= 0], valid[z[valid] >= 0]
-    fitted = [LinearProbe(C).fit(s.h[rows], z[rows]) for C in penalties]
+    fitted = [LinearProbe(C).fit(s.h[rows], z[rows]) for C in (0.01, 0.1, 1.0)]
     return max(fitted, key=lambda probe: accuracy(probe, s.h[valid], z[valid]))
 
 
@@ -249,12 +236,10 @@ def oracles(
     The paper judges by the perceptron with the best validation accuracy. Many tie there, and
     rounding decides; so all that can judge do, and their scores are averaged.
 
-    Args:
-        s: The sentences and their states.
-        train: `perceptrons` (figures 1–3) or `linear_probe` (figures 4–6); `perceptron` for one.
-        fewest: An oracle with fewer training sentences does not judge (`evaluate_oracles`); 0 lets
-            every oracle judge, to try code on a few sentences or a model that knows nothing.
-        **settings: Settings of `train`."""
+    - `train`: `perceptrons` (figures 1–3) or `linear_probe` (figures 4–6); `perceptron` for one;
+      with `settings`
+    - `fewest`: an oracle with fewer training sentences does not judge (`evaluate_oracles`); 0 lets
+      every oracle judge, to try code on a few sentences or a model that knows nothing"""
     probes, rows = {}, {}
     for name in ("zc", "ze"):
         trained, valid = uncorrelated_rows(s, name, "oracle"), _choosing(s, name, fewest)
@@ -354,31 +339,19 @@ def why_unusable(judges: Mapping[str, Judges]) -> str:
     return ""
 
 
-def target(s: AgreementSetting, **settings) -> Probe:
+def target(s: AgreementSetting, **settings) -> FittedMLP:
     """The probe that the attacks work on: a perceptron for Z_c trained on the intervention part."""
     return perceptron(s, s.zc, s.parts["intervention"], s.parts["intervention_valid"], **settings)
 
 
 @torch.no_grad()
 def score_edit(
-    s: AgreementSetting,
-    judges: Judges,
-    edited: Tensor,
-    rows: Tensor,
-    to: Tensor | None = None,
+    s: AgreementSetting, judges: Judges, edited: Tensor, rows: Tensor, to: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Score the edited states of `rows` by a pair of oracles.
+    """Score the edited states [n, d] of `rows` by a pair of oracles; `to`: wanted labels of a flip.
 
-    Args:
-        s: The sentences and their states.
-        judges: The oracles.
-        edited: Edited states [n, d].
-        rows: Whose states they are.
-        to: Wanted labels of a counterfactual edit.
-
-    Returns:
-        Completeness [m, n] and selectivity [m', n] by each of m and m' judges (NaN: no attractor);
-        NaN throughout where the oracle is not usable."""
+    Returns completeness [m, n] and selectivity [m', n] by each of m and m' judges (NaN: no
+    attractor); NaN throughout where the oracle is not usable."""
     before = s.h[rows]
     c = completeness(judges.zc(edited).softmax(-1), to=to).reshape(-1, len(rows))
     some = s.ze[rows] >= 0
@@ -444,18 +417,12 @@ def sweep(
     return pd.DataFrame(records)
 
 
-def best_strengths(
-    validated: pd.DataFrame, scored: pd.DataFrame, by: Sequence[str] = ("oracle", "method")
-) -> pd.DataFrame:
-    """Choose each method's most reliable strength, and return its scores on other sentences.
+def best_strengths(validated: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+    """Choose each method's most reliable strength on the sentences of `validated`, by oracle, and
+    return the rows of `scored`, its scores on other sentences.
 
-    Args:
-        validated: Scores on the sentences that choose.
-        scored: Scores on other sentences.
-        by: Columns that name a method.
-
-    Returns:
-        Rows of `scored`. Methods that no usable oracle judged are left out."""
+    Methods that no usable oracle judged are left out."""
+    by = ["oracle", "method"]
     top = best_rows(validated, by, "reliability")[[*by, "strength"]]
     return top.merge(scored, on=[*by, "strength"], validate="one_to_one")
 
@@ -491,20 +458,15 @@ def follow(
     rows: Tensor,
     push: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> pd.DataFrame:
-    """Score edits at [MASK] where they are made and where they arrive: two rows for each edit.
+    """Score edits of some sentences at [MASK] where they are made and where they arrive.
 
-    Args:
-        at: The sentences by layer; the highest is the model's last.
-        judges: Oracles by layer.
-        layer: Where the edits are made.
-        edits: The edits.
-        rows: The sentences to edit.
-        push: Maps states and edited states to other ones in place of these (a control, "random").
+    - `at`, `judges`: the sentences and their oracles by layer; the highest is the model's last
+    - `layer`: where the edits are made
+    - `push`: maps states and edited states to other ones in place of these (a control, "random")
 
-    Returns:
-        Columns method, layer, strength, directions ("learned" or "random"), other verb (share of
-        the sentences in which the head prefers the form that does not fit the subject), judged ("at
-        its layer" or "at the last layer"), and the three measures."""
+    Two rows for each edit. Columns method, layer, strength, directions ("learned" or "random"),
+    other verb (share of the sentences in which the head prefers the form that does not fit the
+    subject), judged ("at its layer" or "at the last layer"), and the three measures."""
     s, end = at[layer], max(at)
     x, to, table = s.h[rows], 1 - s.zc[rows], s.table.iloc[to_numpy(rows)]
     texts, forms = list(table.text), table[["other_verb", "verb"]].to_numpy().tolist()
@@ -529,17 +491,15 @@ def follow(
 
 def erasures(method: str, fitted: Mapping[int, Callable]) -> list[Edit]:
     """Make the edits that erase, one per rank, from rank → fitted edit."""
-
-    def erase(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda x, to: edit(x)
-
-    return [Edit(method, "rank", rank, erase(edit), False) for rank, edit in fitted.items()]
+    return [
+        Edit(method, "rank", rank, partial(lambda edit, x, to: edit(x), edit), False)
+        for rank, edit in fitted.items()
+    ]
 
 
 def flips(method: str, symbol: str, fitted: Mapping[float, Callable]) -> list[Edit]:
     """Make the edits towards the other label, one per strength, from strength → fitted edit."""
-
-    def flip(edit: Callable) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda x, to: edit(x, to=to)
-
-    return [Edit(method, symbol, strength, flip(edit), True) for strength, edit in fitted.items()]
+    return [
+        Edit(method, symbol, strength, partial(lambda edit, x, to: edit(x, to=to), edit), True)
+        for strength, edit in fitted.items()
+    ]

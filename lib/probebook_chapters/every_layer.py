@@ -17,7 +17,6 @@ from torch import Tensor
 from probebook.base import UserError
 from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.models import carry, embed, load, word_logits
-from probebook.probes.mlp import FittedMLP
 from probebook_chapters.causal_probing import (
     AgreementSetting,
     Judges,
@@ -80,17 +79,10 @@ def fit(model: str = "pocket-agreement", n: int = 8_000, seed: int = 0) -> dict[
 
 def _fit_layer(s: AgreementSetting) -> FittedLayer:
     rows = s.parts["intervention"]
-    h, z = s.h[rows], s.zc[rows]
+    h, radius = s.h[rows], float(s.h[rows].std(0).mean())
     attacked = target(s, **GRID)
-    if not isinstance(attacked, FittedMLP):
-        raise UserError("the attacked probe must be a perceptron")
     data = FitData(
-        h,
-        z,
-        max_rank=INLP_RANK,
-        perceptron=attacked,
-        norm="linf",
-        radius=float(h.std(0).mean()),
+        h, s.zc[rows], max_rank=INLP_RANK, perceptron=attacked, norm="linf", radius=radius
     )
     few = replace(data, max_rank=ALTERREP_RANK)
     fitted = {
@@ -108,7 +100,6 @@ def over_strength(
     layer: int,
     to: int,
     methods: Sequence[str] = tuple(METHODS),
-    steps: int = 17,
 ) -> pd.DataFrame:
     """What the verb and the oracles say of one sentence while the strength of edits grows.
 
@@ -120,10 +111,10 @@ def over_strength(
     attractor."""
     lm, at, h = layers[layer].s.lm, layers[layer], embed([text], layers[layer].s.lm, layer=layer)
     rows = [
-        (method, step / (steps - 1))
+        (method, step / 16)
         for method in methods
-        for step in range(steps)
-        if method != "LEACE" or step == steps - 1
+        for step in range(17)
+        if method != "LEACE" or step == 16
     ]
     states = torch.cat(
         [at.edit(method, share * METHODS[method], h, torch.tensor([to])) for method, share in rows]

@@ -252,22 +252,22 @@ def effect_intervals(
     return pd.DataFrame(rows, ["effect", "low", "high"]).T.astype(float).rename_axis(CHANGE)
 
 
-def mean_effects(s: ReviewSetting, true: Tensor, split: str = "test") -> Tensor:
-    """CaCE of each pair's change [n, k]: the best in L2² of those that know C, c, c′ but no
+def mean_effects(s: ReviewSetting, true: Tensor) -> Tensor:
+    """CaCE of each test pair's change [n, k]: the best in L2² of those that know C, c, c′ but no
     text."""
-    pairs = s.parts[split].pairs
+    pairs = s.parts["test"].pairs
     keys = [pairs[name].to_numpy() for name in CHANGE]
     effects = pd.DataFrame(to_numpy(true)).groupby(keys).transform("mean")
     return torch.from_numpy(effects.to_numpy(copy=True))
 
 
-def mean_effects_given_labels(s: ReviewSetting, split: str = "test") -> Tensor:
-    """Mean effect of each pair's change given all its labels [n, k], in a generated world.
+def mean_effects_given_labels(s: ReviewSetting) -> Tensor:
+    """Mean effect of each test pair's change given all its labels [n, k], in a generated world.
 
     Over the moods of the training texts with the first text's labels; if there is no such text,
     over those of all training texts."""
     names = [f"{aspect}_aspect_majority" for aspect in cebab.ASPECTS]
-    texts, pairs = s.table[s.table.split == "train_inclusive"], s.parts[split].pairs
+    texts, pairs = s.table[s.table.split == "train_inclusive"], s.parts["test"].pairs
     mood = texts.opentable_metadata.map(lambda data: data["mood"])
     shares = pd.crosstab([texts[name] for name in names], mood, normalize="index")
     shares = shares.reindex(pd.MultiIndex.from_frame(s.table.iloc[pairs.source_row][names]))
@@ -299,7 +299,7 @@ def shuffled_with_all_labels(
 STARS = np.arange(1.0, 6)
 
 
-def all_originals(confounding: float, nodes: int = 80) -> pd.DataFrame:
+def all_originals(confounding: float) -> pd.DataFrame:
     """The 243 kinds of original of a generated world and their exact shares (column share).
 
     Given the quality q of the visit, labels and mood are independent, so a kind's share is a mean
@@ -311,7 +311,7 @@ def all_originals(confounding: float, nodes: int = 80) -> pd.DataFrame:
         name: (reviews.LEAN[aspect], reviews.MENTIONED[aspect])
         for name, aspect in zip(names, cebab.ASPECTS)
     } | {"mood": (0, 0.5)}
-    q, weight = np.polynomial.hermite_e.hermegauss(nodes)
+    q, weight = np.polynomial.hermite_e.hermegauss(80)
     share = np.repeat(weight[None] / weight.sum(), len(originals), 0)
     for name, (lean, often) in leanings.items():
         liked = expit(lean + confounding * q)
@@ -360,35 +360,24 @@ def conexp_biases(confounding: float, n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def board(
-    s: ReviewSetting,
-    by_seed: Sequence[Mapping[str, np.ndarray]],
-    split: str = "test",
-    draws: int = 1000,
-    seed: int = 0,
+    s: ReviewSetting, by_seed: Sequence[Mapping[str, np.ndarray]], draws: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
     """Table 10's cells, one row per explainer and distance.
 
     - error: mean over pairs and seeds
     - sd: over seeds, of the mean over pairs; NaN for one seed
     - low, high: 95 % bootstrap over groups of texts, of the mean over seeds"""
-    groups, rows = s.parts[split].pairs.group, []
+    groups, rows = s.parts["test"].pairs.group, []
     for name in by_seed[0]:
         errors = np.stack([one[name] for one in by_seed])  # [seeds, pairs, distances]
         low, high = bootstrap_mean(errors.mean(0), groups, draws, seed=seed)
         several = len(errors) > 1
         sd = errors.mean(1).std(0, ddof=1) if several else np.full(len(DISTANCES), np.nan)
         rows += [
-            {
-                "explainer": name,
-                "distance": distance,
-                "error": errors[..., i].mean(),
-                "sd": sd[i],
-                "low": low[i],
-                "high": high[i],
-            }
+            (name, distance, errors[..., i].mean(), sd[i], low[i], high[i])
             for i, distance in enumerate(DISTANCES)
         ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns="explainer distance error sd low high".split())
 
 
 TITLES: Mapping[str, str] = MappingProxyType(

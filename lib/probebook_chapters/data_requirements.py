@@ -31,6 +31,7 @@ from probebook.probes import LinearProbe, MLPProbe
 
 POOLINGS = {"pooler": "[CLS]", "cls": "[CLS]", "mean": "mean", "max": "max", "last": "last"}
 PENALTIES = (0.1, 10.0)  # C of a linear probe
+ENOUGH = 0.8  # power
 RATES = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2)  # paper, appendix C.4, as SEARCH
 SEARCH = {"widths": (20,), "lrs": RATES, "batches": (8, 16, 32, 64), "epochs": 50, "patience": 5}
 GRIDS: dict[str, dict[str, Any]] = {  # arguments of `MLPProbe.grid`
@@ -58,14 +59,10 @@ def display_name(name: str) -> str:
 def prepare(
     task: str, source: str = "plain", n: int = 10_000, per_class: int = 1024, seed: int = 0
 ) -> pd.DataFrame:
-    """Prepare the largest data set: text, z and split (train, dev, test as 4:1:1).
+    """Prepare a task's largest data set: text, z and split (train, dev, test as 4:1:1).
 
-    Args:
-        task: A probing task.
-        source: "plain", "wikitext2" or "english", or a folder with SentEval's files.
-        n: Number of sentences to draw from a source that is not a folder.
-        per_class: Number of training texts of each class.
-        seed: Of the draws."""
+    `source`: "plain", "wikitext2" or "english", of which `n` sentences are drawn, or a folder with
+    SentEval's files; `per_class`: training texts of each class."""
     if source in probing_tasks.SOURCES:
         table = probing_tasks.generate(task, _sentences(source, n, seed), seed=seed)
     else:
@@ -165,10 +162,11 @@ def correct_answers(
             "one seed"
         )
     x, classes = h[train], z[train]
-    rows = {
-        seed: _draw_rows(to_numpy(classes), seed) if draw else np.arange(len(train))
-        for seed in seeds
-    }
+    of_class = [np.flatnonzero(to_numpy(classes == c)) for c in classes.unique()]
+    rows = {seed: np.arange(len(train)) for seed in seeds}
+    for seed in seeds if draw else ():
+        rng = np.random.default_rng(seed)
+        rows[seed] = np.concatenate([rng.choice(some, len(some)) for some in of_class])
     if probe == "majority":
         guesses = [torch.bincount(classes).argmax()] * len(seeds)
     elif probe == "linear":
@@ -200,12 +198,6 @@ def fold_accuracies(h: Tensor, z: ArrayLike, probe: str = "linear", seed: int = 
         split[dev], split[test] = "dev", "test"
         accuracies.append(correct_answers(h, z, split, probe, [i]).mean())
     return np.array(accuracies)
-
-
-def _draw_rows(z: np.ndarray, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    of_class = [np.flatnonzero(z == c) for c in np.unique(z)]
-    return np.concatenate([rng.choice(rows, len(rows)) for rows in of_class])
 
 
 def _linear(x: Tensor, z: Tensor, x_dev: Tensor, z_dev: Tensor) -> LinearProbe:
@@ -271,10 +263,10 @@ def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000)
     )
 
 
-def sufficient_from(items: ArrayLike, power: ArrayLike, enough: float = 0.8) -> float:
-    """Find the least number of test items from which on the power stays `enough`; NaN if none."""
+def sufficient_from(items: ArrayLike, power: ArrayLike) -> float:
+    """Find the least number of test items from which on the power stays ENOUGH; NaN if none."""
     order = np.argsort(items)
-    items, reached = np.asarray(items)[order], np.asarray(power)[order] >= enough
+    items, reached = np.asarray(items)[order], np.asarray(power)[order] >= ENOUGH
     stays = np.logical_and.accumulate(reached[::-1])[::-1]
     return float(items[stays].min()) if stays.any() else float("nan")
 
@@ -309,12 +301,12 @@ def score_rules(answers: Mapping[str, np.ndarray], sufficient: float) -> pd.Data
     return pd.DataFrame(records)
 
 
-def share_enough(one: np.ndarray, other: np.ndarray, items: int, power: float = 0.8) -> float:
-    """Compute the share of labs whose verdict is "enough".
+def share_enough(one: np.ndarray, other: np.ndarray, items: int) -> float:
+    """Compute the share of labs whose verdict is "enough", a power of ENOUGH.
 
     `one`, `other` [labs]: test items, of `items`, that only one configuration got right."""
     tables, times = np.unique(np.stack([one, other]), axis=1, return_counts=True)
-    enough = [mcnemar_power(x / items, y / items, items) >= power for x, y in tables.T]
+    enough = [mcnemar_power(x / items, y / items, items) >= ENOUGH for x, y in tables.T]
     return float(times[enough].sum() / times.sum())
 
 
@@ -338,11 +330,9 @@ def true_power(train: float, sizes: Sequence[int], rates: np.ndarray, sign: floa
     return float(np.mean(powers))
 
 
-def least_training_items(
-    sizes: Sequence[int], rates: np.ndarray, sign: float = 1, power: float = 0.8, most: float = 1e5
-) -> float:
-    """Find the training items from which on `true_power` reaches `power`, to about 3 %; at most
-    `most`."""
-    grid = np.geomspace(min(sizes), most, 120)
-    low = [train for train in grid if true_power(train, sizes, rates, sign) < power]
+def least_training_items(sizes: Sequence[int], rates: np.ndarray, sign: float = 1) -> float:
+    """Find the training items from which on `true_power` reaches ENOUGH, to about 3 %; at most
+    100,000."""
+    grid = np.geomspace(min(sizes), 1e5, 120)
+    low = [train for train in grid if true_power(train, sizes, rates, sign) < ENOUGH]
     return float(max(low) * (grid[1] / grid[0]) ** 0.5 if low else grid[0])

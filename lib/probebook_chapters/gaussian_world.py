@@ -83,7 +83,10 @@ class World:
 
     def rates(self, probe_a: LinearRule, probe_b: LinearRule) -> tuple[float, float]:
         """The shares of `best` for any two linear probes, exactly: no test items are needed."""
-        (w, b), (v, c) = (_direction(probe) for probe in (probe_a, probe_b))
+        (w, b), (v, c) = (  # differences of the two classes' weights and biases
+            (np.diff(to_numpy(probe.weight), axis=0)[0], float(probe.bias.diff()))
+            for probe in (probe_a, probe_b)
+        )
         size_w, size_v, z = np.linalg.norm(w), np.linalg.norm(v), np.array([-1, 1])
         x, y = (w[0] * self.margin_a + z * b) / size_w, (v[0] * self.margin_b + z * c) / size_v
         common = min(len(w), len(v))
@@ -92,11 +95,7 @@ class World:
         return float((norm.cdf(x) - agreed).mean()), float((norm.cdf(y) - agreed).mean())
 
     def draw(
-        self,
-        n: int,
-        width_a: int,
-        width_b: int,
-        seed: int | Sequence[int] = 0,
+        self, n: int, width_a: int, width_b: int, seed: int | Sequence[int] = 0
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """`n` items: states of A [n, width_a] and of B [n, width_b], float32, and labels 0 and 1
         [n], half of each."""
@@ -110,8 +109,3 @@ class World:
         a[:, 0] += self.margin_a * (2 * z - 1)
         b[:, 0] += self.margin_b * (2 * z - 1)
         return torch.from_numpy(a), torch.from_numpy(b), torch.from_numpy(z)
-
-
-def _direction(probe: LinearRule) -> tuple[np.ndarray, float]:
-    """The difference of the two classes' weights and of their biases."""
-    return np.diff(to_numpy(probe.weight), axis=0)[0], float(probe.bias.diff())

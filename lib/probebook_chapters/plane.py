@@ -26,14 +26,11 @@ class EditedClouds:
     edited: dict[str, Tensor]
 
 
-def edit_clouds(n: int = 60, seed: int = 0, shuffled: bool = False) -> EditedClouds:
-    """Draw two Gaussian clouds, fit a probe and five methods on them, and edit them.
+def edit_clouds(shuffled: bool = False) -> EditedClouds:
+    """Draw two Gaussian clouds of 60 states, fit a probe and five methods on them, and edit them.
 
-    Args:
-        n: States of each class.
-        seed: Of the draw.
-        shuffled: Fit on labels in random order, a negative control."""
-    generator = torch.Generator().manual_seed(seed)
+    `shuffled`: fit on labels in random order, a negative control."""
+    n, generator = 60, torch.Generator().manual_seed(0)
     spread = torch.tensor([[0.4, 0.0], [0.3, 0.35]])
     means = torch.tensor([[-0.6, 0.4], [1.6, 0.8]])
     z = torch.arange(2).repeat_interleave(n)

@@ -13,12 +13,7 @@ from probebook.figures import look
 
 
 def margins(
-    data: pd.DataFrame,
-    x: str,
-    bounds: Sequence[str],
-    col: str,
-    ylabel: str = "accuracy",
-    columns: int | None = None,
+    data: pd.DataFrame, x: str, bounds: Sequence[str], col: str, columns: int | None = None
 ) -> Figure:
     """A band of mean ± sd over x, and a pair of lines for mean ± each bound; one panel per `col`.
 
@@ -42,7 +37,7 @@ def margins(
         ax.set(xlabel=x, ylim=(-0.6, 1.9))
         look.panel_name(ax, panel)
     for ax in axes[:, 0]:
-        ax.set_ylabel(ylabel)
+        ax.set_ylabel("accuracy")
     look.legend_beside(axes[0, -1])
     return look.done(figure)
 

@@ -102,12 +102,9 @@ class SentenceTrace:
 
 
 def trace_sentence(text: str, flipped: str, forms: tuple[str, str]) -> SentenceTrace:
-    """Fit probes and edits on generated sentences and apply them to one more.
-
-    Args:
-        text: The sentence, with a plural subject and [MASK] for its verb.
-        flipped: The same sentence with a singular subject.
-        forms: The verb for a singular and for a plural subject."""
+    """Fit probes and edits on generated sentences and apply them to one more: `text`, with a plural
+    subject and [MASK] for its verb. `flipped`: the same with a singular subject; `forms`: the verb
+    for a singular and for a plural subject."""
     s = prepare("pocket-agreement", n=6_000)
     fit = s.parts["intervention"]
     flip = AlterRep(max_rank=8, C=0.1).fit(s.h[fit], s.zc[fit])

@@ -36,30 +36,22 @@ def question_prompts(table: pd.DataFrame) -> list[str]:
     return prompts
 
 
-def fits_context(prompts: Sequence[str], model: Model | Server, room: int = 12) -> np.ndarray:
-    """Check which prompts a model can read with `room` more tokens, a server all: bool [n]."""
+def fits_context(prompts: Sequence[str], model: Model | Server) -> np.ndarray:
+    """Check which prompts a model can read with 12 more tokens, a server all: bool [n]."""
     if isinstance(model, Server):
         return np.ones(len(prompts), bool)
     lengths = np.array([len(ids) for ids in model.tokenizer(list(prompts))["input_ids"]], int)
-    return lengths <= longest(model) - room
+    return lengths <= longest(model) - 12
 
 
 def answer_prompts(
     prompts: Sequence[str], model: Model | Server, steps: int = 12, chat: bool = False
 ) -> list[str]:
-    """Let a model answer each prompt greedily; the answers are cached.
+    """Let a left-to-right model, or a server, answer each prompt greedily: the first line of each
+    answer. The answers are cached.
 
-    Args:
-        prompts: The prompts.
-        model: A left-to-right model or a server.
-        steps: Largest number of tokens of an answer.
-        chat: Of a server: ask as in a chat (`Server.answer`).
-
-    Returns:
-        The first line of each answer.
-
-    Raises:
-        UserError: The model is not left-to-right, or a prompt is too long."""
+    `steps`: largest number of tokens of an answer; `chat`: ask a server as in a chat
+    (`Server.answer`). UserError: the model is not left-to-right, or a prompt is too long."""
     if isinstance(model, Server):
         return [_first_line(text) for text in model.answer(prompts, steps, chat)]
     _check(model)
@@ -102,7 +94,10 @@ def option_scores(
         rows = tokenize(prompts, model, max(map(len, encoded)))[1]["input_ids"]
         rows = strip_end(rows, model)
         starts = [row for row, some in zip(rows, options) for _ in some]
-        steps = [_steps(start, ids[word]) for start, word in zip(starts, words)]
+        steps = [  # (text so far, next token) for each token that continues a start
+            [((*start, *ids[word][:i]), token) for i, token in enumerate(ids[word])]
+            for start, word in zip(starts, words)
+        ]
         # text → next token → log p
         wanted: defaultdict[Text, dict[int, float]] = defaultdict(dict)
         for path in steps:
@@ -127,11 +122,6 @@ def _check(model: Model | Server) -> None:
             f"a {model.kind} model cannot be read here: load a left-to-right one "
             "(pocket-english-gpt)"
         )
-
-
-def _steps(start: list[int], ids: list[int]) -> list[tuple[Text, int]]:
-    """(text so far, next token) for each token that continues the start."""
-    return [((*start, *ids[:i]), token) for i, token in enumerate(ids)]
 
 
 @torch.inference_mode()

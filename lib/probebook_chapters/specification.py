@@ -55,14 +55,8 @@ def fill_blanks(
     without a prompt is read at the blank, from the words before it alone; this is the book's
     reading, not the paper's.
 
-    Args:
-        texts: Texts with one [MASK] each.
-        model: A name, "random:NAME" (the same network before any training), a Model or a Server.
-        prompt: See `fill`.
-        k: Number of tokens, at most 5 of a server.
-
-    Raises:
-        UserError: As by `fill` and `Server.complete`."""
+    `model`: a name, "random:NAME" (the same network before any training), a Model or a Server, of
+    which `k` is at most 5. UserError: as by `fill` and `Server.complete`."""
     texts = list(texts)
     if isinstance(model, str):
         untrained = model.startswith("random:")
@@ -128,10 +122,10 @@ def task_texts(name: str) -> pd.DataFrame:
     return makers[SETS.index(check_choice(name, "set of texts", SETS))]()
 
 
-def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:
+def year_counts(shards: int = 8) -> pd.DataFrame:
     """Sentences of the pocket models' text that name a year 1801 … 2020, and their listed pronouns.
 
-    Columns from (first year of a span of `width`), sentences, female, male, neutral. A sentence
+    Columns from (first year of a span of 20), sentences, female, male, neutral. A sentence
     with years of several spans counts in each; numbers such as “2000 men” count as years. `shards`:
     how many of the text's 8 parts to read."""
     counts: Counter[tuple[int, str]] = Counter()
@@ -139,10 +133,10 @@ def year_counts(shards: int = 8, width: int = 20) -> pd.DataFrame:
         if not YEAR.search(paragraph):
             continue
         for sentence in re.split(r"(?<=[.!?]) ", paragraph):
-            for span in {(int(year) - 1) // width * width + 1 for year in YEAR.findall(sentence)}:
+            for span in {(int(year) - 1) // 20 * 20 + 1 for year in YEAR.findall(sentence)}:
                 counts[span, "sentences"] += 1
                 counts.update((span, WORDS[word.lower()]) for word in WORD.findall(sentence))
-    spans = pd.RangeIndex(1801, 2021, width, name="from")
+    spans = pd.RangeIndex(1801, 2021, 20, name="from")
     table = pd.Series(counts, dtype=int).unstack(fill_value=0) if counts else pd.DataFrame()
     columns = ["sentences", *LISTS]
     return table.reindex(index=spans, columns=columns, fill_value=0).reset_index()

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
-from math import erf
 from string import Formatter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from probebook.base import to_numpy
 from probebook.corpora.predicate_argument import sample
@@ -277,11 +277,8 @@ right_when_apart = partial(prediction, among=(0, 1))
 def accuracy_at(answer: Function, split: pd.DataFrame) -> None:
     """Exercise 2: the mean of hits and rejections at a distance and a threshold."""
 
-    def below(z: float) -> float:
-        return (1 + erf(z / 2**0.5)) / 2
-
     def wanted(d: float, c: float) -> float:
-        return (below(d / 2 - c) + below(d / 2 + c)) / 2
+        return (norm.cdf(d / 2 - c) + norm.cdf(d / 2 + c)) / 2
 
     cases = [
         (2.0, 0.0),

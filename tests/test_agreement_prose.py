@@ -301,14 +301,6 @@ def test_works_end_where_paragraphs_end():
 
 
 @real
-def test_wikitext():
-    table = pd.DataFrame(prose.wikitext())
-    assert len(table) > 200
-    assert table.groupby(["zc", "ze"]).ngroups == 4
-    assert (table.work != "").all()
-
-
-@real
 def test_natural_is_the_prose_and_the_sentences_of_others(table):
     natural = agreement.load("natural")
     parts = [agreement.load(name).text for name in ("prose", "linzen", "lgd_masked")]

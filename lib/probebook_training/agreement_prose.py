@@ -338,22 +338,6 @@ def _write(rows: list[dict], path: Path) -> None:
         out.writerows(rows)
 
 
-def wikitext() -> list[dict]:
-    """Rows from the sentences of WikiText-2; `work` is the article's title."""
-    return mine(_articles())[0]
-
-
-def _articles() -> Iterator[tuple[str, str]]:
-    """The paragraphs of WikiText-2, each after its article."""
-    title = ""
-    for part in ("valid", "test"):
-        for line in fetch(f"wikitext2/{part}.txt").read_text(encoding="utf-8").splitlines():
-            heading = re.fullmatch(r" = ([^=].*[^=]) = ", line)
-            title = heading[1] if heading else title
-            if not line.startswith(" ="):
-                yield title, line.strip()
-
-
 def windows(text: str) -> Iterator[tuple[str, ...]]:
     words = text.lower().split()
     return zip(*(words[i:] for i in range(WINDOW)))

@@ -53,17 +53,12 @@ class LinearProbe(Linear):
         self,
         h: ArrayLike,
         z: ArrayLike,
-        start: LinearProbe | None = None,
         covariance: Tensor | None = None,
     ) -> LinearProbe:
         """Fit on states h [n, d] and labels z [n] (0 … k−1).
 
-        `start`: a fitted probe to begin from. `covariance` [d, d]: that of h in float64 (divided
-        by n), if it is known."""
-        regression = Regression(h, z, self.C, covariance)
-        if start is not None:
-            regression.start_from(start.weight, start.bias)
-        return self.fit_regression(regression)
+        `covariance` [d, d]: that of h in float64 (divided by n), if it is known."""
+        return self.fit_regression(Regression(h, z, self.C, covariance))
 
     def fit_regression(self, regression: Regression) -> LinearProbe:
         """Take the minimum of a regression with the same C, minimised before or not."""

@@ -50,12 +50,6 @@ class Regression:
             covariance = torch.block_diag(covariance, covariance.new_ones(1, 1))
         self._set_hessian(curvature[:, None, None] * covariance)
 
-    def start_from(self, weight: Tensor, bias: Tensor) -> None:
-        """Begin the next minimisation at the weights [k, d] and biases [k] of a fitted probe."""
-        weight, bias = weight.to(self.x), bias.to(self.x)
-        centred = torch.cat([weight, (bias + weight @ self.mean)[:, None]], 1)
-        self.theta = torch.linalg.pinv(self.contrasts) @ centred
-
     def project_out(self, basis: Tensor) -> None:
         """Keep all weights orthogonal to the columns of `basis` [d, r].
 
@@ -65,14 +59,14 @@ class Regression:
         self._update_correction()
         self.theta = self._orthogonal(self.theta)
 
-    def minimise(self, tol: float, max_steps: int, memory: int = 20) -> tuple[Tensor, Tensor]:
+    def minimise(self, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
         """Weights [k, d] and biases [k] at the minimum; `logits` [k, n] are then those of theta.
 
         The first Hessian is that of the bias-only probe, so the steps depend neither on the scale
         nor on the correlation of the dimensions. With two classes the exact Hessian is computed
         again every `RESTART` steps. The search ends when the Newton decrement √(gᵀH⁻¹g), with
         L-BFGS's H, falls below `tol`."""
-        steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
+        steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=20)
         self.logits = f = self.contrasts @ (self.theta @ self.x.T)
         g = self._gradient(f.softmax(0))
         for _ in range(max_steps):

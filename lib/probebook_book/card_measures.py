@@ -26,12 +26,12 @@ CROSSED = [[1, 1, 1], [1, 1, 1]]  # as many sentences in each cell of z_c × z_e
 WORDS = read_yaml(DATA / "models" / "cards.yaml")
 
 
-def prose(name: str, n: int = 3_000) -> dict[str, Any]:
+def prose(name: str) -> dict[str, Any]:
     """Verb choice by cell, probes at [MASK] on held-out nouns, pronouns on neutral sentences.
 
     Parts that need data which this machine lacks (templates, natural sentences) are left out."""
     model = load(name)
-    table = agreement.generate(n, seed=2, contingency=CROSSED, nouns="test")
+    table = agreement.generate(3_000, seed=2, contingency=CROSSED, nouns="test")
     card = {"verb_choice_generated": _verb_choice(model, table), "probes_generated": _probes(model)}
     for name, share in (("prose", "seen"), ("addresses", "unseen")):
         mined = agreement.load(name, n=4_000, tokenizer=model.tokenizer)
@@ -70,10 +70,7 @@ def _probes(model: Model) -> dict[str, dict[str, float]]:
 
 
 def _probe(
-    model: Model,
-    table: pd.DataFrame,
-    z: np.ndarray,
-    parts: Mapping[str, np.ndarray],
+    model: Model, table: pd.DataFrame, z: np.ndarray, parts: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
     """Accuracy of a linear and a perceptron probe at [MASK], last layer, and the majority share."""
     h = embed(table.text, model)
@@ -89,7 +86,7 @@ def _probe(
     return {name: round(float(share), 3) for name, share in shares.items()}
 
 
-def biography(name: str, n: int = 4_000) -> dict[str, dict[str, float]]:
+def biography(name: str) -> dict[str, dict[str, float]]:
     """Slopes of the female share among she and he, and the share of named texts that are right.
 
     Slopes are per unit t: of the model's text, and of its means at each time or place of the Masked
@@ -97,7 +94,7 @@ def biography(name: str, n: int = 4_000) -> dict[str, dict[str, float]]:
     strength, reweighted = BIOGRAPHIES[name]
     slopes = {"text": 0 if reweighted else strength}
     slopes |= {kind: round(slope, 3) for kind, slope in female_slopes(name).items()}
-    table = biographies.generate(n, 0, seed=2)
+    table = biographies.generate(4_000, 0, seed=2)
     named = table.query("form == 'named' and gender != 'neutral'")
     answers = np.array(biographies.GENDERS)[gender_mass(fill(named.masked, name)).argmax(1)]
     return {"slope": slopes, "named": {"right": round(float((answers == named.gender).mean()), 3)}}

@@ -259,11 +259,11 @@ def biography_texts(
     return tokenizer, *(text.encode(table.text, tokenizer) for table in (train, valid)), cloze
 
 
-def _agreement_rows(tokenizer: BertTokenizerFast, n: int = 60_000) -> tuple[Tensor, Tensor]:
+def _agreement_rows(tokenizer: BertTokenizerFast) -> tuple[Tensor, Tensor]:
     """Agreement sentences with the training nouns, six cells of equal size, to fill in the verb.
 
     Every third sentence ends right after the verb, so the model does not depend on what follows."""
-    table = agreement.generate(n, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
+    table = agreement.generate(60_000, seed=1, contingency=[[1, 1, 1], [1, 1, 1]], nouns="train")
     texts = [
         t if i % 3 else t.partition("[MASK]")[0] + "[MASK]." for i, t in enumerate(table["text"])
     ]

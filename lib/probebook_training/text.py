@@ -48,12 +48,10 @@ def sentences(paragraphs: Iterable[str]) -> Iterator[str]:
         yield from (s for s in _SENTENCE_END.split(paragraph) if s.strip())
 
 
-def encode(
-    texts: Iterable[str], tokenizer: BertTokenizerFast, chunk: int = 20_000
-) -> tuple[np.ndarray, np.ndarray]:
+def encode(texts: Iterable[str], tokenizer: BertTokenizerFast) -> tuple[np.ndarray, np.ndarray]:
     """Token ids of all texts end to end (uint16) and the offset at which each begins (int64)."""
     ids, starts, texts, fast = [], [0], iter(texts), tokenizer.backend_tokenizer
-    while part := list(islice(texts, chunk)):
+    while part := list(islice(texts, 20_000)):
         for encoding in fast.encode_batch(part, add_special_tokens=False):
             if encoding.ids:
                 ids.append(np.asarray(encoding.ids, np.uint16))

@@ -60,9 +60,9 @@ def counts(ids: np.ndarray, size: int, window: int) -> sparse.csr_array:
     return found + found.T
 
 
-def ppmi(found: sparse.csr_array, smoothing: float = 0.75) -> sparse.csr_array:
+def ppmi(found: sparse.csr_array) -> sparse.csr_array:
     """max(0, ln P(w, c) / (P(w) P_smoothed(c))) of the counts, 0 where the count is 0."""
-    of_word, of_context = found.sum(1), found.sum(0) ** smoothing
+    of_word, of_context = found.sum(1), found.sum(0) ** 0.75
     (rows, columns), joint = found.tocoo().coords, found.tocoo().data / found.sum()
     expected = of_word[rows] / of_word.sum() * of_context[columns] / of_context.sum()
     values = np.maximum(np.log(joint / expected), 0)

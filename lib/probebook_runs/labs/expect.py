@@ -98,44 +98,40 @@ def choice(
     tick(what)
 
 
-def prediction(
-    answer: Answer, among: Sequence[Any] | tuple[float, float], what: str = "prediction"
-) -> None:
+def prediction(answer: Answer, among: Sequence[Any] | tuple[float, float]) -> None:
     """Accept and keep any possible answer: a prediction precedes the result and may be wrong.
 
     `among` is a list of answers, or a pair (lowest, highest) for a number.
     NotRight: says which answers are possible."""
-    given(answer, what)
+    given(answer, "prediction")
     if isinstance(among, tuple):
         low, high = among
         a_number = isinstance(answer, int | float) and not isinstance(answer, bool)
         if not a_number or not low <= answer <= high:
-            raise NotRight(f"{what} is {answer!r}: it should be a number from {low} to {high}")
+            raise NotRight(f"prediction is {answer!r}: it should be a number from {low} to {high}")
     elif answer not in among:
         answers = ", ".join(map(repr, among))
-        raise NotRight(f"{what} is {answer!r}: it should be one of {answers}")
+        raise NotRight(f"prediction is {answer!r}: it should be one of {answers}")
     _keep(answer)
-    tick(f"{what}: {answer!r} is kept, read on")
+    tick(f"prediction: {answer!r} is kept, read on")
 
 
-def interpretation(
-    answer: Answer, about: Sequence[str] = (), words: int = 20, what: str = "your answer"
-) -> None:
+def interpretation(answer: Answer, about: Sequence[str] = (), words: int = 20) -> None:
     """Accept and keep a text of some length on the subject; a reader judges whether it is right.
 
     Each text of `about` must occur in it; of "a|b" one of the two.
     NotRight: says that the text is too short, or what it does not mention."""
-    if not isinstance(given(answer, what, f"{words} words or more, in quotes"), str):
-        raise NotRight(f"{what} should be a text in quotes, not {type(answer).__name__}")
+    if not isinstance(given(answer, "your answer", f"{words} words or more, in quotes"), str):
+        raise NotRight(f"your answer should be a text in quotes, not {type(answer).__name__}")
     if (count := len(answer.split())) < words:
         raise NotRight(
-            f"{what} has {count} words: write {words} or more, with the figures you rely on"
+            f"your answer has {count} words: write {words} or more, with the figures you rely on"
         )
     for subject in about:
         if not any(word.lower() in answer.lower() for word in subject.split("|")):
-            raise NotRight(f"{what} says nothing of {subject.replace('|', ' or ')}")
+            raise NotRight(f"your answer says nothing of {subject.replace('|', ' or ')}")
     _keep(answer)
-    tick(f"{what} is kept for a reader ({count} words)")
+    tick(f"your answer is kept for a reader ({count} words)")
 
 
 def written(*about: str, words: int = 20) -> Callable[[Answer], None]:

@@ -185,17 +185,8 @@ def must_agree(
 ) -> None:
     """Assert that two arrays agree as `numpy.allclose` asks, and say by how much they differ.
 
-    NaN agrees with NaN: there is nothing to compute in either.
-
-    Args:
-        actual: The values to check.
-        expected: The values that they should have.
-        what: Names the comparison in the error's message.
-        atol: Allowed absolute difference.
-        rtol: Allowed difference relative to `expected`.
-
-    Raises:
-        AssertionError: Some values differ by more."""
+    NaN agrees with NaN: there is nothing to compute in either. `atol` is absolute, `rtol` relative
+    to `expected`; `what` names the comparison in the AssertionError."""
     import numpy as np
 
     a, b = np.broadcast_arrays(*(to_numpy(x).astype(float) for x in (actual, expected)))

@@ -49,16 +49,10 @@ def side_by_side(
     stored: Mapping[str, pd.Series | pd.DataFrame],
     here: pd.Series | pd.DataFrame,
 ) -> pd.DataFrame:
-    """Set published figures and stored runs beside this run, on its rows and columns.
+    """Set a paper's figures and stored runs', by name, beside this run, on its rows and columns.
 
-    Args:
-        published: Figures of a paper.
-        stored: Figures of stored runs, by name.
-        here: Figures of this run.
-
-    Returns:
-        Of series, a column for each source. Of tables, the rows of all sources, each followed by
-        the same row of the next source; the index gains the level run."""
+    Of series, a column for each source. Of tables, the rows of all sources, each followed by the
+    same row of the next source; the index gains the level run."""
     sources = {"published": published, **stored, "this run": here}
     if isinstance(here, pd.Series):
         return pd.DataFrame({run: one.reindex(here.index) for run, one in sources.items()})
@@ -114,12 +108,9 @@ def judges(report: pd.DataFrame) -> Styler:
 def judges_over_seeds(
     runs: pd.DataFrame, oracle: str = "mlp", by: Sequence[str] = ("model",)
 ) -> Styler:
-    """Show `judges` for the runs of a sweep: one row per model, the mean over its runs.
+    """Show `judges` for the runs of a sweep: one row per model (or other `by`), the runs' mean.
 
-    Args:
-        runs: Table of the runs in the long form of `runs.sweep_table`.
-        oracle: Which pair of judges.
-        by: Columns that tell rows apart, such as ("model", "layer")."""
+    `runs` has the long form of `runs.sweep_table`; `oracle`: which pair of judges."""
     read = runs[(runs.table == "judges") & (runs.oracle == oracle)]
     mean = read.pivot_table(
         index=[*by, "property"], columns="metric", values="value", sort=False
@@ -132,11 +123,8 @@ def judges_over_seeds(
 def over_runs(beside: pd.DataFrame, verdict: str, above: str, below: str) -> Styler:
     """Show a figure of this run beside its mean over several (`intervals.figures_over_seeds`).
 
-    Args:
-        beside: The figures, with the columns runs, mean, low, high and verdict.
-        verdict: Head of the last column.
-        above: Its word where the mean is significantly above 0; otherwise "undecided".
-        below: Its word where the mean is significantly below 0."""
+    The last column, headed `verdict`, says `above` or `below` where the mean is significantly above
+    or below 0, otherwise "undecided"."""
     words = {1: above, 0: "undecided", -1: below}
     table = beside.drop(columns="runs").assign(verdict=beside.verdict.map(words))
     table = table.rename(

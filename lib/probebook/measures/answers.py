@@ -37,16 +37,11 @@ def exact_match(
     gold: Sequence[str] | Sequence[Sequence[str]],
     leave_one_out: bool = False,
 ) -> np.ndarray:
-    """Score answers by whether they equal the right one, both normalised: 1 or 0.
+    """Score answers by whether they equal the right one, both normalised: 1 or 0, float64 [n].
 
-    Args:
-        predicted: Answers, one per item.
-        gold: The right answer of each item, or a list of several, of which the best counts.
-        leave_one_out: Leave out each of several right answers in turn, score the best of the
-            others, and take the mean, as CoQA's script does.
-
-    Returns:
-        The scores, float64 [n]."""
+    - `gold`: the right answer of each item, or a list of several, of which the best counts
+    - `leave_one_out`: leave out each of several right answers in turn, score the best of the
+      others, and take the mean, as CoQA's script does"""
     return _best(predicted, gold, leave_one_out, lambda a, b: float(a == b))
 
 
@@ -97,19 +92,13 @@ def _best(
 def comb(original: ArrayLike, modified: ArrayLike, story: ArrayLike | None = None) -> pd.DataFrame:
     """Combine right answers before and after an edit that reverses the right answer (§ 6).
 
-    Args:
-        original: Whether the answer before the edit is right, bool [n].
-        modified: The same after it.
-        story: The text that each question belongs to.
+    Whether each answer is right: bool [n]. `story`: the text that each question belongs to. The
+    columns are share, low, high, n, the rows
 
-    Returns:
-        A table with the columns share, low, high, n. Rows:
-
-        - original, modified: Org-Acc and Mod-Acc
-        - both: Comb-Acc
-        - just one: one of the two, which is all that a model can reach if it answers both alike
-        - drop: original − modified, with the interval of a paired difference
-          (`clustered_mean`)"""
+    - original, modified: Org-Acc and Mod-Acc
+    - both: Comb-Acc
+    - just one: one of the two, which is all that a model can reach if it answers both alike
+    - drop: original − modified, with the interval of a paired difference (`clustered_mean`)"""
     (a, story), b = same_items(original, story), same_items(modified, story)[0]
     table = _rates({"original": a, "modified": b, "both": a * b, "just one": np.abs(a - b)}, story)
     table.loc["drop"] = [*clustered_mean(a - b, story, errors=norm.ppf(0.975)), len(a)]

@@ -21,16 +21,11 @@ DISTANCES = ("cosine", "l2", "normdiff")
 
 
 def icace_error(true: ArrayLike, estimated: ArrayLike, distance: str = "cosine") -> torch.Tensor:
-    """Measure how far estimated effects are from the true ones (definition 3, before the mean).
+    """Measure how far an explainer's effects [n, k] are from the true ones: float64 [n].
 
-    Args:
-        true: True effects [n, k].
-        estimated: An explainer's effects [n, k].
-        distance: "cosine" is 1 − cos, and 1 if either effect is zero (up to rounding); "l2" is the
-            norm of the difference; "normdiff" is the absolute difference of the norms.
-
-    Returns:
-        The distances, float64 [n]."""
+    This is definition 3, before the mean. The distance "cosine" is 1 − cos, and 1 if either effect
+    is zero (up to rounding); "l2" is the norm of the difference; "normdiff" is the absolute
+    difference of the norms."""
     check_choice(distance, "distance", DISTANCES)
     a, b = tensor(true).double(), tensor(estimated).double()
     if a.ndim != 2 or a.shape != b.shape:

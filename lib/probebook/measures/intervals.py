@@ -59,15 +59,8 @@ def rate(values: ArrayLike, groups: ArrayLike | None = None, level: float = 0.95
 
     Groups divide n by the design effect (the ratio of the clustered to the simple variance, at
     least 1). Where all values are equal, there is no such ratio, and each group counts once (Korn &
-    Graubard 1998).
-
-    Args:
-        values: 0, 1, or NaN for an item that does not count, [n].
-        groups: The group of each item.
-        level: Of the interval.
-
-    Returns:
-        The share, NaN if no item counts, its interval and the number of items."""
+    Graubard 1998). `values` [n]: 0, 1, or NaN for an item that does not count. The share is NaN if
+    none counts."""
     values, groups = same_items(values, groups)
     keep = ~np.isnan(values)
     values, number = values[keep], np.unique(groups[keep], return_inverse=True)[1]
@@ -104,12 +97,7 @@ def rank_correlation(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> RankCor
     The interval is that of Fisher's z with the variance (1 + ρ²/2) / (n − 3) (Bonett & Wright
     2000); of orders that agree wholly, that of the ρ half a swap of neighbours away. For 8 items it
     covered the true ρ in 94 to 97 % of simulations. p is the share of orders whose ρ is as far from
-    0: of all orders of up to 8 items, of 50,000 random ones of more.
-
-    Args:
-        a: Values [n], n > 3.
-        b: Values [n] of the same items.
-        level: Of the interval."""
+    0: of all orders of up to 8 items, of 50,000 random ones of more. `a`, `b` [n], n > 3."""
     ranks = stats.rankdata([a, b], axis=1)
     x, y = stats.zscore(ranks, axis=1) / np.sqrt(ranks.shape[1])
     rho, n = x @ y, len(x)
@@ -142,14 +130,9 @@ def mean_over_seeds(
     to 99 % of simulations. Where all luck is that of single answers, that luck is counted twice,
     and the interval is always too wide.
 
-    Args:
-        values: One value for each seed.
-        item_errors: Each run's standard error over its items (the width of a 95 % interval over
-            3.92), if all runs share their items. Leave it out if each run draws other items.
-        level: Of the interval.
-
-    Raises:
-        UserError: Fewer than two seeds."""
+    `item_errors`: each run's standard error over its items (the width of a 95 % interval over
+    3.92), if all runs share their items. Leave it out if each run draws other items. UserError for
+    fewer than two seeds."""
     values = np.asarray(values, float)
     if values.ndim != 1 or len(values) < 2 or np.isnan(values).any():
         raise UserError(
@@ -173,17 +156,13 @@ def figures_over_seeds(
 
     Args:
         runs: The table in the long form of `runs.sweep_table`, one value per row, with the columns
-            run, metric, value and `ids`.
-        ids: Columns that name a row of the table.
+            run, metric, value and `ids`, which name a row of the table.
         figure: The metric to average.
         shared: Whether all runs judge the same items, whose luck is in the interval of each run
             (metrics low and high).
 
-    Returns:
-        runs, mean, low, high and verdict, indexed by `ids` in the order of the runs.
-
-    Raises:
-        UserError: Only one run has some row."""
+    Columns: runs, mean, low, high and verdict, indexed by `ids` in the order of the runs. UserError
+    if only one run has some row."""
     wide = runs.pivot_table(index=["run", *ids], columns="metric", values="value", sort=False)
     rows = wide.groupby(level=list(ids), sort=False)
     records = []
@@ -203,19 +182,10 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute a statistic's interval by the percentile bootstrap (`scipy.stats.bootstrap`).
+    """Compute a statistic's interval by n draws of the percentile bootstrap: low and high ends.
 
-    Args:
-        statistic: Takes the arrays and an `axis` along which it reduces them; it may return several
-            values at once.
-        *data: Arrays; a draw takes the same positions of the last axis from each.
-        n: Number of draws.
-        level: Of the interval.
-        seed: Of the draws.
-
-    Returns:
-        Low and high ends."""
-    rng = np.random.default_rng(seed)
+    `statistic` takes the arrays and an `axis` along which it reduces them; it may return several
+    values at once. A draw takes the same positions of the last axis from each of `data`."""
     result = stats.bootstrap(
         data,
         statistic,
@@ -226,7 +196,7 @@ def bootstrap(
         batch=50,
         confidence_level=level,
         method="percentile",
-        rng=rng,
+        rng=np.random.default_rng(seed),
     )
     return result.confidence_interval.low, result.confidence_interval.high
 
@@ -236,15 +206,8 @@ def bootstrap_mean(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute a mean's interval by a percentile bootstrap of whole groups: low and high.
 
-    Args:
-        values: [n], or [n, m] for m means on the same drawn groups.
-        groups: The group of each item, [n].
-        n: Number of draws.
-        level: Of the interval.
-        seed: Of the draws.
-
-    Raises:
-        UserError: Fewer than two groups, or not one group for each value."""
+    `values`: [n], or [n, m] for m means on the same drawn groups. UserError for fewer than two
+    groups, or not one group for each value."""
     values = np.asarray(values, float)
     number, labels = pd.factorize(np.asarray(groups))
     if len(number) != len(values) or len(labels) < 2:
@@ -263,7 +226,7 @@ def bootstrap_mean(
     return low.reshape(shape), high.reshape(shape)
 
 
-def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
+def least_over_seeds(leads: ArrayLike) -> dict[str, float]:
     """The least of k differences, each measured by several trainings: here, low, high, and p.
 
     `leads` [seeds, k], as in `contrasts`: "A beats each of k others" is the least of its leads.
@@ -278,7 +241,7 @@ def least_over_seeds(leads: ArrayLike, level: float = 0.95) -> dict[str, float]:
             f"differences of the shape {leads.shape}: one number for each of two or more seeds"
         )
     mean, error, df = leads.mean(0), stats.sem(leads), seeds - 1
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     interval = {
         "here": mean.min(),
         "low": (mean + stats.t.ppf(tail, df) * error).min(),

@@ -24,18 +24,16 @@ def best_rows(
     return best.reset_index(drop=True)
 
 
-def count_leads(
-    runs: pd.DataFrame, who: str, run: str, by: Sequence[str] = (), value: str = "value"
-) -> pd.DataFrame:
-    """In how many runs each of `who` has the highest `value`: a row each, a column a group `by`.
+def count_leads(runs: pd.DataFrame, who: str, run: str, by: Sequence[str] = ()) -> pd.DataFrame:
+    """In how many runs each of `who` has the highest value: a row each, a column a group `by`.
 
     Those that tie share a run equally, so that every column sums to the number of its runs.
     UserError: a run has two rows of one of `who`."""
     ids = [*by, run]
     if doubled := int(runs.duplicated([*ids, who]).sum()):
         raise UserError(f"{doubled} rows are doubled: one row for each {', '.join([*ids, who])}")
-    leading = runs[runs[value] == runs.groupby(ids)[value].transform("max")]
-    share = 1 / leading.groupby(ids)[value].transform("size")
+    leading = runs[runs.value == runs.groupby(ids).value.transform("max")]
+    share = 1 / leading.groupby(ids).value.transform("size")
     table = leading.assign(lead=share).pivot_table(
         index=who, columns=[*by] or None, values="lead", aggfunc="sum", fill_value=0, sort=False
     )

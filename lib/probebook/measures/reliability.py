@@ -39,12 +39,8 @@ def completeness(p_hat: ArrayLike, to: ArrayLike | None = None) -> Tensor:
     over all wanted labels other than the present one). Nullifying: C = 1 − k/(k−1) · δ(p̂, uniform)
     (eq. 2).
 
-    Args:
-        p_hat: The oracles' probabilities after the edit, [n, k] or [m, n, k].
-        to: Wanted labels [n] of a counterfactual edit; without them it should nullify.
-
-    Returns:
-        C, float64 [n] or [m, n]."""
+    `p_hat`: the oracles' probabilities after the edit, [n, k] or [m, n, k]; `to`: wanted labels [n]
+    of a counterfactual edit; without them it should nullify. C is float64 [n] or [m, n]."""
     p_hat = _probs(p_hat, "p_hat")
     n, k = p_hat.shape[-2:]
     if to is None:

@@ -93,19 +93,13 @@ def mcnemar_power(
 ) -> float:
     """Compute the power of McNemar's test: that p ≤ alpha and the sign is that of the truth.
 
-    Card et al. (2020). If the probabilities are equal, either sign counts.
+    Card et al. (2020). `p_only_a`, `p_only_b`: the probability that only A (B) is right on one of
+    the n items. If they are equal, either sign counts.
 
-    Args:
-        p_only_a: Probability that only A is right on an item.
-        p_only_b: Probability that only B is.
-        n: Number of items.
-        alpha: Level of the test.
-        method: "exact" adds up the probabilities of all outcomes; "simulate" draws tables.
-        test: "exact" is the two-sided binomial test of the items on which A and B differ (the
-            authors' code); "chi2" compares (a − b)² / (a + b) with χ² with one degree of freedom
-            (their text).
-        draws: Number of tables to simulate.
-        seed: Of the simulation."""
+    - `method`: "exact" adds up the probabilities of all outcomes; "simulate" draws tables
+    - `test`: "exact" is the two-sided binomial test of the items on which A and B differ (the
+      authors' code); "chi2" compares (a − b)² / (a + b) with χ² with one degree of freedom (their
+      text)"""
     _check(p_only_a, p_only_b, alpha, test)
     if n < 1 or method not in ("exact", "simulate"):
         raise UserError(f"n={n}, method {method!r}: at least one item, and 'exact' or 'simulate'")
@@ -176,13 +170,13 @@ def items_needed(
         return np.where(delta == 0, np.inf, (reach / delta) ** 2)
 
 
-def items_for_difference(differ: ArrayLike, least: float = CARE, power: float = 0.9) -> np.ndarray:
-    """Count the training items needed to detect with `power` that one probe is better by `least`.
+def items_for_difference(differ: ArrayLike, least: float = CARE) -> np.ndarray:
+    """Count the training items needed to detect with power .9 that one probe is better by `least`.
 
     `differ`: the share of items on which the two probes differ. This is the number to plan if a
     difference below `least` would not matter. Arrays work."""
     p = np.maximum(differ, least)
-    return TRAIN_TO_TEST * items_needed((p + least) / 2, (p - least) / 2, power)
+    return TRAIN_TO_TEST * items_needed((p + least) / 2, (p - least) / 2, 0.9)
 
 
 def items_needed_exactly(
@@ -249,7 +243,7 @@ class PilotVerdict:
         }
 
 
-def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = 0.8) -> dict[str, str]:
+def from_accuracies(acc_a: float, acc_b: float, dim: int) -> dict[str, str]:
     """Plan from two accuracies (shares) alone: names and texts, one line each.
 
     How often A and B err on the same items is unknown. The power route therefore gives two ends:
@@ -261,7 +255,7 @@ def from_accuracies(acc_a: float, acc_b: float, dim: int, power: float = 0.8) ->
     bound = [recommend(delta, dim, rule) for rule in ("paper", "correct")]
     nested, independent = (abs(delta), 0), (most * (1 - least), least * (1 - most))
     low, high = (
-        np.ceil(TRAIN_TO_TEST * items_needed(only_a, only_b, power))
+        np.ceil(TRAIN_TO_TEST * items_needed(only_a, only_b))
         for only_a, only_b in (nested, independent)
     )
     return {
@@ -307,15 +301,10 @@ def judge_pilot(
 
     Args:
         pilot_a: Right (1) and wrong (0) answers of A, [items] or [seeds, items].
-        pilot_b: The same of B, on the same items.
+        pilot_b: The same of B; UserError if it differs in shape, or one holds other values.
         dim: Width of the wider states, for the paper's bound.
         power: Wanted power.
-        alpha: Level of McNemar's test.
-        draws: Number of draws.
-        seed: Of the draws.
-
-    Raises:
-        UserError: The pilots differ in shape, or hold other values than 0 and 1."""
+        alpha: Level of McNemar's test."""
     a, b = (np.asarray(pilot, float) for pilot in (pilot_a, pilot_b))
     binary = (a * a == a).all() and (b * b == b).all()
     if a.shape != b.shape or a.ndim not in (1, 2) or a.size == 0 or not binary:

@@ -39,12 +39,8 @@ def remaining_mass(filled: Sequence) -> np.ndarray:
 
     It is that of the positions which `gender_mass` reads. A listed word that is not among the best
     tokens counts 0 there; so no list's mass lacks more than this."""
-    return np.array([_remaining_mass(one) for one in filled])
-
-
-def _remaining_mass(one: Any) -> float:
-    inside = [sum(one.top[i].values()) for i in _places(one)]
-    return 100 * max(0.0, 1 - float(np.mean(inside))) if inside else 0.0
+    inside = [[sum(one.top[i].values()) for i in _places(one)] for one in filled]
+    return np.array([100 * max(0.0, 1 - float(np.mean(p))) if p else 0.0 for p in inside])
 
 
 def _places(one: Any) -> Sequence[int]:
@@ -126,14 +122,8 @@ def area(
 ) -> tuple[float, float, float]:
     """Compute the area under the ROC curve, and the ends of its 95 % bootstrap interval.
 
-    The area is P(metric of an unspecified text > of a well-specified one).
-
-    Args:
-        metric: The metric of each text, [n].
-        unspecified: Which texts are unspecified.
-        groups: What the bootstrap draws, occupations, say; by default each text.
-        draws: Number of draws.
-        seed: Of the draws."""
+    The area is P(metric of an unspecified text > of a well-specified one). `groups`: what the
+    bootstrap draws, occupations, say; by default each text."""
     metric, unspecified = _check_metric(metric, unspecified)
     groups = np.arange(len(metric)) if groups is None else pd.factorize(np.asarray(groups))[0]
     times = draw_counts(groups.max() + 1, draws, seed)[:, groups]  # how often each text is drawn

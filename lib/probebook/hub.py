@@ -105,10 +105,7 @@ def is_local(name: str) -> bool:
 def kind_of(architecture: str, family: str, encoder_decoder: bool) -> str:
     """Classify a checkpoint by its class: "masked", "causal", "seq2seq", or "encoder" (no head).
 
-    Args:
-        architecture: Name of the class.
-        family: The configuration's `model_type`.
-        encoder_decoder: Whether the model has both an encoder and a decoder."""
+    `family`: the configuration's `model_type`."""
     if encoder_decoder:
         return "seq2seq"
     pretrained = "ForPreTraining" in architecture and family != "electra"  # a discriminator

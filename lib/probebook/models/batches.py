@@ -25,18 +25,12 @@ AHEAD = 4_096  # texts that are tokenized while a GPU works on as many
 
 
 class Batch:
-    """Some rows of the caller's list, padded: `ids`, `mask`, `weights` [b, t].
+    """Some `rows` of the caller's list, padded by the id `pad`: `ids`, `mask`, `weights` [b, t].
 
     `weights` are those of positions (rows sum to 1); `others`: the weights of further rules;
-    `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing).
-
-    Args:
-        rows: The rows of the batch.
-        ids: Token ids of all texts.
-        pad: The id that fills up rows.
-        places: Rules, and each text's places under the rule; those of "[MASK]" lie in
-            `decoder_ids`, if there are any.
-        decoder_ids: What the decoder reads of each text."""
+    `decoder_ids` [b, t′]: what an encoder–decoder's decoder reads besides (None: nothing). It is
+    made from the ids of all texts and `places`: rules, and each text's places under the rule; those
+    of "[MASK]" lie in `decoder_ids`, if there are any."""
 
     def __init__(
         self,
@@ -102,19 +96,10 @@ def longest(model: Model) -> int:
 def tokenize(
     texts: Sequence[str], model: Model, room: int = 0, offsets: bool = True
 ) -> tuple[Sequence[str], dict]:
-    """Tokenize texts as the model reads them (`Model.as_read`).
+    """Tokenize texts, with the book's [MASK] for a blank: as the model reads them, and encoded.
 
-    Args:
-        texts: The texts, with the book's [MASK] for a blank.
-        model: The model whose tokenizer is used.
-        room: Number of tokens that are to follow each text.
-        offsets: Whether the encoding tells the characters of each token, if the tokenizer can.
-
-    Returns:
-        The texts as they are read, and their encoding.
-
-    Raises:
-        UnreadText: A text and `room` more tokens are too many for the model."""
+    `offsets`: whether the encoding tells the characters of each token, if the tokenizer can.
+    UnreadText: a text and `room` more tokens are too many for the model."""
     texts = [model.as_read(text) for text in texts]
     encoding = model.tokenizer(
         texts,

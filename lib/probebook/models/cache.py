@@ -23,22 +23,12 @@ T = TypeVar("T")
 def load_or_compute(
     room: str, key: list, make: Callable[[], dict[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """Compute tensors once and keep them in the cache folder.
+    """Compute tensors, by name and on the CPU, once and keep them in a room of the cache folder.
 
     If several processes ask for them at the same time, one computes them and the others wait. A
     damaged file is computed again, with a warning. If the disk is full the result is returned but
-    not stored, with a warning. A cache folder that cannot be written is still read.
-
-    Args:
-        room: Folder within the cache.
-        key: Plain values that, with the precision asked for, name the file.
-        make: Computes the tensors.
-
-    Returns:
-        The tensors by name, on the CPU.
-
-    Raises:
-        UserError: The file is missing and the cache folder cannot be written."""
+    not stored, with a warning. A cache folder that cannot be written is still read; UserError if
+    the file is missing there. `key`: plain values that, with the precision asked for, name it."""
     asked = precision()  # networks are trained in it, too, and read other numbers
     key = key if asked == "float32" else [*key, asked]
     path = cache_path() / room / f"{key_name(key)}.safetensors"
@@ -59,14 +49,8 @@ def read_or_make(
 ) -> T:
     """Read a file of the cache folder or, if it is missing or damaged, make and write it.
 
-    One of several processes makes it. A result that cannot be stored is returned all the same,
-    with a warning.
-
-    Args:
-        path: The file.
-        read: Reads it; None if it is missing or damaged.
-        make: Makes what it should hold.
-        write: Stores that."""
+    `read` returns None then. One of several processes makes it. A result that cannot be stored is
+    returned all the same, with a warning."""
     if (stored := read(path)) is not None:
         return stored
     cache_dir()

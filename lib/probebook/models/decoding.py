@@ -52,17 +52,10 @@ def generate(
 ) -> list[Choices]:
     """Continue each text greedily with a causal model or an encoder–decoder.
 
-    Rows of equal length are decoded together, so nothing is padded.
-
-    Args:
-        texts: The texts.
-        model: The model.
-        prompted: Whether the texts are prompts; if not, an encoder–decoder fills their blank.
-        k: Number of best tokens to return at each position.
-        steps: Largest number of tokens.
-
-    Raises:
-        UserError: A text is too long, or an encoder–decoder knows no blanks."""
+    The k best tokens at each of at most `steps` positions. `prompted`: whether the texts are
+    prompts; if not, an encoder–decoder fills their blank. Rows of equal length are decoded
+    together, so nothing is padded. UserError: a text is too long, or an encoder–decoder knows no
+    blanks."""
     ids, prefixes, stop, steps = _starts(texts, model, prompted, steps)
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     out: list[Choices] = [[] for _ in texts]

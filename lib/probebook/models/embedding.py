@@ -117,15 +117,14 @@ def embed_layers(
 def embed_poolings(
     texts: Sequence[str],
     model: str | Model,
-    layer: int = -1,
     rules: Sequence[str] = ("mean", "[CLS]", "max", "last"),
 ) -> dict[str, Tensor]:
-    """Embed texts by several position rules in one forward pass: rule → h [n, d].
+    """Read the head's input by several position rules in one forward pass: rule → h [n, d].
 
     Each rule's states are cached by themselves, where `embed` looks for them, and equal its states
     to the bit. The arguments and errors are those of `embed`."""
     model, texts = _prepare(as_model(model), texts, "mean")
-    layer = model.layer(layer)
+    layer = model.depth
     keys = {at: _key(texts, model, layer, at) for at in rules}
     return _cache_together(
         keys, lambda missing: dict(zip(missing, _states(texts, model, [layer], missing)[layer]))
@@ -184,19 +183,10 @@ def word_logits(
     words: Sequence[Sequence[str]],
     h: Tensor | None = None,
 ) -> Tensor:
-    """Score candidate words at [MASK].
+    """Score candidate words, one row of m per text, at its one [MASK]: logits, float32 [n, m].
 
-    Args:
-        texts: The texts, with one [MASK] each.
-        model: A model, or its name or folder.
-        words: Candidates, one row of m words per text.
-        h: Last-layer states in place of the model's, for example edited ones.
-
-    Returns:
-        Logits, float32 [n, m].
-
-    Raises:
-        UserError: A word is not a single token of the model."""
+    `h`: last-layer states in place of the model's, for example edited ones. UserError: a word is
+    not a single token of the model."""
     model = as_model(model)
     h = embed(texts, model, -1, "[MASK]") if h is None else torch.as_tensor(h)
     flat = {w for row in words for w in row}

@@ -62,16 +62,13 @@ def fill(
     point matters here.
 
     Args:
-        texts: Texts with one [MASK] each.
-        model: A model, its name or folder, or a server.
         prompt: "A", "B", "C" (the paper's) or another `Prompt`.
         k: Number of most probable tokens to return at each position.
         steps: Largest number of positions. The end of the sequence is not one of them, so there
             may be none.
 
-    Raises:
-        UserError: A text without exactly one [MASK], a missing or superfluous prompt, or `k` or
-            `steps` out of range."""
+    UserError: a text without exactly one [MASK], a missing or superfluous prompt, or `k` or `steps`
+    out of range."""
     if isinstance(model, str):
         model = load(model)
     texts = [texts] if isinstance(texts, str) else list(texts)

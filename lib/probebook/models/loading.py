@@ -270,15 +270,8 @@ def load(
         device: Default: `PROBEBOOK_DEVICE`, else a GPU if there is one.
         dtype: Default: `PROBEBOOK_DTYPE`, else float32 on every device.
 
-    Raises:
-        UserError: No model of that name can be loaded, or the device or precision does not
-            exist."""
+    UserError: no model of that name can be loaded, or the device or precision does not exist."""
     return _load_once(name, choose_device(device), choose_dtype(dtype))
-
-
-@lru_cache(maxsize=4)
-def _load_once(name: str, device: torch.device, dtype: torch.dtype) -> Model:
-    return load_anew(name, device, dtype)
 
 
 def load_anew(
@@ -338,6 +331,9 @@ def load_anew(
             "give a text model"
         )
     return model
+
+
+_load_once = lru_cache(maxsize=4)(load_anew)
 
 
 def _config(name: str) -> PreTrainedConfig:

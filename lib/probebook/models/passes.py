@@ -47,10 +47,8 @@ def at_layer(
     Inside, a pass raises Stop at the layer or, given `put`, goes on with its result.
 
     Args:
-        model: The model.
         layer: 0 (embeddings) … depth.
-        put: Maps the layer's states to other ones.
-        component: Which states (see `embed`).
+        put: Maps the layer's states (of a `component` as in `embed`) to other ones.
         times: `put` gets m copies of the states [m · b, t, d] of b texts; the blocks' other inputs
             are then repeated m times."""
     now = threading.local()  # which block a thread's pass is in; the shape of its states

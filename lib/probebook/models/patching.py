@@ -40,22 +40,14 @@ def carry(
 ) -> Tensor:
     """Carry edited states to the last layer: replace the states at (`layer`, `at`), then run on.
 
-    Args:
-        texts: The texts.
-        model: A model, or its name or folder.
-        layer: Where the states are replaced (see `embed`).
-        at: At which token; the rule must name one token per text.
-        edit: Maps the states [n, d] of all texts to new ones, or is the new states, or None (no
-            change). New states [m, n, d] are m separate edits; the blocks below the edit run only
-            once.
-        read: Where the last layer is read.
-        component: What is replaced there, as in `embed`.
-        positions: "following" replaces the states of all later tokens as well. A function is called
-            with the states at `at`, then with those one token later, and so on (where a text has
-            ended, with those of its last token). Given states stand at each of these tokens.
+    Layer, rules and component are those of `embed`; `at` must name one token per text. Returns the
+    last-layer states at `read`, float32 [n, d] or [m, n, d], where the new states live.
 
-    Returns:
-        Last-layer states at `read`, float32 [n, d] or [m, n, d], where the new states live."""
+    - `edit`: maps the states [n, d] of all texts to new ones, or is the new states, or None (no
+      change). New states [m, n, d] are m separate edits; the blocks below the edit run only once
+    - `positions`: "following" replaces the states of all later tokens as well. A function is called
+      with the states at `at`, then with those one token later, and so on (where a text has ended,
+      with those of its last token). Given states stand at each of these tokens"""
     model, texts = as_model(model), list(texts)
     part, model = part_for(model, at), part_for(model, read)
     check_choice(positions, "kind of positions", get_args(Positions))

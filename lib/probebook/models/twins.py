@@ -23,12 +23,10 @@ SENTENCES = 4_000  # number of sentences to shuffle
 
 @lru_cache(maxsize=4)
 def encoder(name: str, source: str = "plain", seed: int = 0) -> Model:
-    """Load a model, or a twin of it.
+    """Load a model, or its twin "random:NAME" (untrained weights) or "corrupted-STEPS:NAME".
 
-    Args:
-        name: A model's name, or "random:NAME" (untrained weights), or "corrupted-STEPS:NAME".
-        source: The sentences on which a corrupted twin is trained.
-        seed: Of random weights, and of a corrupted twin's shuffling, masking and batches."""
+    `source`: the sentences on which a corrupted twin is trained. `seed`: of random weights, and of
+    a corrupted twin's shuffling, masking and batches."""
     kind, _, plain = name.partition(":")
     if kind == "random":
         model = load(plain)

@@ -93,14 +93,11 @@ def cut(
     question (Chaturvedi et al., § 4.2).
 
     Args:
-        table: Questions with their stories and history.
-        tokenizer: The encoder's.
         context: Largest number of tokens before the story; the last ones are taken.
         max_length: Largest number of tokens of a window.
         stride: Number of tokens that neighbouring windows of a story share.
 
-    Raises:
-        UserError: An empty story, or a question that is longer than `context`."""
+    UserError: an empty story, or a question that is longer than `context`."""
     contexts = question_contexts(table, tokenizer, context)
     empty = np.flatnonzero(table.story.str.strip() == "")
     if len(empty):

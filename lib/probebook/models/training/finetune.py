@@ -85,17 +85,9 @@ def train_head(
     seed: int,
     dropout: float = 0.1,
 ) -> Head:
-    """Train only the head, by AdamW in seeded batches.
+    """Train only the head on states [n, d] of classes z [n], by AdamW in seeded batches.
 
-    Args:
-        h: States [n, d].
-        z: Classes [n].
-        start: The head to begin with.
-        epochs: Passes over the states.
-        batch: States in a batch.
-        lr: Learning rate, which falls linearly to 0.
-        seed: Of orders and dropouts.
-        dropout: Of both dropouts."""
+    The learning rate falls linearly to 0."""
     if epochs == 0:
         return start
     net, draws, z = start.net(dropout).to(h.device), np.random.default_rng(seed), z.to(h.device)

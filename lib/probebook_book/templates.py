@@ -19,14 +19,10 @@ from probebook_runs.pages import home
 def render(
     template: str, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
 ) -> str:
-    """A template with these values in it; in HTML and XML, text is escaped. UserError: it names a
-    value that there is not.
+    """A template, a file of `book/templates`, with these values in it; in HTML and XML, text is
+    escaped. UserError: it names a value that there is not.
 
-    Args:
-        template: its file in `book/templates`.
-        filters: functions that the template calls, besides Jinja's own and `inline`.
-        values: what it shows.
-    """
+    `filters`: functions that it calls, besides Jinja's own and `inline`."""
     environment = Environment(
         loader=FileSystemLoader(home() / "book" / "templates"),
         autoescape=select_autoescape(["html.j2", "xml.j2"]),

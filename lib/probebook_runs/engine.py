@@ -35,19 +35,11 @@ papermill_engines.register("sparse saving", SparseSaving)
 def execute(
     notebook: nbformat.NotebookNode, path: Path, kernel: type, on_cell: Callable[..., None]
 ) -> nbformat.NotebookNode:
-    """Run a notebook to its last cell and return it with its outputs.
+    """Run a notebook, with its parameters in it, to its last cell and return it with its outputs.
 
-    A page that ends itself (`sys.exit()`) raises nothing.
-
-    Args:
-        notebook: With its parameters already in it.
-        path: Where the notebook is saved meanwhile and at the end.
-        kernel: A class of kernel managers.
-        on_cell: Is called before each code cell.
-
-    Raises:
-        PapermillExecutionError: A cell raised an error.
-    """
+    It is saved at `path` meanwhile and at the end. `kernel`: a class of kernel managers; `on_cell`
+    is called before each code cell. PapermillExecutionError: a cell raised an error; a page that
+    ends itself (`sys.exit()`) raises nothing."""
     logging.getLogger("papermill").setLevel(logging.ERROR)
     return papermill.execute_notebook(
         notebook,

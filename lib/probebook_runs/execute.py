@@ -63,17 +63,13 @@ def run_all(
     one chapter wait for what they share. Progress and failures go to stderr.
 
     Args:
-        runs: What is wanted.
         force: Run the finished ones again, too.
-        limits: Time and memory of each page.
         server: Kernels are its forks (`server_of`), if there are more than a few.
         jobs: Pages at a time; else as many as cores and a GPU's memory have room for
             (`choose_jobs`).
 
-    Raises:
-        UserError: Before any kernel starts: a layer that a model lacks, a device that is not there,
-            a cache that cannot be written.
-    """
+    UserError before any kernel starts: a layer that a model lacks, a device that is not there, a
+    cache that cannot be written."""
     todo = [run for run in runs if force or not run.finished]
     for run in todo:
         check_models(run.page.types, run.values)
@@ -171,16 +167,12 @@ def execute(
     finished. The lock belongs to the operating system, so a killed process leaves none behind.
 
     Args:
-        run: The page with its parameters.
         at_cell: Is called with the number of each code cell that begins, and how many there are.
         force: Run it again even if it is finished.
-        limits: Time and memory of the page.
         stopped: Whether to stop waiting for another process.
         server: The kernel is its fork; without one it starts anew.
 
-    Raises:
-        PageFailed: A cell raised an error, or the kernel died or was ended.
-    """
+    PageFailed: a cell raised an error, or the kernel died or was ended."""
     try:
         with hold_lock(run, stopped):
             if force or not run.finished:

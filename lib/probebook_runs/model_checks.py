@@ -12,16 +12,10 @@ from probebook_runs.schema import Fits, Layer, Reads, annotation, flatten, membe
 
 
 def check_models(types: dict[str, Any], values: dict[str, Any]) -> None:
-    """Refuse models that a page cannot use, and layers that they do not have.
+    """Refuse (UserError) models that a page cannot use, and layers that they do not have.
 
-    Args:
-        types: The declared types of the page's parameters.
-        values: A value for each of them.
-
-    Raises:
-        UserError: A model's files do not fit together, the page cannot use a model of its kind, or
-            a `Layer` parameter lies outside it.
-    """
+    By the declared types of the page's parameters, and a value for each: a model's files do not fit
+    together, the page cannot use a model of its kind, or a `Layer` parameter lies outside it."""
     layers = [
         (name, item)
         for name, type_ in types.items()

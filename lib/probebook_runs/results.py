@@ -86,14 +86,9 @@ def metrics(
         all_versions: Return every run; else only the newest of those with the same parameters,
             which ran with several versions of code or data.
 
-    Returns:
-        Columns page, run, parameters that differ or are in `keep`, table, ids, metric, value. A
-        parameter that shares its name with an id or another column is called `p.NAME`; an id
-        called page or run becomes `id.NAME`.
-
-    Raises:
-        UserError: An unknown name, or nothing is left.
-    """
+    Columns: page, run, parameters that differ or are in `keep`, table, ids, metric, value. A
+    parameter that shares its name with an id or another column is called `p.NAME`; an id called
+    page or run becomes `id.NAME`. UserError: an unknown name, or nothing is left."""
     records = read_all(page)
     if not all_versions:
         records = newest(records)
@@ -152,14 +147,9 @@ def pivot(
 ) -> pd.DataFrame:
     """Turn the values of `metrics` into a table. Values that lack one of its columns are left out.
 
-    Args:
-        long: What `metrics` returned.
-        rows: Columns whose values become rows; empty: all that differ, except the run.
-        columns: Columns whose values become columns; empty: the metric.
-
-    Raises:
-        UserError: An unknown column, or two values for one cell (the line says how they differ).
-    """
+    The values of `rows` (empty: all columns that differ, except the run) become rows, those of
+    `columns` (empty: the metric) become columns. UserError: an unknown column, or two values for
+    one cell (the line says how they differ)."""
     names = [name for name in long if name != "value"]
     for name in (*rows, *columns):
         _require_known("column", name, names)

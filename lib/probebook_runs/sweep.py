@@ -68,16 +68,12 @@ def sweep(
     Progress, failures and refused workers go to stderr, counts to stdout.
 
     Args:
-        path: The sweep's file.
         workers: Processes of this machine, else `choose_jobs`; with `jobs`, SLURM jobs, else one.
         scheduler: A Dask cluster in place of workers here (`tls://host:port`), which must see the
             same folder.
-        limits: Time and memory of each run.
         jobs: What starts SLURM jobs as workers (`workers.slurm`).
 
-    Raises:
-        UserError: A bad file or scheduler, or every worker is refused.
-    """
+    UserError: a bad file or scheduler, or every worker is refused."""
     runs = read(path)
     todo = {point: run for point, run in runs.items() if not run.finished}
     failed = {}

@@ -149,15 +149,12 @@ def train(
     cloze: tuple[Tensor, Tensor] | None = None,
     measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
 ) -> list[dict]:
-    """Train a language model in place.
+    """Train a language model in place; return a record of every so many steps.
 
     Args:
-        model: The model.
         ids: Token ids of the text, end to end.
         starts: The places where sentences begin.
-        recipe: How to train.
         checkpoint: File from which the run resumes, if it exists.
-        every: Number of steps between records.
         valid: ids and starts of another text, for the validation loss.
         cloze: A second task, (inputs, labels) [n, t] that differ at the places to fill; each step
             adds the loss of `2 · recipe.rows` of its rows.

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -98,13 +97,9 @@ def check() -> pd.DataFrame:
 
 
 def _local_path(entry: Entry) -> Path | None:
-    return next((path for path in _places(entry) if path.is_file()), None)
-
-
-def _places(entry: Entry) -> Iterator[Path]:
-    if folder := os.environ.get("PROBEBOOK_DATA"):
-        yield Path(folder) / entry.file
-    yield cache_path() / "data" / entry.file
+    own = os.environ.get("PROBEBOOK_DATA")
+    folders = [*([Path(own)] if own else []), cache_path() / "data"]
+    return next((file for folder in folders if (file := folder / entry.file).is_file()), None)
 
 
 def _download(name: str, entry: Entry) -> Path:

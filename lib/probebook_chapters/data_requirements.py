@@ -209,24 +209,19 @@ def _linear(x: Tensor, z: Tensor, x_dev: Tensor, z_dev: Tensor) -> LinearProbe:
 class Comparison(NamedTuple):
     """Two configurations on one test set; means over seeds.
 
-    - `items`: in the test set
     - `acc_a`, `acc_b`, `delta`: accuracies, and acc A − acc B
-    - `only_a`, `only_b`: shares of items that one alone gets right
-    - `power`: of McNemar's exact test at p ≤ .05 if each seed's shares were the truth
-    - `simulated`: the same as the paper has it
-    - `agreed`: `power`, counted as 0 for seeds whose difference has the other sign than delta
-    - `recommended`: the paper's N; for no difference, that of a difference of one answer"""
+    - `only_a`, `only_b`: shares of items that one alone gets right"""
 
-    items: int
+    items: int  # in the test set
     acc_a: float
     acc_b: float
     delta: float
     only_a: float
     only_b: float
-    power: float
-    simulated: float
-    agreed: float
-    recommended: int
+    power: float  # of McNemar's exact test at p ≤ .05 if each seed's shares were the truth
+    simulated: float  # the same as the paper has it
+    agreed: float  # `power`, counted as 0 for seeds whose difference has the other sign than delta
+    recommended: int  # the paper's N; for no difference, that of a difference of one answer
 
 
 def compare(right_a: ArrayLike, right_b: ArrayLike, dim: int, draws: int = 1000) -> Comparison:

@@ -21,15 +21,11 @@ from probebook.interventions.table import INTERVENTIONS
 
 @dataclass(frozen=True)
 class Row:
-    """One explainer. What it sees of a question, and of the model, its class says.
+    """One explainer. What it sees of a question, and of the model, its class says."""
 
-    - `make(variant, seed)`: "paper" or "released", for those that have both
-    - `colour`: position in the figures' palette; None: grey, as baselines are
-    - `in_paper`: whether it is one of the eight of Abraham et al. or its floor"""
-
-    make: Callable[[Variant, int], Explainer]
-    colour: int | None = None
-    in_paper: bool = True
+    make: Callable[[Variant, int], Explainer]  # of a variant, for those that have both, and a seed
+    colour: int | None = None  # position in the figures' palette; None: grey, as baselines are
+    in_paper: bool = True  # whether it is one of the eight of Abraham et al. or its floor
 
 
 EXPLAINERS = {

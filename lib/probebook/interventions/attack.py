@@ -93,15 +93,11 @@ def chunks(h: Tensor, to: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 @dataclass(frozen=True)
 class Attack(ABC):
     """Moves states within ε so that a probe reads a wanted class: `attack(h, to=wanted)` → [n, d]
-    with ‖ĥ − h‖ ≤ ε, in the dtype and on the device of h.
-
-    - `probe`: any differentiable map from states [n, d] to logits [n, k ≥ 2] that treats rows
-      separately.
-    - `eps`: the radius, in units of h.
-    - `norm`: "linf" or "l2"."""
+    with ‖ĥ − h‖ ≤ ε, in the dtype and on the device of h. `probe`: any differentiable map from
+    states [n, d] to logits [n, k ≥ 2] that treats rows separately."""
 
     probe: Callable[[Tensor], Tensor]
-    eps: float = 0.1
+    eps: float = 0.1  # the radius, in units of h
     norm: Norm = "linf"
 
     def __post_init__(self):

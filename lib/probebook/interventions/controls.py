@@ -23,13 +23,10 @@ from probebook.probes.training import generator
 class Matched(ABC):
     """Says what the length of an edit's moves does alone: `control(h, to=wanted)`, or `control(h)`
     of an edit that erases → [n, d], with ‖control(h) − h‖ = ‖edit(h) − h‖ in every row, in the
-    dtype and on the device of h.
+    dtype and on the device of h."""
 
-    - `edit`: a fitted edit, or any function of (h, to).
-    - `seed`: of where the states move instead. No label takes part in the draw."""
-
-    edit: Any
-    seed: int = 0
+    edit: Any  # a fitted edit, or any function of (h, to)
+    seed: int = 0  # of where the states move instead. No label takes part in the draw
 
     def at(self, strength: float) -> Self:
         """The control of the edit at another strength."""

@@ -83,13 +83,12 @@ class FittedINLP:
       each class (two classes: −1 and 1).
     - `norms` [r]: largest difference of two classes' weights along each direction (two classes:
       the length of w₁ − w₀).
-    - `probe`: the first classifier, that of the unedited states.
     - `max_rank`, `rank`: the largest strength, and the selected one."""
 
     basis: Tensor
     sides: Tensor
     norms: Tensor
-    probe: LinearProbe
+    probe: LinearProbe  # the first classifier, that of the unedited states
     max_rank: int
     rank: int
 

@@ -149,16 +149,14 @@ class FittedRLACE:
 
     - `basis` [d, rank]: orthonormal, float64.
     - `loss` (nats), `accuracy`: of a converged probe on the edited data of the fit; at best the
-      label entropy and the share of the largest class.
-    - `entropy`: of the labels (nats).
-    - `steps`: how many the game took."""
+      label entropy and the share of the largest class."""
 
     basis: Tensor
     rank: int
     loss: float
     accuracy: float
-    entropy: float
-    steps: int
+    entropy: float  # of the labels (nats)
+    steps: int  # how many the game took
 
     def __call__(self, h: ArrayLike) -> Tensor:
         """Edited states [n, d]."""

@@ -86,15 +86,11 @@ def _largest(before: Tensor, active: int) -> tuple[Tensor, Tensor]:
 
 
 class Quality(NamedTuple):
-    """How well states are rebuilt.
+    """How well states are rebuilt."""
 
-    - `unexplained`: share of their variance that is lost.
-    - `l0`: mean number of active features per state.
-    - `dead`: share of the features that are active in none of the states."""
-
-    unexplained: float
-    l0: float
-    dead: float
+    unexplained: float  # share of their variance that is lost
+    l0: float  # mean number of active features per state
+    dead: float  # share of the features that are active in none of the states
 
 
 @dataclass(frozen=True)

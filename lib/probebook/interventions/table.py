@@ -40,24 +40,20 @@ class FitData:
     """What the methods of the table are fitted on, with the settings that pages vary.
 
     - `h` [n, d], `z` [n]: states and their labels
-    - `seed`: of everything drawn
-    - `max_rank`: directions of INLP and AlterRep
     - `perceptron`: the probe that attacks work on, or its settings
     - `norm`, `radius`: of attacks; the unit of their strength, by default `spread`
-    - `queries`: of AutoAttack's Square
-    - `autoencoder`: settings of SparseFeatures' autoencoder
     - `fit_das`: fits DAS, which needs pairs of states and the model's head
     - `sums`: of these states and of more, from which `streamed` methods learn instead"""
 
     h: Tensor
     z: Tensor
-    seed: int = 0
-    max_rank: int = 8
+    seed: int = 0  # of everything drawn
+    max_rank: int = 8  # directions of INLP and AlterRep
     perceptron: MLPProbe | FittedMLP | None = None
     norm: Norm = "l2"
     radius: float | None = None
-    queries: int = 50
-    autoencoder: SparseAutoencoder | None = None
+    queries: int = 50  # of AutoAttack's Square
+    autoencoder: SparseAutoencoder | None = None  # settings of SparseFeatures' autoencoder
     fit_das: Callable[[], FittedDAS] | None = None
     sums: Moments | None = None
 
@@ -93,31 +89,24 @@ Scale = Literal["rank", "α", "s", "ε"]
 class Intervention:
     """A row of the table.
 
-    - `fitted`: the class of a fitted one
-    - `fit`: from data to a fitted edit
-    - `colour`: position in the figures' palette
-    - `flips`: it moves states towards a wanted class; else it erases the property
     - `scale`: what its strength counts: directions, AlterRep's α, shares of a move, or a radius;
       None: it has a single strength, 1
-    - `natural`: the strength that the audit calls dose 1
     - `slider`: the largest strength on the page *Try it*; None: its script lacks the method
     - `needs`: beside labelled states: a probe to attack, pairs of states and the model's head, or
       the labels of the states that it edits
-    - `streamed`: sums over the states are enough to learn from
-    - `speed`: "fast": fitted at every layer; "very slow": not once for every seed of an audit
-    - `title`: its name in tables of pages, if that is another one"""
+    - `speed`: "fast": fitted at every layer; "very slow": not once for every seed of an audit"""
 
-    fitted: type
-    fit: Callable[[FitData], Any]
-    colour: int
-    flips: bool = True
+    fitted: type  # the class of a fitted one
+    fit: Callable[[FitData], Any]  # from data to a fitted edit
+    colour: int  # position in the figures' palette
+    flips: bool = True  # it moves states towards a wanted class; else it erases the property
     scale: Scale | None = None
-    natural: float = 1.0
+    natural: float = 1.0  # the strength that the audit calls dose 1
     slider: float | None = None
     needs: Literal["states", "probe", "pairs", "labels"] = "states"
-    streamed: bool = False
+    streamed: bool = False  # sums over the states are enough to learn from
     speed: Literal["fast", "slow", "very slow"] = "fast"
-    title: str = ""
+    title: str = ""  # its name in tables of pages, if that is another one
 
     @property
     def name(self) -> str:

@@ -201,31 +201,27 @@ def items_needed_exactly(
 class PilotVerdict:
     """What a pilot says about a comparison.
 
-    - `word`: "enough", "need N" or "collapsed"
-    - `items`: items in the pilot
     - `delta`, `low`, `high`: acc A − acc B with its 95 % interval
     - `only_a`, `only_b`: shares of items that only one of them gets right
-    - `power`: of McNemar's test on the pilot's items if these shares are the truth
     - `paper`, `correct`: training items by the bound, by either count of the probes; None without a
       width or a difference
     - `by_power`, `power_low`, `power_high`: training items by power, with a 95 % interval (inf: no
-      number), for a test set of a quarter of that size
-    - `cared`: `items_for_difference` of the pilot's disagreement alone"""
+      number), for a test set of a quarter of that size"""
 
-    word: str
-    items: int
+    word: str  # "enough", "need N" or "collapsed"
+    items: int  # items in the pilot
     delta: float
     low: float
     high: float
     only_a: float
     only_b: float
-    power: float
+    power: float  # of McNemar's test on the pilot's items if these shares are the truth
     paper: int | None
     correct: int | None
     by_power: float
     power_low: float
     power_high: float
-    cared: float
+    cared: float  # `items_for_difference` of the pilot's disagreement alone
 
     def lines(self) -> dict[str, str]:
         """The verdict as names and texts, one line each."""

@@ -92,15 +92,11 @@ def specification(late: ArrayLike, early: ArrayLike) -> np.ndarray:
 
 
 class Scores(NamedTuple):
-    """Detection of unspecified texts at a threshold.
+    """Detection of unspecified texts at a threshold."""
 
-    - `tpr`: share of the unspecified texts that are detected
-    - `tnr`: share of the well-specified texts that are left
-    - `balanced`: the mean of the two"""
-
-    tpr: float
-    tnr: float
-    balanced: float
+    tpr: float  # share of the unspecified texts that are detected
+    tnr: float  # share of the well-specified texts that are left
+    balanced: float  # the mean of the two
 
 
 def scores(metric: ArrayLike, unspecified: ArrayLike, threshold: float = 0.5) -> Scores:

@@ -161,17 +161,12 @@ class Classifier:
 
 @dataclass(frozen=True, eq=False)
 class FittedClassifier:
-    """`model(texts)` → probabilities [n, k] float64, the softmax of `head` on `phi`.
+    """`model(texts)` → probabilities [n, k] float64, the softmax of `head` on `phi`. `states`: φ(x)
+    of the texts read so far."""
 
-    - `recipe`: how it was trained.
-    - `body`: the encoder after training.
-    - `head`: from states [n, d] to logits [n, k] in their dtype, differentiable.
-    - `states`: φ(x) of the texts read so far.
-    """
-
-    recipe: Classifier
-    body: Model
-    head: Head
+    recipe: Classifier  # how it was trained
+    body: Model  # the encoder after training
+    head: Head  # from states [n, d] to logits [n, k] in their dtype, differentiable
     states: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @property

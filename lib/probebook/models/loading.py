@@ -36,21 +36,15 @@ NO_PICKLE = NO_CODE | {"use_safetensors": True}  # nor code hidden in a pickle
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network, its tokenizer and what the library must know of its architecture.
-
-    - `kind`: "masked", "causal", "seq2seq", or "encoder" (without a language-model head).
-    - `source`: the folder or hub name from which it was read.
-    - `below`: the fingerprint of the blocks that `cut` removed, if any.
-    - `notes`: what was left out or assumed when it was loaded, in sentences.
-    """
+    """A network, its tokenizer and what the library must know of its architecture."""
 
     name: str
     net: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    kind: str
-    source: str = ""
-    below: str = ""
-    notes: tuple[str, ...] = ()
+    kind: str  # "masked", "causal", "seq2seq", or "encoder" (without a language-model head)
+    source: str = ""  # the folder or hub name from which it was read
+    below: str = ""  # the fingerprint of the blocks that `cut` removed, if any
+    notes: tuple[str, ...] = ()  # what was left out or assumed when it was loaded, in sentences
 
     @property
     def device(self) -> torch.device:

@@ -30,22 +30,18 @@ class Server:
 
     `say` returns its answers, from there or from `{base_url}/chat/completions`.
 
-    - `base_url`: the address of the server.
-    - `model`: its name for the model.
     - `key`: the environment variable that holds the key (None: the server needs none).
-    - `timeout`: seconds for one try.
     - `retries`: tries after the first, with growing pauses, if the server is not reached, hangs, is
       busy (429) or fails (5xx).
-    - `per_minute`: the largest number of requests, not counting retries.
 
     Raises UserError for a `base_url` that is no address or contains secrets."""
 
-    base_url: str
-    model: str
+    base_url: str  # the address of the server
+    model: str  # its name for the model
     key: str | None = "OPENAI_API_KEY"
-    timeout: float = 60
+    timeout: float = 60  # seconds for one try
     retries: int = 5
-    per_minute: float | None = None
+    per_minute: float | None = None  # the largest number of requests, not counting retries
     kind: ClassVar[str] = "server"
     _next: float = field(default=0, init=False, repr=False)  # time at which a request may be sent
 

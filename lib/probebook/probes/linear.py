@@ -33,15 +33,12 @@ class LinearProbe(Linear):
     The optimum is unique, so the result depends on the data alone. Two classes have one weight
     vector w = W₁ − W₀, returned as the symmetric pair (−w/2, w/2).
 
-    - `C`: inverse strength of the penalty.
-    - `tol`: bound on the Newton decrement; the loss ends within about tol²/2 of its minimum.
-    - `max_steps`: of the solver (`Regression.minimise`).
+    `tol` bounds the Newton decrement; the loss ends within about tol²/2 of its minimum. After
+    `fit`, `weight` [k, d] and `bias` [k] are float64."""
 
-    After `fit`, `weight` [k, d] and `bias` [k] are float64."""
-
-    C: float = 1.0
+    C: float = 1.0  # inverse strength of the penalty
     tol: float = 1e-8
-    max_steps: int = 1000
+    max_steps: int = 1000  # of the solver (`Regression.minimise`)
     weight: Tensor = field(init=False, repr=False)
     bias: Tensor = field(init=False, repr=False)
 

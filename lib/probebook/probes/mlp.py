@@ -61,14 +61,12 @@ class MLPProbe(Cell):
 class FittedMLP:
     """A trained perceptron: `probe(h)` → logits [n, k], differentiable in h.
 
-    - `cell`: its settings.
-    - `accuracy`: on the validation rows.
     - `scores`: every cell of the grid with its validation accuracy.
     - `mean`, `std` [d]: of the training states.
     - `weights`, `biases`: a matrix [in, out] and a vector [out] for each layer."""
 
-    cell: MLPProbe
-    accuracy: float
+    cell: MLPProbe  # its settings
+    accuracy: float  # on the validation rows
     scores: tuple[tuple[MLPProbe, float], ...]
     mean: Tensor
     std: Tensor

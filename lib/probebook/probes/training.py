@@ -29,22 +29,16 @@ ADAM: dict[str, Any] = {
 class Cell:
     """Settings of one perceptron, trained with Adam on the cross-entropy.
 
-    - `layers`: hidden ReLU layers (0: softmax regression).
-    - `width`: units of each.
-    - `lr`: Adam's rate.
-    - `seed`: of the start and the batches.
-    - `epochs`: passes over the training rows, at most.
-    - `batch`: rows per step.
-    - `patience`: if given, training ends when the validation loss has not fallen for so many
-      epochs, and the weights are those of the epoch with the best validation accuracy
-      (Zhu et al. 2022, appendix C.4)."""
+    `patience`: if given, training ends when the validation loss has not fallen for so many epochs,
+    and the weights are those of the epoch with the best validation accuracy (Zhu et al. 2022,
+    appendix C.4)."""
 
-    layers: int = 1
-    width: int = 64
-    lr: float = 1e-3
-    seed: int = 0
-    epochs: int = 8
-    batch: int = 32
+    layers: int = 1  # hidden ReLU layers (0: softmax regression)
+    width: int = 64  # units of each
+    lr: float = 1e-3  # Adam's rate
+    seed: int = 0  # of the start and the batches
+    epochs: int = 8  # passes over the training rows, at most
+    batch: int = 32  # rows per step
     patience: int | None = None
 
 

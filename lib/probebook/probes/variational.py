@@ -20,20 +20,14 @@ from probebook.probes.checks import check_labels, check_states
 
 @dataclass(frozen=True)
 class VariationalCode:
-    """The length of a variational code, in bits.
+    """The length of a variational code, in bits."""
 
-    - `data`: the expected code of the labels under the probe.
-    - `model`: the divergence of the probe from its prior.
-    - `n`, `k`: numbers of labels and classes.
-    - `accuracy`: of the mean weights, on the coded labels.
-    - `active_inputs`: how many inputs of each layer have a scale with α < 1."""
-
-    data: float
-    model: float
-    n: int
-    k: int
-    accuracy: float
-    active_inputs: tuple[int, ...]
+    data: float  # the expected code of the labels under the probe
+    model: float  # the divergence of the probe from its prior
+    n: int  # labels
+    k: int  # classes
+    accuracy: float  # of the mean weights, on the coded labels
+    active_inputs: tuple[int, ...]  # how many inputs of each layer have a scale with α < 1
 
     @property
     def bits(self) -> float:

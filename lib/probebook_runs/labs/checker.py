@@ -153,16 +153,13 @@ def _bound(source: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Check:
-    """A check of an exercise, with the page's values where it stands.
-
-    - `asked`: names that the answer binds and the check reads
-    - `names`: the page's values
-    - `run`, `namespace`: the shell in which checks run (see `attempt.shell`)"""
+    """A check of an exercise, with the page's values where it stands. `run`, `namespace`: the shell
+    in which checks run (see `attempt.shell`)."""
 
     exercise: Exercise
     source: str
-    asked: list[str]
-    names: dict[str, Any]
+    asked: list[str]  # names that the answer binds and the check reads
+    names: dict[str, Any]  # the page's values
     run: Callable[[str], BaseException | None]
     namespace: dict[str, Any]
 

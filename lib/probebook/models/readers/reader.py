@@ -27,29 +27,21 @@ QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "r
 class Reader:
     """How a reader is trained; `.fit(table)` trains it.
 
-    - `encoder`: any encoder that `load` takes.
     - `start`: a reader to begin from (a shipped one or a folder), of the same encoder and heads.
-    - `heads`: "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet).
-    - `epochs`: passes over the windows, unless `updates` gives a number of updates instead.
-    - `tokens`: size of a batch, including padding.
     - `optimizer`: "adamw" (the paper's), or "muon" for the matrices of the encoder's blocks.
-    - `lr`: rises over the share `warmup` of the updates, then falls linearly to 0.
-    - `embeddings`: whether token embeddings are trained.
-    - `tagging`: weight of the tags' loss.
-    - `context`, `max_length`, `stride`: in tokens (see `windows.cut`).
-    """
+    - `context`, `max_length`, `stride`: in tokens (see `windows.cut`)."""
 
-    encoder: str = "pocket-english"
+    encoder: str = "pocket-english"  # any encoder that `load` takes
     start: str | None = None
-    heads: str = "tagging"
-    epochs: int = 1
+    heads: str = "tagging"  # "tagging" (the paper's for BERT and RoBERTa) or "typed" (XLNet)
+    epochs: int = 1  # passes over the windows, unless `updates` gives a number of updates instead
     updates: int | None = None
-    tokens: int = 4_096
+    tokens: int = 4_096  # size of a batch, including padding
     optimizer: str = "muon"
-    lr: float = 5e-4
+    lr: float = 5e-4  # rises over the share `warmup` of the updates, then falls linearly to 0
     warmup: float = 0.1
-    embeddings: bool = False
-    tagging: float = 5.0
+    embeddings: bool = False  # whether token embeddings are trained
+    tagging: float = 5.0  # weight of the tags' loss
     context: int = 64
     max_length: int = 512
     stride: int = 64

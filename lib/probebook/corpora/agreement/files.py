@@ -149,7 +149,8 @@ def _lgd() -> list[dict]:
         for verb in verbs[table["verb_pos"] == "VBP"].unique()
         if verb.isalpha() and verb != "am"
     )
-    singular = {verb: {"are": "is", "have": "has"}.get(verb) or _s_form(verb) for verb in plurals}
+    singular = {verb: verb + "es" if verb[-1] == "o" else plural(verb) for verb in plurals}
+    singular |= {verb: form for verb, form in (("are", "is"), ("have", "has")) if verb in singular}
     other_form = singular | {sg: pl for pl, sg in singular.items()}
     rows = []
     for verb, row in zip(verbs, table.itertuples(index=False)):
@@ -167,10 +168,6 @@ def _lgd() -> list[dict]:
                 }
             )
     return rows
-
-
-def _s_form(verb: str) -> str:
-    return verb + "es" if verb.endswith("o") else plural(verb)
 
 
 def _tagged_object_number(tags: list[str], subject: int) -> int:

@@ -43,29 +43,22 @@ SHUFFLED = "MeanShift, shuffled labels"  # a control
 class World:
     """States of texts, and of the same texts rewritten so that a property with two values changes.
 
-    - `h`, `partner` [n, d] float32: states of a text, and of its rewritten partner
-    - `z` [n]: the property's value in the text; its partner has the other one
     - `probs(h, rows)` → [m, k] float64: how probable the model's choices are at states of `rows`
-    - `true` [n, k]: the same for the partner as the model reads it
-    - `logits(h)` → [m, v], differentiable; `choices` [n, 2]: which column the model takes if the
-      property has the value 0 or 1
-    - `parts`: "fit", "valid" and "test" → rows; no group is in two
     - `aside`: states [m, d] whose behaviour must stay if they are set to values [m]; by default
       those of "test", set to the value that they have
-    - `t` [n]: what the property is a half of, if it is (years)
     - `judged(edited, rows, to)`: reliability by usable oracles, if there are any; `to` None: of an
       edit that erases"""
 
-    h: Tensor
-    partner: Tensor
-    z: Tensor
+    h: Tensor  # [n, d] float32, states of a text
+    partner: Tensor  # [n, d] float32, states of its rewritten partner
+    z: Tensor  # [n], the property's value in the text; its partner has the other one
     probs: Callable[[Tensor, Tensor], Tensor]
-    true: Tensor
-    logits: Callable[[Tensor], Tensor]
-    choices: Tensor
-    parts: dict[str, Tensor]
+    true: Tensor  # [n, k], `probs` of the partner as the model reads it
+    logits: Callable[[Tensor], Tensor]  # of states → [m, v], differentiable
+    choices: Tensor  # [n, 2], which column the model takes if the property has the value 0 or 1
+    parts: dict[str, Tensor]  # "fit", "valid" and "test" → rows; no group is in two
     aside: tuple[Tensor, Tensor] | None = None
-    t: Tensor | None = None
+    t: Tensor | None = None  # [n], what the property is a half of, if it is (years)
     judged: Callable[[Tensor, Tensor, Tensor | None], float] | None = None
 
     def explained(self, edited: Tensor, rows: Tensor, before: Tensor | None = None) -> float:

@@ -38,17 +38,15 @@ Probe = Callable[[Tensor], Tensor]  # states [n, d] → logits [n, k], a panel's
 class AgreementSetting:
     """Sentences with both numbers, their states at [MASK], and the split, all on one device.
 
-    - `h` [n, d] float32: states of `lm` at `layer`
-    - `zc`, `ze` [n]: number of the subject and of the attractor (0 singular, 1 plural; ze −1: none)
-    - `parts`: name → rows; oracle, oracle_valid, intervention, intervention_valid, test. No noun
-      (in natural text: no sentence, or work) is in two parts."""
+    `parts`: name → rows; oracle, oracle_valid, intervention, intervention_valid, test. No noun (in
+    natural text: no sentence, or work) is in two parts."""
 
     lm: Model
     layer: int
     table: pd.DataFrame
-    h: Tensor
-    zc: Tensor
-    ze: Tensor
+    h: Tensor  # [n, d] float32, states of `lm` at `layer`
+    zc: Tensor  # [n], number of the subject (0 singular, 1 plural)
+    ze: Tensor  # [n], number of the attractor (−1: none)
     parts: dict[str, Tensor]
     seed: int
 

@@ -31,13 +31,10 @@ from probebook.models.classifier import Classifier, FittedClassifier, labels
 
 @dataclass(frozen=True)
 class SplitPairs:
-    """Ordered pairs of one split.
+    """Ordered pairs of one split."""
 
-    - `pairs`: as `cebab.icace_pairs` gives them; rows point into the setting's table
-    - `questions`: the questions for explainers about these pairs (`explainers.questions`)"""
-
-    pairs: pd.DataFrame
-    questions: pd.DataFrame
+    pairs: pd.DataFrame  # as `cebab.icace_pairs` gives them; rows point into the setting's table
+    questions: pd.DataFrame  # for explainers about these pairs (`explainers.questions`)
 
 
 @dataclass(frozen=True)

@@ -37,18 +37,16 @@ INLP_RANK, ALTERREP_RANK = 16, 4
 class FittedLayer:
     """What is fitted at one layer.
 
-    - `linear`, `oracle`: probes of the subject's number and of the attractor's (`Judges`)
-    - `data`: what the edits were fitted on; its `probe` is the perceptron that attacks work on, its
-      `radius` the mean standard deviation of a coordinate
-    - `fitted`: the edits by method
-    - `axes` [d, 2]: `number_axes`"""
+    `linear`, `oracle`: probes of the subject's number and of the attractor's. `data`: what the
+    edits were fitted on; its `probe` is the perceptron that attacks work on, its `radius` the mean
+    standard deviation of a coordinate."""
 
     s: AgreementSetting
     linear: Judges
     oracle: Judges
     data: FitData
-    fitted: dict[str, Any]
-    axes: Tensor
+    fitted: dict[str, Any]  # the edits by method
+    axes: Tensor  # [d, 2], `number_axes`
 
     def edit(self, method: str, strength: float, h: Tensor, to: Tensor) -> Tensor:
         """States [n, d] after one of `METHODS` at a strength from 0 to the one given there.

@@ -43,21 +43,16 @@ BLANK, SUBJECT = WORDS = "blank", "subject"
 @dataclass(frozen=True)
 class Place:
     """States of agreement sentences at one word and layer, before and after the subject is
-    rewritten.
+    rewritten."""
 
-    - `s`: the sentences and their split; its model's last layer is where the verb is read
-    - `at`: position rule of the word, one for all rows; `rule(rows)` for some of them
-    - `h`, `partner` [n, d] float32: the word's states in a sentence and in the rewritten one
-    - `before`, `true` [n, 2] float64: probabilities of the verb's own and other form in both"""
-
-    s: AgreementSetting
+    s: AgreementSetting  # the sentences; its model's last layer is where the verb is read
     word: str
     layer: int
-    at: PositionRule
-    h: Tensor
-    partner: Tensor
-    before: Tensor
-    true: Tensor
+    at: PositionRule  # of the word, one for all rows; `rule(rows)` for some of them
+    h: Tensor  # [n, d] float32, the word's states in a sentence
+    partner: Tensor  # [n, d] float32, its states in the rewritten one
+    before: Tensor  # [n, 2] float64, probabilities of the verb's own and other form
+    true: Tensor  # [n, 2] float64, the same in the rewritten one
 
     def rule(self, rows: Tensor) -> PositionRule:
         """The position rule for some of the rows."""

@@ -37,25 +37,17 @@ WRONG = 0.03  # share of wrong labels in "length, noisy"
 
 @dataclass(frozen=True)
 class Planted:
-    """One world's items.
+    """One world's items. `known`: name → [n], what else is known of them, a number or the code of a
+    category."""
 
-    - `h`, `pair` [n, d] float32: states, and those of the rewritten items
-    - `label`, `other` [n]: the concept as labelled, and a property that should stay; 0 or 1
-    - `group` [n]: ten items each
-    - `head` [2, d]: log-odds of the model's two choices are `head @ h`
-    - `moved`: total variation by which rewriting moves the model's choice, over all possible
-      items
-    - `text`: of the worlds that have texts; `known`: name → [n], what else is known of the items,
-      a number or the code of a category"""
-
-    h: np.ndarray
-    pair: np.ndarray
-    label: np.ndarray
-    other: np.ndarray
-    group: np.ndarray
-    head: np.ndarray
-    moved: float
-    text: list[str] | None = None
+    h: np.ndarray  # [n, d] float32, states
+    pair: np.ndarray  # [n, d] float32, states of the rewritten items
+    label: np.ndarray  # [n], the concept as labelled, 0 or 1
+    other: np.ndarray  # [n], a property that should stay, 0 or 1
+    group: np.ndarray  # [n], ten items each
+    head: np.ndarray  # [2, d], log-odds of the model's two choices are `head @ h`
+    moved: float  # total variation by which rewriting moves the choice, over all possible items
+    text: list[str] | None = None  # of the worlds that have texts
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 

@@ -339,17 +339,14 @@ def choices(table: pd.DataFrame, k: int = 4, seed: int = 0) -> list[list[str]]:
 class ReaderStates(NamedTuple):
     """A reader's answers, and its states (float32) in the first window of each row of a table.
 
-    - `cls` [layers + 1, n, d]: the token that stands for the whole window ([CLS])
-    - `q` [n, d]: the heads' summary of the story (`summary`): of the tokens tagged as rationale,
-      or, where heads do not tag, of those at which a span may start
-    - `ids`, `tokens`: n arrays [t] and [t, d], the tokens and their last states (only if asked
-      for)"""
+    `q` [n, d]: the heads' summary of the story (`summary`): of the tokens tagged as rationale, or,
+    where heads do not tag, of those at which a span may start."""
 
     said: pd.DataFrame  # the answers
-    cls: np.ndarray
+    cls: np.ndarray  # [layers + 1, n, d], the token that stands for the whole window ([CLS])
     q: np.ndarray
-    ids: list[np.ndarray]
-    tokens: list[np.ndarray]
+    ids: list[np.ndarray]  # n arrays [t], the tokens (only if asked for)
+    tokens: list[np.ndarray]  # n arrays [t, d], their last states (only if asked for)
 
 
 def reader_states(reader: FittedReader, table: pd.DataFrame, tokens: bool = False) -> ReaderStates:

@@ -22,16 +22,13 @@ class AutoAttack(Attack):
     can: APGD, APGD on the DLR loss (k ≥ 4), FAB and Square, each run on the rows not yet flipped.
 
     A row takes the point of the first attack that flips it. Rows in class `to` from the start are
-    moved too, to APGD's point of lowest loss.
+    moved too, to APGD's point of lowest loss. `unflipped`: what becomes of a row that no attack
+    flips. "move" (an intervention): the point of lowest target loss that any attack found. "clean"
+    (an evaluation): h unchanged."""
 
-    - `steps`: of APGD and FAB.
-    - `queries`, `seed`: of Square.
-    - `unflipped`: what becomes of a row that no attack flips. "move" (an intervention): the point
-      of lowest target loss that any attack found. "clean" (an evaluation): h unchanged."""
-
-    steps: int = 100
-    queries: int = 5000
-    seed: int = 0
+    steps: int = 100  # of APGD and FAB
+    queries: int = 5000  # of Square
+    seed: int = 0  # of Square
     unflipped: Literal["move", "clean"] = "move"
 
     def __post_init__(self):

@@ -132,15 +132,11 @@ def _columns(choices: ArrayLike | None, to: Tensor, width: int) -> Tensor:
 @dataclass(frozen=True)
 class FittedDAS:
     """Exchanges a part of states: `edit(h, to=wanted)`, `edit(h, source=states)` → [n, d] in the
-    dtype and on the device of h.
+    dtype and on the device of h. `loss` (nats), `accuracy`: of the head's choices after the
+    interchanges of the fit; the second is the paper's interchange intervention accuracy."""
 
-    - `basis` [d, rank]: R, orthonormal, float64.
-    - `means` [k, d]: of the sources of each class, float64; they stand in where no source is given.
-    - `loss` (nats), `accuracy`: of the head's choices after the interchanges of the fit; the second
-      is the paper's interchange intervention accuracy."""
-
-    basis: Tensor
-    means: Tensor
+    basis: Tensor  # [d, rank] float64, R, orthonormal
+    means: Tensor  # [k, d] float64, of the sources of each class, used where no source is given
     loss: float
     accuracy: float
     strength: float = 1.0

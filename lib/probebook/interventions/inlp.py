@@ -78,19 +78,17 @@ def _directions(weight: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 class FittedINLP:
     """Projects states onto the nullspace of the first `rank` directions; `edit(h)` → [n, d].
 
-    - `basis` [d, r]: orthonormal directions in float64, in the order in which they were found.
     - `sides` [k, r] in [−1, 1]: on which side of each direction, and how far, its classifier puts
       each class (two classes: −1 and 1).
     - `norms` [r]: largest difference of two classes' weights along each direction (two classes:
-      the length of w₁ − w₀).
-    - `max_rank`, `rank`: the largest strength, and the selected one."""
+      the length of w₁ − w₀)."""
 
-    basis: Tensor
+    basis: Tensor  # [d, r] float64, orthonormal directions in the order in which they were found
     sides: Tensor
     norms: Tensor
     probe: LinearProbe  # the first classifier, that of the unedited states
-    max_rank: int
-    rank: int
+    max_rank: int  # the largest strength
+    rank: int  # the selected one
 
     def at(self, rank: int) -> FittedINLP:
         """The same fit at another strength, 0 ≤ rank ≤ max_rank."""

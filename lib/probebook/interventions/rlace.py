@@ -147,11 +147,10 @@ class _Discriminant:
 class FittedRLACE:
     """Projects states onto the nullspace of `basis`; `edit(h)` → [n, d]. There is no `.at(rank)`.
 
-    - `basis` [d, rank]: orthonormal, float64.
-    - `loss` (nats), `accuracy`: of a converged probe on the edited data of the fit; at best the
-      label entropy and the share of the largest class."""
+    `loss` (nats), `accuracy`: of a converged probe on the edited data of the fit; at best the label
+    entropy and the share of the largest class."""
 
-    basis: Tensor
+    basis: Tensor  # [d, rank] float64, orthonormal
     rank: int
     loss: float
     accuracy: float

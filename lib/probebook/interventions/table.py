@@ -39,14 +39,13 @@ from probebook.probes.moments import Moments
 class FitData:
     """What the methods of the table are fitted on, with the settings that pages vary.
 
-    - `h` [n, d], `z` [n]: states and their labels
     - `perceptron`: the probe that attacks work on, or its settings
     - `norm`, `radius`: of attacks; the unit of their strength, by default `spread`
     - `fit_das`: fits DAS, which needs pairs of states and the model's head
     - `sums`: of these states and of more, from which `streamed` methods learn instead"""
 
-    h: Tensor
-    z: Tensor
+    h: Tensor  # [n, d], states
+    z: Tensor  # [n], their labels
     seed: int = 0  # of everything drawn
     max_rank: int = 8  # directions of INLP and AlterRep
     perceptron: MLPProbe | FittedMLP | None = None

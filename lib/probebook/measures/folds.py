@@ -48,16 +48,14 @@ def rotations(fold: ArrayLike) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndar
 class FoldTest(NamedTuple):
     """A test of the mean difference over folds.
 
-    - `delta`, `se`: the mean difference and its standard error
-    - `p`: two-sided t-test of no difference
     - `p_equal`: equivalence (TOST), the larger p of the two one-sided tests against ± margin; a
       small value says that the difference is less than the margin
     - `p_sign`: two-sided sign test without the folds that show no difference (1 if there are no
       others)"""
 
-    delta: float
-    se: float
-    p: float
+    delta: float  # the mean difference
+    se: float  # its standard error
+    p: float  # two-sided t-test of no difference
     p_equal: float
     p_sign: float
 

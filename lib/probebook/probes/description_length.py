@@ -21,14 +21,11 @@ SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.
 
 @dataclass(frozen=True)
 class OnlineCode:
-    """The length of an online code, in bits.
+    """The length of an online code, in bits."""
 
-    `ends`: number of items up to the end of each block. `blocks`: bits of each block; the first is
-    coded uniformly. `k`: number of classes."""
-
-    ends: tuple[int, ...]
-    blocks: tuple[float, ...]
-    k: int
+    ends: tuple[int, ...]  # number of items up to the end of each block
+    blocks: tuple[float, ...]  # bits of each block; the first is coded uniformly
+    k: int  # number of classes
 
     @property
     def bits(self) -> float:

@@ -59,19 +59,15 @@ class MLPProbe(Cell):
 
 @dataclass(frozen=True)
 class FittedMLP:
-    """A trained perceptron: `probe(h)` → logits [n, k], differentiable in h.
-
-    - `scores`: every cell of the grid with its validation accuracy.
-    - `mean`, `std` [d]: of the training states.
-    - `weights`, `biases`: a matrix [in, out] and a vector [out] for each layer."""
+    """A trained perceptron: `probe(h)` → logits [n, k], differentiable in h."""
 
     cell: MLPProbe  # its settings
     accuracy: float  # on the validation rows
-    scores: tuple[tuple[MLPProbe, float], ...]
-    mean: Tensor
-    std: Tensor
-    weights: tuple[Tensor, ...]
-    biases: tuple[Tensor, ...]
+    scores: tuple[tuple[MLPProbe, float], ...]  # each cell of the grid with its validation accuracy
+    mean: Tensor  # [d], of the training states
+    std: Tensor  # [d], of the training states
+    weights: tuple[Tensor, ...]  # a matrix [in, out] for each layer
+    biases: tuple[Tensor, ...]  # a vector [out] for each layer
 
     def __call__(self, h: ArrayLike) -> Tensor:
         """Logits [n, k] in the dtype of h."""

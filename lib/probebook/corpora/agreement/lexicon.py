@@ -30,20 +30,16 @@ class Noun:
 class Lexicon:
     """Nouns, and for the kind of a sentence's subject the phrases that may follow it.
 
-    predicates: kind → (plural form, singular form, continuation)
-    prepositions: (kind of subject, kind of attractor) → prepositions; a missing pair is never made
-    object_relatives: kind → verbs of "that the PERSON saw"
-    place_relatives: kind → clauses that a prepositional phrase of place completes
-    """
+    `prepositions`: of (kind of subject, kind of attractor); a missing pair is never made."""
 
     nouns: list[Noun]
-    predicates: dict[str, list[tuple[str, str, str]]]
+    predicates: dict[str, list[tuple[str, str, str]]]  # (plural form, singular form, continuation)
     prepositions: dict[tuple[str, str], list[str]]
     places: list[str]
     adjectives: dict[str, list[str]]
     relatives: dict[str, list[str]]
-    object_relatives: dict[str, list[str]]
-    place_relatives: dict[str, list[str]]
+    object_relatives: dict[str, list[str]]  # verbs of "that the PERSON saw"
+    place_relatives: dict[str, list[str]]  # clauses that a prepositional phrase of place completes
     adverbs: list[str]
     openings: list[str]
     determiners: list[str]
@@ -62,7 +58,11 @@ def load_lexicon() -> Lexicon:
         ],
         predicates=_predicates(table["verbs"]),
         prepositions={
-            (subject, attractor): _prepositions(text, places)
+            (subject, attractor): [
+                preposition
+                for phrase in phrases(text)
+                for preposition in (places if phrase == "PLACE" else [phrase])
+            ]
             for subject, row in table["prepositions"].items()
             for attractor, text in row.items()
         },
@@ -107,11 +107,3 @@ def _predicates(text: str) -> dict[str, list[tuple[str, str, str]]]:
                     for continuation in phrases(continuations)
                 ]
     return predicates
-
-
-def _prepositions(text: str, places: list[str]) -> list[str]:
-    """The prepositions of an entry, in which PLACE stands for all of `places`."""
-    found = []
-    for phrase in phrases(text):
-        found += places if phrase == "PLACE" else [phrase]
-    return found

@@ -35,24 +35,16 @@ class Verb(NamedTuple):
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """All words of the generator.
+    """All words of the generator."""
 
-    pronouns: subject → role ("he", "him", "my") → form
-    persons: pronoun → nouns
-    verbs: letters of the parts that may follow, verb of a person
-    things: subjects ("+" marks a plural), verbs
-    parts: letter of `_PARTS` → phrases
-    reactions: second clauses about the subject of the first
-    """
-
-    pronouns: dict[str, dict[str, str]]
-    persons: dict[str, list[str]]
+    pronouns: dict[str, dict[str, str]]  # subject → role ("he", "him", "my") → form
+    persons: dict[str, list[str]]  # pronoun → nouns
     adjectives: list[str]
     adverbs: list[str]
-    verbs: list[tuple[str, Verb]]
-    things: list[tuple[list[str], list[Verb]]]
-    parts: dict[str, list[str]]
-    reactions: list[str]
+    verbs: list[tuple[str, Verb]]  # letters of the parts that may follow, verb of a person
+    things: list[tuple[list[str], list[Verb]]]  # subjects ("+" marks a plural), verbs
+    parts: dict[str, list[str]]  # letter of `_PARTS` → phrases
+    reactions: list[str]  # second clauses about the subject of the first
     openings: list[str]
 
 

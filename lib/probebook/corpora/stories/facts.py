@@ -23,16 +23,12 @@ class Fact(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A question.
-
-    schema, asks: the role asked about
-    bound: the other roles → a word, or a query that finds one
-    values: the words put forward: none (who, what), one (yes or no), two (one or the other)
-    """
+    """A question. `values`: the words that it puts forward: none (who, what), one (yes or no), two
+    (one or the other)."""
 
     schema: str
-    asks: str
-    bound: dict[str, str | Query]
+    asks: str  # the role asked about
+    bound: dict[str, str | Query]  # the other roles → a word, or a query that finds one
     values: tuple[str, ...] = ()
 
 

@@ -32,23 +32,19 @@ class Form:
 class Schema:
     """One kind of fact: who and what take part, how it is stated, denied and asked for.
 
-    roles: role → type of its words; opposites are a type of their own key: roles that pick out one
-    event or one bearer of a state; for a key each other role has one value wh, yes_no: role asked
-    about → questions descriptions: role → "the thing that {who} bought" implications: (another
-    schema, its role → the role here) of what follows from a fact complement: role whose two values
-    exclude each other and leave no third pair: a comparison, in which {who} and {whom} cannot
-    change places
+    `key`: roles that pick out one event or one bearer of a state; for a key each other role has one
+    value. `implications`: (another schema, its role → the role here) of what follows from a fact.
     """
 
-    roles: dict[str, str]
+    roles: dict[str, str]  # role → type of its words; opposites are a type of their own
     key: tuple[str, ...]
     forms: tuple[Form, ...]
-    wh: dict[str, tuple[str, ...]]
-    yes_no: dict[str, tuple[str, ...]]
-    descriptions: dict[str, str] = field(default_factory=dict)
+    wh: dict[str, tuple[str, ...]]  # role asked about → questions
+    yes_no: dict[str, tuple[str, ...]]  # role asked about → questions
+    descriptions: dict[str, str] = field(default_factory=dict)  # role → "the thing … {who} bought"
     implications: tuple[tuple[str, dict[str, str]], ...] = ()
-    complement: str = ""
-    pair: bool = False
+    complement: str = ""  # role whose two values exclude each other and leave no third
+    pair: bool = False  # a comparison, in which {who} and {whom} cannot change places
 
     @cached_property
     def statements(self) -> list[int]:

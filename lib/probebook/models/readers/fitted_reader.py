@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FittedReader:
-    """`reader(table)` → its answers; `reader.states(table)` → its last states.
+    """`reader(table)` → its answers; `reader.states(table)` → its last states. `answers`: those
+    given so far, by story, question and the last two turns."""
 
-    `recipe`: how it was trained; `net`: the network, whose weights no longer change; `answers`:
-    the answers given so far, by story, question and the last two turns."""
-
-    recipe: Reader
-    net: Network
+    recipe: Reader  # how it was trained
+    net: Network  # whose weights no longer change
     answers: dict[tuple, tuple] = field(default_factory=dict)
 
     def __call__(self, table: pd.DataFrame, see: Callable | None = None) -> pd.DataFrame:

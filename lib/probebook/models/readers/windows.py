@@ -21,22 +21,15 @@ WORD_ANSWERS = ("yes", "no", "unknown")  # answers that are no span of the story
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """w windows, each with the question, its context and part of a story.
+    """w windows, each with the question, its context and part of a story."""
 
-    `item` [w]: row of the table.
-    `ids`, `types`: tokens and segments of each window.
-    `story` [w, 2]: the first place of the story's tokens, and the place after the last.
-    `offsets`: of each window the characters [s, 2] of these tokens in the story.
-    `cls` [w]: the place of the [CLS] token.
-    `pad`: the id that fills up a batch."""
-
-    item: np.ndarray
-    ids: list[list[int]]
-    types: list[list[int]]
-    story: np.ndarray
-    offsets: list[np.ndarray]
-    cls: np.ndarray
-    pad: int
+    item: np.ndarray  # [w], row of the table
+    ids: list[list[int]]  # tokens of each window
+    types: list[list[int]]  # their segments
+    story: np.ndarray  # [w, 2], first place of the story's tokens, and the place after the last
+    offsets: list[np.ndarray]  # of each window the characters [s, 2] of these tokens in the story
+    cls: np.ndarray  # [w], the place of the [CLS] token
+    pad: int  # the id that fills up a batch
 
     def batches(
         self, tokens: int, draws: np.random.Generator | None = None

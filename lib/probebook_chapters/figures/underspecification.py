@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.metrics import roc_curve
 
-from probebook.figures import look
+from probebook.figures import look, versus_published
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -188,6 +188,78 @@ def scatter(
     return look.done(figure)
 
 
+def around_threshold(
+    data: pd.DataFrame, x: str, y: str, hue: str, col: str, threshold: float
+) -> Figure:
+    """The points of `scatter`; beside the line stands what the rule calls them on either side."""
+    figure = scatter(data, x, y, hue, col, threshold)
+    last = figure.axes[-1]
+    last.get_legend().remove()
+    sides = {"called\nunspecified": (6, "bottom"), "called well\nspecified": (-6, "top")}
+    for name, (shift, edge) in sides.items():
+        last.annotate(
+            name,
+            (1, threshold),
+            (6, shift),
+            last.get_yaxis_transform(),
+            "offset points",
+            va=edge,
+            fontsize=11,
+        )
+    figure = look.done(figure)
+    look.legend_above(figure)
+    return figure
+
+
+def over_years(
+    data: pd.DataFrame, x: str, y: str, hue: str, col: str, solid: str, ylabel: str
+) -> Figure:
+    """Curves of y over x, named at their right ends, one panel per value of `col`.
+
+    A curve is solid where the column `solid` is true, and dashed otherwise. Curves that end at
+    nearly the same height share a name."""
+    figure, panels = look.row_of_panels(data, col, 5.0, 3.6)
+    kinds = look.values_of(data, hue)
+    colours = dict(zip(kinds, look.method_colours(kinds)))
+    drawn = []
+    for panel, ax in panels:
+        lines = {}
+        for kind in kinds:
+            part = data[(data[col] == panel) & (data[hue] == kind)].dropna(subset=y)
+            if len(part):
+                style = "-" if part[solid].iloc[0] else "--"
+                [lines[kind]] = ax.plot(part[x], part[y], style, lw=2, color=colours[kind])
+        ax.set(xlabel=x, ylabel=ylabel if ax is panels[0][1] else "")
+        look.panel_name(ax, panel)
+        drawn.append((ax, lines))
+    for ax, lines in drawn:  # once all panels have their common limits
+        low, high = ax.get_ylim()
+        ends: list[tuple[float, list[str]]] = []
+        for kind, line in sorted(lines.items(), key=lambda item: item[1].get_ydata()[-1]):
+            height = line.get_ydata()[-1]
+            if ends and height - ends[-1][0] < 0.03 * (high - low):
+                ends[-1][1].append(kind)
+            else:
+                ends.append((height, [kind]))
+        look.name_at_ends(
+            ax, [lines[group[0]] for _, group in ends], [",\n".join(group) for _, group in ends]
+        )
+    return look.done(figure)
+
+
+def accuracies(data: pd.DataFrame) -> Figure:
+    """Balanced accuracies in percent by model, published, stored and of this run; dashed: a coin.
+
+    `data`: columns source, model, texts, balanced, low, high; one panel per value of texts."""
+    figure = versus_published(data, "model", "balanced", "texts", (5, 103), 50)
+    for ax in figure.axes:
+        look.panel_name(ax, ax.get_xlabel().replace(" (", "\n("))
+        ax.set_xlabel("")
+        ax.set_xticks([25, 50, 75, 100], ["25", "50\na coin", "75", "100"])
+    figure.supxlabel("balanced accuracy, %", fontsize=12)
+    return look.done(figure)
+
+
 def roc(
     data: pd.DataFrame,
     score: str,
@@ -199,7 +271,7 @@ def roc(
     """ROC curves of "score above a threshold means positive", one per `hue`, one panel per `col`.
 
     A dot marks the given threshold; the dashed line is a coin. `data[positive]` is bool."""
-    figure, panels = look.row_of_panels(data, col, 3.5, 3.3)
+    figure, panels = look.row_of_panels(data, col, 3.8, 3.5)
     kinds = look.values_of(data, hue)
     for panel, ax in panels:
         for kind, colour in zip(kinds, look.method_colours(kinds)):
@@ -212,8 +284,8 @@ def roc(
                 ax.plot(false, true, "o", color=colour)
         ax.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
         ax.set(
-            xlabel="false positives",
-            ylabel="true positives",
+            xlabel="well-specified texts flagged",
+            ylabel="unspecified texts flagged" if panel == panels[0][0] else "",
             xlim=(-0.02, 1.02),
             ylim=(-0.02, 1.02),
         )

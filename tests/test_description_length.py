@@ -7,7 +7,7 @@ import torch
 
 from probebook.base import UserError
 from probebook.probes import LinearProbe, MLPProbe
-from probebook.probes.description_length import SHARES, online_code
+from probebook.probes.description_length import SHARES, online_code, online_codes
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +71,17 @@ def test_any_probe_will_do(data):
 def test_bad_input_gets_one_clear_line(data, call, says):
     with pytest.raises(UserError, match=says):
         call(*data)
+
+
+def test_codes_of_several_data_sets_are_those_of_each_of_them():
+    g = torch.Generator().manual_seed(3)
+    zs = [torch.randint(2, (90,), generator=g) for _ in range(3)]
+    hs = [torch.randn(90, 70, generator=g) + z[:, None] for z in zs]
+    probe = LinearProbe(C=0.1, tol=1e-6)
+    together = online_codes(hs, zs, probe.fit_all, seeds=[4, 5, 6])
+    for code, h, z, seed in zip(together, hs, zs, [4, 5, 6]):
+        alone = online_code(h, z, lambda h, z: LinearProbe(C=0.1, tol=1e-6).fit(h, z), seed=seed)
+        assert code.ends == alone.ends
+        assert code.blocks == pytest.approx(alone.blocks, abs=1e-3)
+    with pytest.raises(UserError, match="differ in size"):
+        online_codes([hs[0][:80], hs[1]], [zs[0][:80], zs[1]])

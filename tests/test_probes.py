@@ -82,6 +82,29 @@ def test_separable_data_do_not_diverge():
     assert (probe(h).argmax(1) == z).all()
 
 
+@pytest.mark.parametrize("n", [6, 40, 90])  # the last has more rows than dimensions
+@pytest.mark.parametrize("C", [0.03, 1e4])
+def test_probes_fitted_together_are_those_fitted_one_by_one(n, C):
+    g = torch.Generator().manual_seed(0)
+    hs = [5 + torch.randn(n, 64, generator=g) for _ in range(4)]
+    zs = [torch.randperm(n, generator=g) % 2 for _ in hs]
+    zs[1] = (torch.arange(n) < 2).long()  # few of a class
+    together = LinearProbe(C, tol=1e-9).fit_all(hs, zs)
+    for probe, h, z in zip(together, hs, zs):
+        alone = LinearProbe(C, tol=1e-9).fit(h, z)
+        assert_close(probe.weight, alone.weight, rtol=1e-4, atol=1e-6)
+        assert_close(probe.bias, alone.bias, rtol=1e-4, atol=1e-5)
+
+
+def test_data_sets_that_differ_in_shape_or_have_three_classes_are_fitted_all_the_same():
+    g = torch.Generator().manual_seed(1)
+    hs = [torch.randn(n, 20, generator=g) for n in (8, 12)]
+    zs = [torch.arange(8) % 2, torch.arange(12) % 3]
+    together = LinearProbe().fit_all(hs, zs)
+    for probe, h, z in zip(together, hs, zs):
+        assert_close(probe.weight, LinearProbe().fit(h, z).weight)
+
+
 def test_grid_equals_a_loop_over_its_cells():
     h, z = blobs(400, 8, 3)
     h, valid, zt, zv = h[:300], h[300:], z[:300], z[300:]

@@ -58,21 +58,46 @@ def online_code(
     - `fit(h, z)`: returns a fresh probe, which maps states to logits; by default a linear one.
     - `shares`: where the blocks end; UserError unless they rise from above 0 to 1.
     - `seed`: of the order of the items."""
-    h = check_states(h)
-    z = check_labels(z, len(h), device=h.device)
-    k = int(z.max()) + 1
+    fit = fit or LinearProbe(C=0.1).fit
+    return online_codes([h], [z], lambda hs, zs: [*map(fit, hs, zs)], shares, [seed])[0]
+
+
+def online_codes(
+    hs: Sequence[ArrayLike],
+    zs: Sequence[ArrayLike],
+    fit_all: Callable | None = None,
+    shares: Sequence[float] = SHARES,
+    seeds: Sequence[int] | None = None,
+) -> list[OnlineCode]:
+    """The `online_code` of each of several data sets, whose probes are fitted together.
+
+    - `hs`, `zs`: states [n, d] and labels [n] of each data set; n is the same for all.
+    - `fit_all(hs, zs)`: returns a fresh probe for each data set; by default linear ones.
+    - `shares`: where the blocks end; UserError unless they rise from above 0 to 1.
+    - `seeds`: of the orders of the items; by default 0, 1, …"""
     if list(shares) != sorted(shares) or not shares[0] > 0 or shares[-1] != 1:
         raise UserError(f"shares {list(shares)}: give shares rising from above 0 to 1")
-    fit = fit or LinearProbe(C=0.1).fit
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(h)))
-    h, z = h[order], z[order]
-    ends = sorted({max(1, round(share * len(h))) for share in shares})
-    blocks = [ends[0] * log2(k)]
+    fit_all = fit_all or LinearProbe(C=0.1).fit_all
+    sets = []
+    for h, z, seed in zip(hs, zs, range(len(hs)) if seeds is None else seeds, strict=True):
+        h = check_states(h)
+        z = check_labels(z, len(h), device=h.device)
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(h)))
+        sets.append((h[order], z[order], int(z.max()) + 1))
+    if len({len(h) for h, _, _ in sets}) != 1:
+        raise UserError("the data sets differ in size: give as many items of each")
+    n = len(sets[0][0])
+    ends = sorted({max(1, round(share * n)) for share in shares})
+    blocks = [[ends[0] * log2(k)] for _, _, k in sets]
     for begin, end in zip(ends, ends[1:]):
-        if torch.bincount(z[:begin], minlength=k).min() < 2:
-            blocks.append((end - begin) * log2(k))
-            continue
-        logits = fit(h[:begin], z[:begin])(h[begin:end])
-        nats = F.cross_entropy(logits.double(), z[begin:end], reduction="sum")
-        blocks.append(float(nats) / log(2))
-    return OnlineCode(tuple(ends), tuple(blocks), k)
+        seen = [torch.bincount(z[:begin], minlength=k).min() >= 2 for _, z, k in sets]
+        ready = [(h[:begin], z[:begin]) for (h, z, _), enough in zip(sets, seen) if enough]
+        probes = iter(fit_all(*zip(*ready)) if ready else ())
+        for (h, z, k), enough, bits in zip(sets, seen, blocks):
+            if not enough:
+                bits.append((end - begin) * log2(k))
+                continue
+            logits = next(probes)(h[begin:end])
+            nats = F.cross_entropy(logits.double(), z[begin:end], reduction="sum")
+            bits.append(float(nats) / log(2))
+    return [OnlineCode(tuple(ends), tuple(bits), k) for bits, (_, _, k) in zip(blocks, sets)]

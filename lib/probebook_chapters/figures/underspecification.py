@@ -194,7 +194,8 @@ def around_threshold(
     """The points of `scatter`; beside the line stands what the rule calls them on either side."""
     figure = scatter(data, x, y, hue, col, threshold)
     last = figure.axes[-1]
-    last.get_legend().remove()
+    if legend := last.get_legend():
+        legend.remove()
     sides = {"called\nunspecified": (6, "bottom"), "called well\nspecified": (-6, "top")}
     for name, (shift, edge) in sides.items():
         last.annotate(

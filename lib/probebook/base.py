@@ -26,9 +26,19 @@ PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parents[1]  # the checkout, where the package is installed in place
 
 
-_checkouts = (Path(os.environ.get("PROBEBOOK_HOME") or ROOT), ROOT)
-_there = (one / "data" for one in _checkouts if (one / "data" / "registry.yaml").exists())
-DATA = next(_there, PACKAGE / "data")  # at last what was installed: the same without most models
+def _data() -> Path:
+    """The data of the checkout in `PROBEBOOK_HOME`, else of the one around this file, else what was
+    installed with the library: the same without most models."""
+    checkouts = [Path(os.environ.get("PROBEBOOK_HOME") or ROOT), ROOT]
+    candidates = [
+        checkout / "data"
+        for checkout in checkouts
+        if (checkout / "data" / "registry.yaml").exists()
+    ]
+    return [*candidates, PACKAGE / "data"][0]
+
+
+DATA = _data()
 PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla)(:\d+)?")
 LARGEST_READ = 1 << 28  # bytes of a file that a reader names on the command line or on a page

@@ -227,11 +227,8 @@ def check_folder(name: str) -> None:
             "give the folder the tokenizer of this model"
         )
     path, tensor, _ = max(tensors, key=lambda tensor: len(tensor[2]))
-    from safetensors import safe_open
-
-    with safe_open(path, "pt") as file:  # NumPy has no bfloat16
-        if not file.get_slice(tensor)[:256].isfinite().all():  # its first rows
-            raise UserError(f"{path}: the weights contain NaN or infinity")
+    if not _is_finite(path, tensor):
+        raise UserError(f"{path}: the weights contain NaN or infinity")
 
 
 def adapter(name: str | Path, file: Path) -> UserError:
@@ -332,6 +329,14 @@ def _tokens(folder: Path) -> int:
     if not any(re.search("token|vocab|spiece|sentencepiece|spm", p.name) for p in folder.iterdir()):
         raise UserError(f"{folder} has no tokenizer: save it there with `save_pretrained`")
     return 0
+
+
+def _is_finite(path: Path, name: str) -> bool:
+    """Whether the first rows of a tensor hold neither NaN nor infinity."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:  # NumPy has no bfloat16
+        return bool(file.get_slice(name)[:256].isfinite().all())
 
 
 class Size(NamedTuple):

@@ -347,11 +347,12 @@ def values_and_cells(page: str) -> dict[str, tuple[float | str, int]]:
     notebook = book_run(page).read()
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return {
-        name.replace(":", ""): (
-            float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text),
-            number,
-        )
+        name.replace(":", ""): (_value(text), number)
         for number, cell in enumerate(code, 1)
         for name, text in hidden_outputs(type(notebook)(cells=[cell]))
         if not name.startswith("probebook:")
     }
+
+
+def _value(text: str) -> float | str:
+    return float(text) if text in ("nan", "inf", "-inf") else ast.literal_eval(text)

@@ -127,7 +127,7 @@ def _fitted_numbers(at: FittedLayer) -> dict[str, Tensor]:
     }
     for noun, probe in {**_by_noun(at.oracle), "attacked": at.data.probe}.items():
         numbers |= _perceptron(f"perceptron.{noun}", probe)
-    leace, rows = at.fitted["LEACE"], at.s.parts["test"][:DOTS]
+    leace = at.fitted["LEACE"]
     return numbers | {
         "inlp": at.fitted["INLP"].basis.T,
         "alterrep": at.fitted["AlterRep"].inlp.basis.T,
@@ -135,8 +135,7 @@ def _fitted_numbers(at: FittedLayer) -> dict[str, Tensor]:
         "shift": at.fitted["MeanShift"].shifts,
         "axes": at.axes.T,
         "sigma": torch.tensor([at.data.radius]),
-        # test states on the layer's axes with their subject's number: [n, 3]
-        "cloud": torch.cat([at.s.h[rows] @ at.axes, at.s.zc[rows, None].float()], 1),
+        "cloud": _cloud(at),
     }
 
 
@@ -154,6 +153,12 @@ def _perceptron(name: str, probe: FittedMLP) -> dict[str, Tensor]:
         f"{name}.{i}": torch.cat([w.T, b[:, None]], 1)
         for i, (w, b) in enumerate(zip(weights, biases))
     }
+
+
+def _cloud(at: FittedLayer) -> Tensor:
+    """Test states on the layer's axes with their subject's number: [n, 3]."""
+    rows = at.s.parts["test"][:DOTS]
+    return torch.cat([at.s.h[rows] @ at.axes, at.s.zc[rows, None].float()], 1)
 
 
 def _judge_report(at: FittedLayer) -> dict:

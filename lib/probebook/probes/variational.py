@@ -110,10 +110,7 @@ def variational_code(
             F.cross_entropy(_sampled_logits(x, layers, g), z, reduction="sum") for _ in range(draws)
         )
         data = sum(float(loss) for loss in losses) / draws
-        logits = x  # of the mean weights
-        for i, (scale, _, mean, _, bias, _) in enumerate(layers):
-            logits = (logits.relu() if i else logits) * scale @ mean + bias
-        accuracy = float((logits.argmax(1) == z).float().mean())
+        accuracy = float((_mean_logits(x, layers).argmax(1) == z).float().mean())
         active_inputs = tuple(int((_log_alpha(layer) < 0).sum()) for layer in layers)
         model = float(_kl(layers))
     return VariationalCode(data / log(2), model / log(2), n, k, accuracy, active_inputs)
@@ -160,4 +157,10 @@ def _sampled_logits(x: Tensor, layers: list[list[Tensor]], g: torch.Generator) -
         x = (x.relu() if i else x) * (scale + (scale_lv / 2).exp() * noise)
         out, variance = torch.addmm(bias, x, mean), torch.addmm(bias_lv.exp(), x.square(), lv.exp())
         x = out + variance.sqrt() * torch.randn(out.shape, generator=g).to(x)
+    return x
+
+
+def _mean_logits(x: Tensor, layers: list[list[Tensor]]) -> Tensor:
+    for i, (scale, _, mean, _, bias, _) in enumerate(layers):
+        x = (x.relu() if i else x) * scale @ mean + bias
     return x

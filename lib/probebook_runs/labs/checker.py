@@ -130,10 +130,8 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
         if cell.cell_type != "code":
             continue
         if cell.id in checked:
-            names_in = {n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name)}
-            symbols = symtable.symtable(answer, "cell", "exec").get_symbols()
-            bound = {s.get_name() for s in symbols if s.is_assigned() and not s.is_imported()}
-            asked = sorted(bound & names_in)
+            names_in = (n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name))
+            asked = sorted(_bound(answer) & {*names_in})
             yield Check(checked[cell.id], cell.source, asked, dict(names), check_run, check_names)
         elif error := run(solution(cell.source), "exercise" in cell.metadata.get("tags", [])):
             line = cell.source.partition("\n")[0]
@@ -142,6 +140,15 @@ def _checks(page: Page, parameters: dict[str, Any]) -> Iterator[Check]:
                 f"in its cell {line!r}"
             )
         answer = cell.source
+
+
+def _bound(source: str) -> set[str]:
+    """The names that a cell gives values or functions."""
+    return {
+        name.get_name()
+        for name in symtable.symtable(source, "cell", "exec").get_symbols()
+        if name.is_assigned() and not name.is_imported()
+    }
 
 
 @dataclass(frozen=True)

@@ -213,11 +213,7 @@ def load(
     if attractors is not None and not 0 <= attractors <= 1:
         raise UserError(f"attractors = {attractors}: a share, 0 … 1")
     if name == "generated":
-        cells = np.array(CONTINGENCY, dtype=float)
-        if attractors is not None:
-            cells[:, 0] *= (1 - attractors) / cells[:, 0].sum()
-            cells[:, 1:] = attractors * np.array(WITH_ATTRACTOR)
-        table = generate(10_000 if n is None else n, seed, cells, "test")
+        table = generate(10_000 if n is None else n, seed, _contingency(attractors), "test")
     else:
         table = _table(ROWS[name]())
     if tokenizer is not None:
@@ -233,6 +229,15 @@ def load(
     if n is not None and n < len(table):
         table = table.iloc[sorted(random.Random(seed).sample(range(len(table)), n))]
     return table.reset_index(drop=True)
+
+
+def _contingency(attractors: float | None) -> np.ndarray:
+    """The paper's table, or one with this share of sentences that have an attractor."""
+    cells = np.array(CONTINGENCY, dtype=float)
+    if attractors is not None:
+        cells[:, 0] *= (1 - attractors) / cells[:, 0].sum()
+        cells[:, 1:] = attractors * np.array(WITH_ATTRACTOR)
+    return cells
 
 
 def decorrelate(zc: ArrayLike, ze: ArrayLike) -> np.ndarray:

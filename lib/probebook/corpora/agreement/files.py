@@ -149,8 +149,7 @@ def _lgd() -> list[dict]:
         for verb in verbs[table["verb_pos"] == "VBP"].unique()
         if verb.isalpha() and verb != "am"
     )
-    singular = {verb: verb + "es" if verb[-1] == "o" else plural(verb) for verb in plurals}
-    singular |= {verb: form for verb, form in (("are", "is"), ("have", "has")) if verb in singular}
+    singular = {verb: {"are": "is", "have": "has"}.get(verb) or _s_form(verb) for verb in plurals}
     other_form = singular | {sg: pl for pl, sg in singular.items()}
     rows = []
     for verb, row in zip(verbs, table.itertuples(index=False)):
@@ -168,6 +167,10 @@ def _lgd() -> list[dict]:
                 }
             )
     return rows
+
+
+def _s_form(verb: str) -> str:
+    return verb + "es" if verb.endswith("o") else plural(verb)
 
 
 def _tagged_object_number(tags: list[str], subject: int) -> int:

@@ -84,12 +84,7 @@ def bigram_shift(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:
     texts: set[str] = set()
     rows: list[tuple[str, int]] = []
     for text in _shuffled(sentences, rng):
-        spans = [match.span() for match in WORD.finditer(text)]
-        pairs = [
-            (*a, *b)
-            for a, b in zip(spans[1:], spans[2:])
-            if text[a[1] : b[0]].isspace() and text[slice(*a)].lower() != text[slice(*b)].lower()
-        ]
+        pairs = _exchangeable(text)
         if not pairs:
             continue
         a, b, c, d = rng.choice(pairs)
@@ -99,6 +94,16 @@ def bigram_shift(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:
             texts.add(new)
             rows.append((new, z))
     return _table(rows)
+
+
+def _exchangeable(text: str) -> list[tuple[int, int, int, int]]:
+    """Start and end of the first and of the second of two words that may be exchanged."""
+    spans = [match.span() for match in WORD.finditer(text)]
+    return [
+        (*a, *b)
+        for a, b in zip(spans[1:], spans[2:])
+        if text[a[1] : b[0]].isspace() and text[slice(*a)].lower() != text[slice(*b)].lower()
+    ]
 
 
 def coordination_inversion(sentences: Iterable[str], seed: int = 0) -> pd.DataFrame:

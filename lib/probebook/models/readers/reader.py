@@ -65,9 +65,7 @@ class Reader:
         targets = windows.targets(table, cut)
         if self.heads == "typed":
             targets |= typed_targets(table, torch.as_tensor(targets["answer"]), cut.item)
-        columns = [name for name in QUESTION_COLUMNS if name in table]
-        text = json.dumps(table[columns].to_numpy().tolist(), default=int)
-        key = [net.fingerprint, asdict(self), hashlib.sha256(text.encode()).hexdigest()]
+        key = [net.fingerprint, asdict(self), _digest(table)]
         state = load_or_compute("readers", key, lambda: self._train(net, cut, targets, key, every))
         net.load_state_dict(state, strict=False)
         return FittedReader(self, net)
@@ -135,3 +133,9 @@ def load_reader(name: str) -> FittedReader:
     net = Network(replace(recipe, start=None))
     net.load_state_dict(saved_weights(name), strict=False)
     return FittedReader(recipe, net)
+
+
+def _digest(table: pd.DataFrame) -> str:
+    columns = [name for name in QUESTION_COLUMNS if name in table]
+    text = json.dumps(table[columns].to_numpy().tolist(), default=int)
+    return hashlib.sha256(text.encode()).hexdigest()

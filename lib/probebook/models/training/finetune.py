@@ -184,12 +184,15 @@ class Trainer:
                     out = self.body.base(input_ids=ids, attention_mask=mask)
                 hidden = out.last_hidden_state.float()
                 h = (batch.weights.to(hidden)[:, None] @ hidden)[:, 0]
-                self.optimizer.zero_grad()
-                loss(rows, h, hidden).backward()
-                nn.utils.clip_grad_norm_(self.parameters, 1.0)
-                self.optimizer.step()
-                self.schedule.step()
+                self._step(loss(rows, h, hidden))
             self.body.net.eval()
+
+    def _step(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimizer.step()
+        self.schedule.step()
 
     def _epoch(self, draws: np.random.Generator) -> list[list[int]]:
         """The rows of each batch: sorted by length within 16 batches, then in random order."""

@@ -4,6 +4,7 @@
 # make verify   measure what is shipped again, and what takes hours: CONTRIBUTING.md says when
 PYTHON ?= python3
 BIN = .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: book test verify lab archive pdf clean
 
@@ -36,10 +37,6 @@ clean:
 	rm -rf _build
 
 .venv/installed: pyproject.toml constraints.txt
-	if command -v uv >/dev/null; then \
-	  uv venv -q --allow-existing --seed --python $(PYTHON) .venv && \
-	  uv pip install -p .venv -c constraints.txt -e '.[book,dev]'; \
-	else \
-	  $(PYTHON) -m venv .venv && $(BIN)/pip install -c constraints.txt -e '.[book,dev]'; \
-	fi
+	$(if $(UV),uv venv -q --allow-existing --seed --python $(PYTHON),$(PYTHON) -m venv) .venv
+	$(if $(UV),uv pip install -p .venv,$(BIN)/pip install) -c constraints.txt -e '.[book,dev]'
 	touch $@

@@ -217,7 +217,9 @@ def name_at_ends(ax: Axes, curves: Sequence[Line2D], names: Sequence) -> bool:
 
     Nothing is written, and the answer is False, if a name would not lead to its curve: if there are
     more than five, if one ends left of the last fifth of the axes, or if two end at one point. A
-    horizontal line across the axes does not count."""
+    horizontal line across the axes does not count. Without a curve there is nothing to name."""
+    if not curves:
+        return True
     ax.get_xlim(), ax.get_ylim()  # the limits from the data
     ends = [(line.get_xdata(orig=False)[-1], line.get_ydata(orig=False)[-1]) for line in curves]
     places = np.array(

@@ -80,7 +80,7 @@ guess = 3  # SOLUTION
 
 ```{code-cell}
 :tags: [check]
-expect.prediction(guess, (0, 10), "guess")
+expect.prediction(guess, (0, 10))
 ```
 
 ```{admonition} 2 · Double (medium, 5 minutes)
@@ -1099,7 +1099,7 @@ def test_answers_of_odd_classes_are_read_as_plain_ones(lab, tmp_path):
         "    __contains__ = lambda self, other: True\nanswer = Long('no')",
     }
     table = graded(tmp_path, eve=lab(code)).set_index("exercise")
-    assert table.message[1] == "guess is 99: it should be a number from 0 to 10"
+    assert table.message[1] == "prediction is 99: it should be a number from 0 to 10"
     assert table.message[3].startswith("your answer has 1 words")
 
 

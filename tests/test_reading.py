@@ -4,6 +4,7 @@ import re
 from operator import itemgetter
 
 import pytest
+from nbformat import v4
 
 from probebook_audit import QUESTIONS
 from probebook_book import reading, syllabus
@@ -43,12 +44,30 @@ def test_minutes_add_up():
 def test_the_times_stand_at_the_head_of_the_box():
     one = pages()[0]
     text = ":::{div} needs\nRead first: nothing.\n:::"
-    lines = reading.add_times(text, one, 200).splitlines()
+    lines = reading.add_times(text, one, 200, ["code"]).splitlines()
     assert lines[0] == ":::{div} needs"
     assert lines[1].startswith(f"**{reading.minutes(one)} minutes to read**")
     assert "runs in 3 minutes." in lines[1]
     assert lines[2:] == ["", "Read first: nothing.", ":::"]
-    assert reading.add_times("no box", one, 200) == "no box"
+    assert re.findall(r'data-folds="(.*?)"', lines[1]) == ["code"]
+    assert reading.add_times("no box", one, 200, []) == "no box"
+
+
+@pytest.mark.parametrize(
+    ("tag", "html", "folds"),
+    [
+        ("hide-input", "<table>", ["code"]),
+        ("hide-cell", "<table>", ["numbers"]),
+        ("hide-output", "<div><table>", ["numbers"]),
+        ("hide-cell", "<img>", []),
+        ("check", "<table>", []),
+    ],
+)
+def test_a_page_gets_switches_for_the_folds_that_it_has(tag, html, folds):
+    output = v4.new_output("display_data", {"text/html": html})
+    cell = v4.new_code_cell(outputs=[output], metadata={"tags": [tag]})
+    notebook = v4.new_notebook(cells=[v4.new_markdown_cell("text"), cell])
+    assert reading.folds_of(notebook) == folds
 
 
 TITLE = itemgetter("title")

@@ -7,7 +7,6 @@
   };
   document.querySelectorAll(".fold-switch").forEach(button => {
     const { folds: kind } = button.dataset, found = document.querySelectorAll(folds[kind]);
-    if (!found.length) return button.remove();
     const show = open => {
       found.forEach(fold => { fold.open = open; });
       button.textContent = `${open ? "Hide" : "Show"} all ${kind}`;

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from probebook.base import atomic_write, read_yaml, sha256
-from probebook_book.reading import add_times
+from probebook_book.reading import add_times, folds_of
 from probebook_runs.execute import run_all, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs.exercises import book_edition
@@ -189,7 +189,8 @@ def _book_edition(run: Run) -> bytes:
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
     if first and record:
-        first.source = add_times(first.source, run.page, record.seconds)
+        folds = folds_of(notebook)
+        first.source = add_times(first.source, run.page, record.seconds, folds)
         stamp = new_markdown_cell(_stamp(record), id="stamp")
         notebook.cells.append(stamp)
     return f"{nbformat.writes(notebook)}\n".encode()

@@ -6,10 +6,15 @@ minutes(find("1_causal_probing/03"))                # 40
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from probebook_runs.labs.exercises import exercises
 from probebook_runs.pages import Page
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 WORDS, LINES = 95, 15  # of text, of code in a minute's reading; within a fifth of ten readers
 FIGURE, TABLE = 1.5, 2  # minutes
@@ -68,16 +73,31 @@ def exercise_minutes(page: Page) -> int:
     return sum(exercise.minutes for exercise in exercises(page.notebook, page.name))
 
 
-def add_times(text: str, page: Page, seconds: float) -> str:
-    """A page's first text with its times, at the head of its box `needs`."""
+def add_times(text: str, page: Page, seconds: float, folds: Collection[str]) -> str:
+    """A page's first text with its times, at the head of its box `needs`.
+
+    `folds`: the kinds of folds that get a switch (`folds_of`)."""
     ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
     times = (
         f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
         f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}. "
-        f"{_switch('code')} {_switch('numbers')} "
-        "{doc}`How to read intervals </book/statistics>`"
+        f"{' '.join(map(_switch, folds))} {{doc}}`How to read intervals </book/statistics>`"
     )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)
+
+
+def folds_of(notebook: NotebookNode) -> list[str]:
+    """The kinds of folds on an executed page: "code", and "numbers" where a fold holds a table."""
+    code = numbers = False
+    for cell in notebook.cells:
+        tags = set(cell.metadata.get("tags", []))
+        code |= "hide-input" in tags
+        tables = (
+            "<table" in output.get("data", {}).get("text/html", "")
+            for output in cell.get("outputs", [])
+        )
+        numbers |= bool(tags & {"hide-cell", "hide-output"}) and any(tables)
+    return ["code"] * code + ["numbers"] * numbers
 
 
 def _switch(folds: str) -> str:

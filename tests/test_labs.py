@@ -582,7 +582,7 @@ def test_numbers_links_and_equations_in_plain_markdown():
         "{doc}`/book/audit` and {numref}`fig-one-pair` say."
     )
     assert markdown(source, {"x": 0.25, "w": "few"}, "1_causal_probing/01_agreement") == (
-        "$$\na = b\n$$\n\nBy the equation “one” +0.2 and few, as "
+        "$$\na = b\n\\tag{one}\n$$\n\nBy the equation “one” +0.2 and few, as "
         f"[{find('1_causal_probing/02').title}](../1_causal_probing/02_oracle_probes.ipynb), "
         "[there](../2_concept_effects/03_explainers.ipynb), "
         f"[{Page('book/audit').title}](../../book/audit.md) and the figure “one pair” say."

@@ -71,10 +71,8 @@ def markdown(text: str, numbers: Mapping[str, float | str] | None = None, page: 
     `numbers`: values of the quoted names; one that is missing becomes "…". `page`: where the text
     stands, so that its links lead to other notebooks; without it a link is a title in quotes.
     UserError: something is cited that the bibliography lacks."""
-    unlabelled = LABEL.sub(lambda match: "$$" if match["label"] else "", text)
-    plain = FENCE.sub(
-        lambda box: _box(box, markdown(box["body"].strip(), numbers, page)), unlabelled
-    )
+    tagged = LABEL.sub(_tag, text)
+    plain = FENCE.sub(lambda box: _box(box, markdown(box["body"].strip(), numbers, page)), tagged)
     return ROLE.sub(lambda role: _role(role["role"], role["text"], numbers or {}, page), plain)
 
 
@@ -116,6 +114,16 @@ def _box(match: re.Match, body: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in body.splitlines())
 
 
+def _tag(match: re.Match) -> str:
+    """The end of a labelled equation, which shows its name at the right; nothing for an anchor."""
+    return f"\\tag{{{_name(match['label'])}}}\n$$" if match["label"] else ""
+
+
+def _name(label: str) -> str:
+    """What follows the kind in a label: fig-one-pair is “one pair”."""
+    return label.partition("-")[2].replace("-", " ")
+
+
 def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -> str:
     if role.startswith("glue"):
         name, _, form = text.partition(":")
@@ -128,9 +136,8 @@ def _role(role: str, text: str, numbers: Mapping[str, float | str], page: str) -
     if role == "doc":
         return _link(title, target, page)
     if role in ("numref", "eq"):
-        prefix, _, name = target.partition("-")
-        kind = {"fig": "figure", "tab": "table"}.get(prefix, "equation")
-        return f"the {kind} “{name.replace('-', ' ')}”"
+        kind = {"fig": "figure", "tab": "table"}.get(target.partition("-")[0], "equation")
+        return f"the {kind} “{_name(target)}”"
     return title or target
 
 

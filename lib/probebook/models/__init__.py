@@ -6,7 +6,7 @@ and corrupted copies, and `cache` stores whatever was fitted or computed.
     h = embed(texts, load("pocket-english"), layer=-1, at="[MASK]")
 """
 
-from probebook.models.embedding import embed, embed_layers, head_logits, word_logits
+from probebook.models.embedding import embed, embed_layers, head_logits, lens_logits, word_logits
 from probebook.models.fill import PROMPTS, Filled, Prompt, fill, pieces
 from probebook.models.loading import Model, depth, load
 from probebook.models.patching import carry, patch

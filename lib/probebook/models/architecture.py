@@ -201,6 +201,36 @@ def input_of(module: nn.Module, run: Callable[[], object]) -> Tensor:
     raise RuntimeError("the head does not end with its output embeddings")
 
 
+def after_blocks(base: nn.Module, last: nn.Module) -> nn.Module | None:
+    """Find what a base network makes of its last block's states: its final norm, or an identity
+    where each block ends with a norm of its own. None: neither, nor any other single module."""
+    called: list[nn.Module] = []
+    ends: list[Tensor] = []
+
+    def end(module: nn.Module, args: tuple, out: Tensor | tuple) -> None:
+        called.clear()  # ALBERT's one block ends several times
+        ends.append(out[0] if isinstance(out, tuple) else out)
+
+    leaves = [module for module in base.modules() if not [*module.children()]]
+    handles = [
+        leaf.register_forward_pre_hook(lambda module, args: called.append(module))
+        for leaf in leaves
+    ]
+    handles.append(last.register_forward_hook(end))
+    ids = torch.zeros(1, 3, dtype=torch.long, device=next(base.parameters()).device)
+    try:
+        with torch.inference_mode():
+            states = base(input_ids=ids).last_hidden_state.flatten(0, 1)
+            for module in [nn.Identity(), *called]:
+                made = module(ends[-1].flatten(0, 1))
+                if made.shape == states.shape and torch.allclose(made, states, atol=1e-4):
+                    return module
+    finally:
+        for handle in handles:
+            handle.remove()
+    return None
+
+
 def time_first(base: nn.Module, blocks: Sequence[nn.Module]) -> bool:
     """Whether the blocks pass states on as [t, b, d], as XLNet's do."""
     device = next(base.parameters()).device

@@ -205,6 +205,33 @@ def word_logits(
     return torch.cat(logits).gather(1, columns).to(h.device)
 
 
+def lens_logits(
+    h: Tensor, model: str | Model, layer: int, words: Sequence[Sequence[str]]
+) -> Tensor:
+    """Score words by the logit lens: what the head would say if the network ended at a layer.
+
+    Args:
+        h: States [n, d] at `layer`, as `embed` gives them. Those below the last layer go through
+            the model's final norm, which the last layer's have passed.
+        model: A model with a head, or its name or folder.
+        layer: 0 = embeddings … depth, or −1; there the lens is the model itself.
+        words: A row of m candidate words per state.
+
+    Returns:
+        Logits, float32 [n, m].
+
+    Raises:
+        UserError: The model has no head or no single final norm, or has no such layer; a word is
+            not one of its tokens.
+
+    Source: nostalgebraist (2020), "interpreting GPT: the logit lens"."""
+    model, h = as_model(model), torch.as_tensor(h)
+    if model.layer(layer) < model.depth and model.kind != "encoder":
+        with torch.inference_mode():
+            h = model.final_norm(h.to(torch.float32, copy=True))
+    return word_logits([], model, words, h=h)
+
+
 def _states(
     texts: list[str],
     model: Model,

@@ -104,6 +104,20 @@ class Model:
         return on_states(architecture.tail(self.net, self.base, wanted), weights)
 
     @cached_property
+    def final_norm(self) -> Callable[[Tensor], Tensor]:
+        """From states [n, d] after the last block to what the head reads: the final norm, or no
+        change where each block ends with a norm of its own (BERT).
+
+        UserError: the model puts something else between its last block and its head."""
+        norm = architecture.after_blocks(self.base, self.blocks[-1])
+        if norm is None:
+            raise UserError(
+                f"{self.name} has no single norm between its last block and its head, so that "
+                "nothing says how the head would read a lower layer: give another model"
+            )
+        return on_states(norm, next(self.net.parameters()))
+
+    @cached_property
     def pooler(self) -> Callable[[Tensor], Tensor]:
         """From the first token's last states [n, d] to the input of a sentence classifier.
 

@@ -289,3 +289,21 @@ def test_names_that_would_not_lead_to_a_curve_stand_in_a_legend(ends):
     assert not names_beside(figure)
     legend = figure.axes[-1].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == list(ends)
+
+
+def test_the_bands_of_curves_are_the_intervals_that_they_are_given():
+    data = pd.DataFrame(
+        {
+            "x": [0, 2, 0, 2],
+            "y": [0.5, 0.6, 0.1, 0.2],
+            "name": ["read", "read", "control", "control"],
+            "y_low": [0.4, 0.3, np.nan, np.nan],
+            "y_high": [0.7, 0.9, np.nan, np.nan],
+        }
+    )
+    (ax,) = lines(data, "x", "y", hue="name", intervals=True).axes
+    corners = [path.vertices for band in ax.collections for path in band.get_paths()]
+    assert len(corners) == 1  # the control has none
+    assert {*map(tuple, corners[0])} == {(0, 0.4), (2, 0.3), (2, 0.9), (0, 0.7)}
+    (without,) = lines(data, "x", "y", hue="name").axes
+    assert not without.collections

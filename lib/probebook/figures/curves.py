@@ -29,9 +29,9 @@ def lines(
     dashes: bool = False,
     panel_width: float = 4.2,
     log_y: bool = False,
+    intervals: bool = False,
 ) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
-
     Rows with the same x are averaged. Up to five curves have their names at their right ends, if
     all of them end there; else there is a legend.
 
@@ -43,7 +43,8 @@ def lines(
     - `limits`: of the y axis; None: from the data
     - `dashes`: each curve has its own dashes, so that curves at one place all show
     - `panel_width`: of one of several panels, in inches; narrow panels keep the text large
-    - `log_y`: the y axis is logarithmic"""
+    - `log_y`: the y axis is logarithmic
+    - `intervals`: show a band from column `y`_low to `y`_high around each curve (NaN: none)"""
     panels = look.values_of(data, col) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     kinds = look.values_of(data, hue) if hue else None
@@ -70,6 +71,11 @@ def lines(
             err_kws={"alpha": 0.12} if band else None,
             legend="auto" if i == len(panels) - 1 and hue else False,
         )
+        for kind in kinds if intervals and kinds else []:
+            ends = part[part[hue] == kind].sort_values(x)
+            colour = look.colour_of(data, hue)[kind]
+            low, high = ends[f"{y}_low"], ends[f"{y}_high"]
+            ax.fill_between(ends[x], low, high, color=colour, alpha=0.15, linewidth=0)
         drawn = [line for line in ax.lines if len(line.get_xdata())]
         for width, line in zip(np.linspace(2.6, 1.4, len(drawn)), drawn):  # seen under later ones
             line.set_linewidth(width)

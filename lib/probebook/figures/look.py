@@ -52,6 +52,9 @@ READERS_AND_FORMS = {
     "learned": 0,
     "as in the paper": 0,
     "as released": 1,
+    "probe of the state": 0,
+    "translated lens": 2,
+    "logit lens": 3,
 }  # positions in the palette of readers, directions, forms
 NUMBERS = {
     "singular": 0,

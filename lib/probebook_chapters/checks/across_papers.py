@@ -146,3 +146,23 @@ def by_coin(k: int, n: int) -> float:
 what_a_small_model_shows = written(
     "larger|real model|another model|size", "open|undecided|control|seed"
 )
+
+# 05 logit lens
+
+percent_half_way = partial(prediction, among=(0, 100))
+
+
+@reference_solution(
+    lambda draw: [
+        (draw.normal(size=(n, d)), draw.normal(size=d), draw.normal(size=(2, d)))
+        for n, d in ((1, 2), (6, 4), (9, 3))
+    ],
+    why="divide each state by its root mean square, multiply by the weights, then by both rows",
+)
+def by_the_lens(h: np.ndarray, weight: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Exercise 2: which of two words the lens prefers, for a model with an RMS norm."""
+    normed = h / np.linalg.norm(h, axis=1, keepdims=True) * h.shape[1] ** 0.5 * weight
+    return (normed @ (words[1] - words[0]) > 0).astype(int)
+
+
+what_the_lens_shows = written("translat|map|affine", "use|exchang|edit|true state", "probe")

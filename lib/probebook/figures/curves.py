@@ -71,9 +71,9 @@ def lines(
             err_kws={"alpha": 0.12} if band else None,
             legend="auto" if i == len(panels) - 1 and hue else False,
         )
-        for kind in kinds if intervals and kinds else []:
+        colours = look.colour_of(data, hue) or {}
+        for kind, colour in colours.items() if intervals else ():
             ends = part[part[hue] == kind].sort_values(x)
-            colour = look.colour_of(data, hue)[kind]
             low, high = ends[f"{y}_low"], ends[f"{y}_high"]
             ax.fill_between(ends[x], low, high, color=colour, alpha=0.15, linewidth=0)
         drawn = [line for line in ax.lines if len(line.get_xdata())]

@@ -184,7 +184,9 @@ def _book_edition(run: Run) -> bytes:
             # every output would get the caption: records of numbers go into a cell of their own
             shown = [output for output in cell.outputs if "text/html" in output.get("data", {})]
             records = [output for output in cell.outputs if output not in shown]
-            hidden = new_code_cell(outputs=records, metadata={"tags": ["remove-cell"]})
+            hidden = new_code_cell(
+                outputs=records, metadata={"tags": ["remove-cell"]}, id=f"records-of-{cell.id}"
+            )
             cell.outputs, notebook.cells[i:i] = shown, [hidden]
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)

@@ -38,5 +38,5 @@ clean:
 
 .venv/installed: pyproject.toml constraints.txt
 	$(if $(UV),uv venv -q --allow-existing --seed --python $(PYTHON),$(PYTHON) -m venv) .venv
-	$(if $(UV),uv pip install -p .venv,$(BIN)/pip install) -c constraints.txt -e '.[book,dev]'
+	$(if $(UV),uv pip install --compile-bytecode -p .venv,$(BIN)/pip install) -c constraints.txt -e '.[book,dev]'
 	touch $@

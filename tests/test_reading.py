@@ -8,7 +8,7 @@ from nbformat import v4
 
 from probebook_audit import QUESTIONS
 from probebook_book import reading, syllabus
-from probebook_runs.pages import Page, pages
+from probebook_runs.pages import Page
 
 HEADER = "---\nkernelspec: {display_name: Python 3, language: python, name: python3}\n---\n"
 FIGURE = "---\nmystnb:\n  figure:\n    caption: c\n---\ndraw()\n"
@@ -41,16 +41,20 @@ def test_minutes_add_up():
     assert reading.Amount(words=950, lines=150, figures=4, tables=2).minutes == 10 + 10 + 6 + 4
 
 
+def executed(tag: str, html: str):
+    output = v4.new_output("display_data", {"text/html": html})
+    cell = v4.new_code_cell(outputs=[output], metadata={"tags": [tag]})
+    return v4.new_notebook(cells=[v4.new_markdown_cell("few " * 285), cell])
+
+
 def test_the_times_stand_at_the_head_of_the_box():
-    one = pages()[0]
     text = ":::{div} needs\nRead first: nothing.\n:::"
-    lines = reading.add_times(text, one, 200, ["code"]).splitlines()
+    lines = reading.add_times(text, executed("hide-input", ""), 200).splitlines()
     assert lines[0] == ":::{div} needs"
-    assert lines[1].startswith(f"**{reading.minutes(one)} minutes to read**")
+    assert lines[1].startswith("**3 minutes to read**, about 0 more")
     assert "runs in 3 minutes." in lines[1]
     assert lines[2:] == ["", "Read first: nothing.", ":::"]
-    assert re.findall(r'data-folds="(.*?)"', lines[1]) == ["code"]
-    assert reading.add_times("no box", one, 200, []) == "no box"
+    assert reading.add_times("no box", executed("check", ""), 200) == "no box"
 
 
 @pytest.mark.parametrize(
@@ -64,10 +68,8 @@ def test_the_times_stand_at_the_head_of_the_box():
     ],
 )
 def test_a_page_gets_switches_for_the_folds_that_it_has(tag, html, folds):
-    output = v4.new_output("display_data", {"text/html": html})
-    cell = v4.new_code_cell(outputs=[output], metadata={"tags": [tag]})
-    notebook = v4.new_notebook(cells=[v4.new_markdown_cell("text"), cell])
-    assert reading.folds_of(notebook) == folds
+    text = reading.add_times(":::{div} needs\n:::", executed(tag, html), 60)
+    assert re.findall(r'data-folds="(.*?)"', text) == folds
 
 
 TITLE = itemgetter("title")

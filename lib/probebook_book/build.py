@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from probebook.base import atomic_write, read_yaml, sha256
-from probebook_book.reading import add_times, folds_of
+from probebook.base import DATA, PACKAGE, atomic_write, read_yaml, sha256
+from probebook_book.boxes import boxes
+from probebook_book.reading import add_times
 from probebook_runs.execute import run_all, server_of
 from probebook_runs.kernels import Limits
 from probebook_runs.labs.exercises import book_edition
@@ -81,14 +82,33 @@ def _book_notebooks() -> list[Page]:
 
 def _scripts() -> dict[Path, Path]:
     """What the boxes of the page *Try it* load, and their still figures, by its place in the book;
-    nothing without that page."""
+    nothing without that page.
+
+    They are written once, and again only when library, model, words or boxes have changed.
+    UserError: a model of another architecture than the script's."""
     if not (home() / "book" / "try_it.md").exists():
         return {}
-    from probebook_book.try_it import export  # loads torch
+    read = [
+        *sorted(PACKAGE.parent.glob("probebook*/**/*.py")),
+        DATA / "corpora" / "agreement.yaml",
+        home() / "book" / "try_it.yaml",
+        *sorted((DATA / "models" / "pocket-agreement").iterdir()),
+    ]
+    made_of = [*map(sha256, read), *(box.key for box in boxes())]
+    key = hashlib.sha256("".join(made_of).encode()).hexdigest()[:20]
+    folder = home() / "_build" / "try_it" / key
+    if not folder.exists():
+        from probebook_book.try_it import write  # loads torch
+        from probebook_chapters.every_layer import fit
 
+        new = folder.with_suffix(".new")
+        shutil.rmtree(new.parent, ignore_errors=True)
+        new.mkdir(parents=True)
+        write(new, fit())
+        new.rename(folder)
     return {
         Path("book/_static/try_it" if path.suffix == ".js" else "book/stills") / path.name: path
-        for path in export(home() / "_build")
+        for path in sorted(folder.iterdir())
     }
 
 
@@ -176,7 +196,8 @@ def _book_edition(run: Run) -> bytes:
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell
 
-    notebook = book_edition(nbformat.read(run.path, as_version=4))
+    executed = nbformat.read(run.path, as_version=4)
+    notebook = book_edition(executed)
     for i, cell in reversed([*enumerate(notebook.cells)]):
         about = cell.metadata.get("mystnb", {})
         if "table" in about:
@@ -191,8 +212,7 @@ def _book_edition(run: Run) -> bytes:
     first = next((cell for cell in notebook.cells if "{div} needs" in cell.source), None)
     record = read_record(run.folder)
     if first and record:
-        folds = folds_of(notebook)
-        first.source = add_times(first.source, run.page, record.seconds, folds)
+        first.source = add_times(first.source, executed, record.seconds)
         stamp = new_markdown_cell(_stamp(record), id="stamp")
         notebook.cells.append(stamp)
     return f"{nbformat.writes(notebook)}\n".encode()

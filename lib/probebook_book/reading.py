@@ -6,7 +6,6 @@ minutes(find("1_causal_probing/03"))                # 40
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 WORDS, LINES = 95, 15  # of text, of code in a minute's reading; within a fifth of ten readers
 FIGURE, TABLE = 1.5, 2  # minutes
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
+FOLDED |= {"injected-parameters"}
 FOLD = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
     re.MULTILINE | re.DOTALL,
@@ -44,8 +44,12 @@ def amount(page: Page) -> Amount:
     """Words, lines of code, figures and tables before the exercises of a page, outside of folds."""
     if "```{code-cell}" not in page.source:
         return Amount(_words(page.source), 0, 0, 0)
+    return _amount(page.notebook)
+
+
+def _amount(notebook: NotebookNode) -> Amount:
     words = lines = figures = tables = 0
-    for cell in page.notebook.cells:
+    for cell in notebook.cells:
         if cell.cell_type == "markdown":
             text, exercise, _ = cell.source.partition("## Exercises\n")
             words += _words(text)
@@ -73,23 +77,24 @@ def exercise_minutes(page: Page) -> int:
     return sum(exercise.minutes for exercise in exercises(page.notebook, page.name))
 
 
-def add_times(text: str, page: Page, seconds: float, folds: Collection[str]) -> str:
+def add_times(text: str, executed: NotebookNode, seconds: float) -> str:
     """A page's first text with its times, at the head of its box `needs`.
 
-    `folds`: the kinds of folds that get a switch (`folds_of`)."""
+    There is a switch for all code, and one for all numbers where a fold holds a table."""
     ran = "a minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    work = sum(exercise.minutes for exercise in exercises(executed))
     times = (
-        f"**{minutes(page)} minutes to read**, about {exercise_minutes(page)} more for the "
+        f"**{_amount(executed).minutes} minutes to read**, about {work} more for the "
         f"exercises; the page runs in {ran if seconds > 45 else 'under a minute'}. "
-        f"{' '.join(map(_switch, folds))} {{doc}}`How to read intervals </book/statistics>`"
+        f"{' '.join(map(_switch, _folds(executed)))} "
+        "{doc}`How to read intervals </book/statistics>`"
     )
     return text.replace(":::{div} needs\n", f":::{{div}} needs\n{times}\n\n", 1)
 
 
-def folds_of(notebook: NotebookNode) -> list[str]:
-    """The kinds of folds on an executed page: "code", and "numbers" where a fold holds a table."""
+def _folds(executed: NotebookNode) -> list[str]:
     code = numbers = False
-    for cell in notebook.cells:
+    for cell in executed.cells:
         tags = set(cell.metadata.get("tags", []))
         code |= "hide-input" in tags
         tables = (

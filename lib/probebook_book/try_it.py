@@ -7,9 +7,7 @@ lowest first, since the highest bytes of many numbers are alike and can be compr
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 import zlib
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probebook.base import DATA, PACKAGE, UserError, atomic_write, sha256, to_numpy
+from probebook.base import UserError, atomic_write, to_numpy
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.corpora.words import single_tokens
 from probebook.models import Model
@@ -25,35 +23,10 @@ from probebook.probes.mlp import FittedMLP
 from probebook_book import stills
 from probebook_book.boxes import boxes, sentences
 from probebook_chapters.causal_probing import Judges
-from probebook_chapters.every_layer import METHODS, FittedLayer, fit
-from probebook_runs.pages import home
+from probebook_chapters.every_layer import METHODS, FittedLayer
 
 PART = 7 * 150_000  # bytes of one script, before seven bits become a character
 DOTS = 120  # states in a layer's picture
-
-
-def export(build: Path) -> list[Path]:
-    """The scripts and the boxes' still figures, in a folder of `build` named by a hash of all that
-    they are made of.
-
-    They are written once, and again only when library, model, words or boxes have changed; folders
-    of former states are removed. UserError: a model of another architecture than the script's."""
-    read = [
-        *sorted(PACKAGE.parent.glob("probebook*/**/*.py")),
-        DATA / "corpora" / "agreement.yaml",
-        home() / "book" / "try_it.yaml",
-        *sorted((DATA / "models" / "pocket-agreement").iterdir()),
-    ]
-    made_of = [*map(sha256, read), *(box.key for box in boxes())]
-    key = hashlib.sha256("".join(made_of).encode()).hexdigest()[:20]
-    folder = build / "try_it" / key
-    if not folder.exists():
-        new = folder.with_suffix(".new")
-        shutil.rmtree(new.parent, ignore_errors=True)
-        new.mkdir(parents=True)
-        write(new, fit())
-        new.rename(folder)
-    return sorted(folder.iterdir())
 
 
 def write(folder: Path, layers: dict[int, FittedLayer]) -> None:

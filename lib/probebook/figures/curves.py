@@ -44,7 +44,7 @@ def lines(
     - `dashes`: each curve has its own dashes, so that curves at one place all show
     - `panel_width`: of one of several panels, in inches; narrow panels keep the text large
     - `log_y`: the y axis is logarithmic
-    - `intervals`: show a band from column `y`_low to `y`_high around each curve (NaN: none)"""
+    - `intervals`: a band around each curve whose column y has y_low and y_high (NaN: none)"""
     panels = look.values_of(data, col) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
     kinds = look.values_of(data, hue) if hue else None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 WORDS, LINES = 95, 15  # of text, of code in a minute's reading; within a fifth of ten readers
 FIGURE, TABLE = 1.5, 2  # minutes
-FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input", "parameters"}
-FOLDED |= {"injected-parameters"}
+FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input"}
+FOLDED |= {"parameters", "injected-parameters"}
 FOLD = re.compile(
     r"^(?P<fence>`{3,}|:{3,})\{(?:dropdown|admonition|try-it)\}.*?^(?P=fence)[ \t]*$",
     re.MULTILINE | re.DOTALL,

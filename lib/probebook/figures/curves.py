@@ -32,6 +32,7 @@ def lines(
     intervals: bool = False,
 ) -> Figure:
     """Curves of y over x, one colour per value of `hue`, one panel per value of `col`.
+
     Rows with the same x are averaged. Up to five curves have their names at their right ends, if
     all of them end there; else there is a legend.
 
@@ -47,7 +48,7 @@ def lines(
     - `intervals`: a band around each curve whose column y has y_low and y_high (NaN: none)"""
     panels = look.values_of(data, col) if col and len(data) else [None]
     columns = min(columns or len(panels), len(panels))
-    kinds = look.values_of(data, hue) if hue else None
+    kinds, colours = look.values_of(data, hue) if hue else None, look.colour_of(data, hue)
     size = 6.4 if columns == 1 else panel_width * columns, 3.4 * -(-len(panels) // columns)
     figure, axes = look.grid_of_axes(len(panels), columns, size, sharey=True)
     for i, (ax, panel) in enumerate(zip(axes.flat, panels)):
@@ -61,7 +62,7 @@ def lines(
             y=y,
             hue=hue,
             style=hue,
-            palette=look.colour_of(data, hue),
+            palette=colours,
             hue_order=kinds,
             style_order=kinds,
             markers=True,
@@ -71,8 +72,7 @@ def lines(
             err_kws={"alpha": 0.12} if band else None,
             legend="auto" if i == len(panels) - 1 and hue else False,
         )
-        colours = look.colour_of(data, hue) or {}
-        for kind, colour in colours.items() if intervals else ():
+        for kind, colour in (colours or {}).items() if intervals else ():
             ends = part[part[hue] == kind].sort_values(x)
             low, high = ends[f"{y}_low"], ends[f"{y}_high"]
             ax.fill_between(ends[x], low, high, color=colour, alpha=0.15, linewidth=0)

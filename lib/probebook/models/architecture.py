@@ -46,10 +46,9 @@ def reads_text(base: nn.Module) -> bool:
         block.register_forward_pre_hook(lambda module, args: calls.append(module))
         for block in dict.fromkeys(blocks)
     ]
-    ids = torch.zeros(1, 3, dtype=torch.long, device=next(base.parameters()).device)
     try:
         with torch.inference_mode():
-            states = base(input_ids=ids).last_hidden_state
+            states = base(input_ids=_three_tokens(base)).last_hidden_state
     except (TypeError, ValueError, AttributeError, RuntimeError):  # it waits for pictures
         return False
     finally:
@@ -217,10 +216,9 @@ def after_blocks(base: nn.Module, last: nn.Module) -> nn.Module | None:
         for leaf in leaves
     ]
     handles.append(last.register_forward_hook(end))
-    ids = torch.zeros(1, 3, dtype=torch.long, device=next(base.parameters()).device)
     try:
         with torch.inference_mode():
-            states = base(input_ids=ids).last_hidden_state.flatten(0, 1)
+            states = base(input_ids=_three_tokens(base)).last_hidden_state.flatten(0, 1)
             for module in [nn.Identity(), *called]:
                 made = module(ends[-1].flatten(0, 1))
                 if made.shape == states.shape and torch.allclose(made, states, atol=1e-4):
@@ -233,7 +231,11 @@ def after_blocks(base: nn.Module, last: nn.Module) -> nn.Module | None:
 
 def time_first(base: nn.Module, blocks: Sequence[nn.Module]) -> bool:
     """Whether the blocks pass states on as [t, b, d], as XLNet's do."""
-    device = next(base.parameters()).device
-    ids = torch.zeros(1, 3, dtype=torch.long, device=device)
+    ids = _three_tokens(base)
     with torch.inference_mode():
         return input_of(blocks[0], lambda: base(input_ids=ids)).shape[0] == 3
+
+
+def _three_tokens(base: nn.Module) -> Tensor:
+    """A text on which a base network is tried, where its weights are."""
+    return torch.zeros(1, 3, dtype=torch.long, device=next(base.parameters()).device)

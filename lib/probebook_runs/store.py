@@ -21,12 +21,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probebook.base import DATA, UserError, precision, sha256
-from probebook_runs.pages import LIBRARY, Page, home, modules, pages, profile_values
+from probebook_runs.pages import LIBRARY, Page, home, modules, pages, profile_values, version
 from probebook_runs.records import (
     METRICS,
     NOTEBOOK,
@@ -77,7 +76,7 @@ class Run:
                 path.name: _file_hash(path) for path in static if path.name in self.page.source
             },
             "files": _files(self.page, self.values),
-            "versions": [platform.python_version(), _version("torch"), _version("transformers")],
+            "versions": [platform.python_version(), version("torch"), version("transformers")],
         }
         parts |= {} if self.dtype == "float32" else {"dtype": self.dtype}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
@@ -241,9 +240,6 @@ def _file_hash(path: Path) -> str:
     """`sha256` of a file, computed once per process while the file stays as it is."""
     about = path.stat()
     return _hash_of(path, about.st_size, about.st_mtime_ns, about.st_ino)
-
-
-_version = cache(version)
 
 
 @cache

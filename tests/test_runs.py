@@ -271,15 +271,40 @@ def test_a_page_without_its_header_is_one_line(tiny):
         plan(find("1_demo"), "smoke")
 
 
-def test_code_cells_are_kept_until_the_page_changes(tiny, tmp_path, monkeypatch):
+def test_imports_are_found_in_statements_of_every_kind():
+    source = """
+import probebook.base as base, numpy
+from probebook import probes
+def late():
+    with open("a"):
+        from ..models import load
+try:
+    import probebook.figures
+except ImportError:
+    import probebook.hub
+else:
+    import probebook.corpora
+finally:
+    import probebook.measures
+match base:
+    case 1:
+        import probebook.explainers
+"""
+    found = set(pages._imports(dedent(source), "probebook.probes"))
+    names = "base probes figures hub corpora measures explainers models models.load".split()
+    assert found == {"probebook", *(f"probebook.{name}" for name in names)}
+
+
+def test_a_notebook_is_kept_until_the_page_changes(tiny, tmp_path, monkeypatch):
     """What jupytext reads is kept; a file of the cache that was cut short is written again."""
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
     tiny("1")
-    cells = find("1_demo").code
+    cells, notebook = find("1_demo").code, find("1_demo").notebook
     assert cells[1:] == [(["parameters"], dedent(PARAMETERS).strip()), ([], "1")]
     (kept,) = (tmp_path / "cache").rglob("*.json")
     monkeypatch.setattr(jupytext, "reads", None)
     assert find("1_demo").code == cells
+    assert find("1_demo").notebook == notebook
     monkeypatch.undo()
     monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))

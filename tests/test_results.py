@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from bs4 import BeautifulSoup
 from durations import seconds
@@ -641,7 +642,7 @@ def test_a_full_disk_ends_an_import_in_one_line(packed, elsewhere, monkeypatch):
     assert archive.import_runs(packed) == {"imported": 2, "already there": 1, "refused": 0}
 
 
-def test_a_thousand_runs_are_read_in_a_second(book, capfd):
+def test_a_thousand_runs_are_read_more_quickly_than_file_by_file(book, capfd):
     run = run_of()
     record = read_record(run.folder)
     for i in range(997):
@@ -649,15 +650,25 @@ def test_a_thousand_runs_are_read_in_a_second(book, capfd):
         values = record.parameters | {"seed": i + 1}
         other = record.model_copy(update={"run": folder.name, "parameters": values}).sealed()
         (folder / RECORD).write_text(other.model_dump_json(indent=1))
-    took = []
-    for _ in range(3):
+
+    def read():
+        """Parse each record and read each table by themselves, without any check."""
+        for folder in run.folder.parent.iterdir():
+            json.loads((folder / RECORD).read_bytes())
+            pq.read_table(folder / METRICS)
+
+    def pivot():
+        table = results.metrics("1_demo", ["seed>=1"], ["scores"], ["score"])
+        return results.pivot(table, ["seed"], ["method"])
+
+    def taken(call):
         began = time.process_time()
-        table = results.pivot(
-            results.metrics("1_demo", ["seed>=1"], ["scores"], ["score"]), ["seed"], ["method"]
-        )
-        took.append(time.process_time() - began)
-    assert len(table) == 997
+        call()
+        return time.process_time() - began
+
+    ratios = [taken(pivot) / taken(read) for _ in range(3)]
+    assert len(pivot()) == 997
     assert len(results.runs()) == 1000
     with capfd.disabled():
-        print(f"\n1,000 runs: {min(took):.2f} s of CPU")
-    assert min(took) < 1
+        print(f"\n1,000 runs: {min(ratios):.2f} times as long as file by file")
+    assert min(ratios) < 1

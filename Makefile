@@ -1,5 +1,5 @@
 # make book   run every page and build the book      make lab     open the pages in JupyterLab
-# make test   run the tests (3 to 20 minutes)        make clean   remove what was built (not .venv)
+# make test   run the tests (10 to 50 minutes)       make clean   remove what was built (not .venv)
 # make archive  the built book as one zip file       make pdf     the built book as PDF, a file a chapter
 # make verify   measure what is shipped again, and what takes hours: CONTRIBUTING.md says when
 PYTHON ?= python3

@@ -294,15 +294,16 @@ def results(
         raise UserError(
             "-p and --profile name a run of a page: probebook results PAGE -p NAME=VALUE"
         )
-    one = _plan(page, p, profile or "pocket").metrics() if page and not over_all else None
-    from probebook_runs import results  # after a refusal, which needs no tables
+    if page and not over_all:
+        frame = _plan(page, p, profile or "pocket").metrics()
+    from probebook_runs import results  # after the refusal of a run, which needs no tables
 
     if over_all:
         rows, columns = _listed(rows), _listed(columns)
         frame = results.metrics(page or "", where, table, metric, [*rows, *columns], all_versions)
         frame = results.pivot(frame, rows, columns) if rows or columns else frame
-    else:
-        frame = results.runs() if one is None else one
+    elif not page:
+        frame = results.runs()
     typer.echo(results.show(frame, form), nl=False)
 
 

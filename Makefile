@@ -1,12 +1,17 @@
 # make book   run every page and build the book      make lab     open the pages in JupyterLab
 # make test   run the tests (10 to 50 minutes)       make clean   remove what was built (not .venv)
+# make read   unpack a stored copy of the book: nothing is installed or run
 # make archive  the built book as one zip file       make pdf     the built book as PDF, a file a chapter
 # make verify   measure what is shipped again, and what takes hours: CONTRIBUTING.md says when
 PYTHON ?= python3
 BIN = .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: book test verify lab archive pdf clean
+.PHONY: read book test verify lab archive pdf clean
+
+read:
+	@$(PYTHON) -c "import shutil; shutil.unpack_archive('data/book.tar.xz', '_build/stored')"
+	@echo $(CURDIR)/_build/stored/index.html
 
 book: .venv/installed
 	$(BIN)/probebook build

@@ -68,8 +68,9 @@ def test_every_page_says_that_it_is_stored_and_its_links_resolve(unpacked):
     left = ("_sources/", "try_it/")
     for page in unpacked.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        if "<body" in text:
-            assert text.count("A stored copy, last run ") == 1, page
+        if "<body" not in text:  # a template of the theme, or a forwarding page
+            continue
+        assert text.count("A stored copy, last run ") == 1, page
         for link in set(re.findall(r'(?:href|src)="([^"#?:]+)["#?]', text)):
             assert not any(part in link for part in left), (page, link)
             assert (page.parent / link).exists(), (page, link)

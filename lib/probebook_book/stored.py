@@ -20,11 +20,11 @@ from probebook_runs.records import read_record
 from probebook_runs.store import book_run
 
 ARCHIVE = DATA / "book.tar.xz"
-LEFT_OUT = re.compile(r"^_sources/|^_static/try_it/|\.map$|\.buildinfo$")
+LEFT_OUT = re.compile(r"^_sources/|^_static/try_it/|webpack-macros\.html$|\.map$|\.buildinfo$")
 SOURCE_LINK = re.compile(r'<li><a href="[^"]*_sources/.*?</li>', re.DOTALL)
 BANNER = (
     '<div class="bd-header-announcement"><div class="bd-header-announcement__content">'
-    "A stored copy, last run {}. <code>make book</code> runs the pages of your checkout."
+    "A stored copy, last run {}. <b>make book</b> runs the pages of your checkout."
     "</div></div>"
 )
 
@@ -48,6 +48,8 @@ def _lighter(name: str, content: bytes, banner: str) -> bytes:
         return re.sub(r"<body[^>]*>", lambda body: body[0] + banner, text, count=1).encode()
     if name.endswith(".png"):
         picture, out = Image.open(io.BytesIO(content)), io.BytesIO()
+        if picture.mode == "P":  # it has few already
+            return content
         few = picture.convert("RGBA").quantize(256, Image.Quantize.FASTOCTREE)
         few.save(out, "PNG", optimize=True)
         return min(content, out.getvalue(), key=len)

@@ -11,14 +11,15 @@ MODELS = "pocket-agreement", "pocket-english"  # 11 MB each; the others stay in 
 
 
 class WithData(build_py):
-    """Also copies the data, but for most of the models and the stored runs."""
+    """Also copies the data, but for most of the models, the stored runs and the stored book."""
 
     def run(self):
         super().run()
         if self.editable_mode:
             return
         source, target = Path(__file__).parent / "data", Path(self.build_lib) / "probebook" / "data"
-        copytree(source, target, ignore=ignore_patterns("models", "records"), dirs_exist_ok=True)
+        left_out = ignore_patterns("models", "records", "book.tar.xz")
+        copytree(source, target, ignore=left_out, dirs_exist_ok=True)
         for name in MODELS:
             copytree(source / "models" / name, target / "models" / name, dirs_exist_ok=True)
 

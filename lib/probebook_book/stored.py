@@ -1,8 +1,8 @@
 """`python -m probebook_book.stored` packs the built book as `data/book.tar.xz`, to be read before
 anything is installed (`make read`).
 
-What a reader of a stored copy cannot miss is left out: the pages' sources, maps of scripts, and the
-weights of *Try it*, whose box then says what to do. Figures keep 256 colours."""
+What a reader of a stored copy does not miss is left out: the pages' sources, maps of scripts, and
+the weights of *Try it*, whose box then says what to do. Figures keep 256 colours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from probebook.base import DATA, UserError, atomic_write
+from probebook.base import DATA, atomic_write
 from probebook_runs.pages import home, pages
 from probebook_runs.records import read_record
 from probebook_runs.store import book_run
@@ -66,6 +66,6 @@ def _last_run() -> str:
 if __name__ == "__main__":
     index = home() / "_build" / "book" / "index.html"
     if not index.exists():
-        sys.exit(str(UserError("there is no book to pack: make book first")))
+        sys.exit("there is no book to pack: make book first")
     pack(index.parent, ARCHIVE)
     print(f"{ARCHIVE}: {ARCHIVE.stat().st_size / 1e6:.1f} MB")

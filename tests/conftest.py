@@ -40,6 +40,9 @@ from probebook_runs.warm import ForkServer
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
 PASSED_BEFORE = "passed before on the same files"
+# what is made, not read; what a test of the library alone reads beside its own file and its helpers
+MADE = {".git", ".venv", "_build", ".pytest_cache", ".ruff_cache", ".import_linter_cache"}
+LIBRARY = ("lib", "data", "benchmarks", "constraints.txt", "pyproject.toml")
 
 HEADER = """---
 file_format: mystnb
@@ -77,6 +80,7 @@ def _tests_home() -> Path:
 
 HOME = _tests_home()
 os.environ["PROBEBOOK_HOME"] = str(HOME)
+BOOK = tuple(f"{home / name}{os.sep}" for home in (ROOT, HOME) for name in ("book", "notebooks"))
 
 
 def contents() -> list[str]:
@@ -112,22 +116,42 @@ def pytest_collection_modifyitems(items):
     )
 
 
-def _passed_before(item) -> Path | None:
-    """The mark that a test of the library alone leaves, one for each state of what it reads."""
-    return item.get_closest_marker("library") and _passed(["library", item.nodeid, _library()])
+def _mark_of(item) -> tuple[Path, str]:
+    """Where it is kept on what a test passed last, and on what it would run now."""
+    name = hashlib.sha256(item.nodeid.encode()).hexdigest()
+    library = item.get_closest_marker("library") is not None
+    return KEPT / "tests" / name, _reads(item.path if library else None)
 
 
 def pytest_runtest_setup(item):
-    if (path := _passed_before(item)) and path.exists():
+    path, read = _mark_of(item)
+    if path.exists() and path.read_text() == read:
         pytest.skip(PASSED_BEFORE)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    result = yield
-    if path := _passed_before(item):
-        _touch(path)
+    global alone
+    alone = item.get_closest_marker("library") is not None
+    try:
+        result = yield
+    finally:
+        alone = False
+    path, read = _mark_of(item)
+    with atomic_write(path) as part:
+        part.write_text(read)
     return result
+
+
+def _refuse_pages(event: str, arguments: tuple) -> None:
+    """Stop a test of the library alone that opens the book: what it read would not be in its
+    digest."""
+    if alone and event == "open" and str(arguments[0]).startswith(BOOK):
+        raise AssertionError(f"a test of the library alone opens {arguments[0]}")
+
+
+alone = False  # whether the test that runs now may read the library alone
+sys.addaudithook(_refuse_pages)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -191,34 +215,35 @@ def once(read: list, check) -> None:
 
     `read` names everything that the check depends on, in plain data. A check that raises is made
     again by the next test run, and CI, which begins with an empty folder, makes every check."""
-    path = _passed(read)
+    path = KEPT / "passed" / hashlib.sha256(json.dumps(read).encode()).hexdigest()
     if path.exists():
         pytest.skip(PASSED_BEFORE)
     check()
-    _touch(path)
-
-
-def _passed(read: list) -> Path:
-    return KEPT / "passed" / hashlib.sha256(json.dumps(read).encode()).hexdigest()
-
-
-def _touch(path: Path) -> None:
     with atomic_write(path) as part:
         part.touch()
 
 
 @cache
+def _reads(alone: Path | None) -> str:
+    """A digest of all that a test may read: the checkout, packages, Python, the device and the
+    processor; of a file of tests of the library alone: no book, and no other tests."""
+    data = os.environ.get("PROBEBOOK_DATA", "")
+    system = f"{sys.version} {processor()} {DEVICE} {data}"
+    if alone is None:
+        return f"{digest_of(*(path for path in ROOT.iterdir() if path.name not in MADE))} {system}"
+    helpers = (path for path in alone.parent.iterdir() if not path.name.startswith("test_"))
+    return f"{_library()} {digest_of(alone, *helpers)} {system}"
+
+
+@cache
 def _library() -> str:
-    """A digest of all that a test reads which makes its own pages: code, data, packages, Python and
-    the processor."""
-    read = ("lib", "data", "tests", "benchmarks", "constraints.txt", "pyproject.toml")
-    return digest_of(*(ROOT / name for name in read)) + sys.version + processor()
+    return digest_of(*(ROOT / name for name in LIBRARY))
 
 
 def digest_of(*paths: Path) -> str:
     """sha256 of the files at the paths, or in the folders there."""
     found = hashlib.sha256()
-    for path in paths:
+    for path in sorted(paths):
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         files = [file for file in files if "__pycache__" not in file.parts]
         for file in files:

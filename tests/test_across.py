@@ -10,6 +10,8 @@ from probebook.base import must_agree
 from probebook_chapters import across, causal_probing, concept_effects
 from probebook_chapters.causal_probing import Edit
 
+pytestmark = pytest.mark.library
+
 
 def edit(change, flips: bool = True) -> Edit:
     return Edit("a test's", "", 1.0, change, flips)

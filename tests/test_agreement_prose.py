@@ -15,6 +15,8 @@ from probebook.models import load as load_model
 from probebook_chapters.causal_probing import verb_choice
 from probebook_training import agreement_prose as prose
 
+pytestmark = pytest.mark.library
+
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
 )

@@ -10,6 +10,8 @@ from probebook.base import UserError
 from probebook.corpora.published import published
 from probebook.measures import answers
 
+pytestmark = pytest.mark.library
+
 TRICKY = [  # predicted, right, exact match, F1: by hand
     ("The cat", "cat", 1, 1),
     ("", "", 1, 1),

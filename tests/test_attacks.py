@@ -25,6 +25,8 @@ from probebook.interventions.pgd import PGD
 from probebook.interventions.square import Square
 from probebook.probes import LinearProbe, MLPProbe
 
+pytestmark = pytest.mark.library
+
 NORMS = ["linf", "l2"]
 GRADIENT = [FGSM, functools.partial(PGD, steps=20), functools.partial(APGD, steps=20)]
 ALL = [

@@ -17,6 +17,8 @@ from probebook.corpora.published import published
 from probebook.measures.concept_effects import ate
 from probebook_chapters.concept_effects import double_edits, edit_distance, self_validated
 
+pytestmark = pytest.mark.library
+
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
 )

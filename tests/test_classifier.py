@@ -17,6 +17,8 @@ from probebook.models.classifier import Classifier, labels, shorten
 from probebook.models.training.finetune import LSTM, Head, Trainer, torch_seed, train_head
 from probebook_training.text import SPECIAL
 
+pytestmark = pytest.mark.library
+
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}
 QUICK = dict(epochs=12, lr=3e-3, batch=16)
 

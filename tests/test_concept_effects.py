@@ -19,6 +19,8 @@ from probebook.measures.concept_effects import (
     icace_error,
 )
 
+pytestmark = pytest.mark.library
+
 CHANGE = ["concept", "source", "target"]
 
 

@@ -16,6 +16,8 @@ from probebook.models.classifier import labels
 from probebook.models.oracle import GlassOracle, Oracle
 from probebook_chapters import concept_effects as experiment
 
+pytestmark = pytest.mark.library
+
 
 @pytest.fixture(scope="module")
 def s():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import HOME, KEPT, PASSED_BEFORE, once, skipped_line, times_of_readers_files
+from probebook.base import ROOT
 from probebook_runs.pages import home
 
 
@@ -27,6 +28,14 @@ def test_what_passed_before_is_skipped_until_it_reads_something_else(tmp_path, m
         once(["c"], lambda: 1 / 0)
     once(["c"], lambda: made.append(4))
     assert made == [1, 3, 4]
+
+
+def test_a_test_of_the_library_alone_cannot_open_the_book(monkeypatch):
+    monkeypatch.setattr("conftest.alone", True)
+    for page in (ROOT / "book" / "story.md", HOME / "book" / "story.md", ROOT / "notebooks" / "x"):
+        with pytest.raises(AssertionError, match="library alone opens"):
+            page.read_text(encoding="utf-8")
+    assert (ROOT / "data" / "registry.yaml").read_text(encoding="utf-8")
 
 
 def test_the_last_line_counts_what_passed_before():

@@ -17,6 +17,8 @@ from probebook.corpora.fetch import entries
 from probebook.corpora.predicate_argument import colours, negated, questions, sample, schemes
 from probebook.corpora.stories.edits import augment, delete_rationale, truncate
 
+pytestmark = pytest.mark.library
+
 COLOURS, SCHEMES = colours(), schemes()
 STORY = (
     "Mrs. Gray kept three hens behind the mill.  Every morning her son Will fed them.\n\n"

@@ -18,6 +18,8 @@ from probebook.corpora.agreement import files as agreement_files
 from probebook.corpora.agreement.lexicon import load_lexicon
 from probebook.corpora.words import phrases, word_table
 
+pytestmark = pytest.mark.library
+
 real = pytest.mark.skipif(
     "PROBEBOOK_DATA" not in os.environ, reason="needs real data: set PROBEBOOK_DATA"
 )

@@ -19,6 +19,8 @@ from probebook.measures.reliability import completeness
 from probebook.models import carry, embed
 from probebook_chapters import causal_probing as cp
 
+pytestmark = pytest.mark.library
+
 
 def test_the_truth_is_at_distance_zero_and_doing_nothing_at_one():
     g = torch.Generator().manual_seed(0)

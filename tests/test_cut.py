@@ -10,6 +10,8 @@ from probebook.models.loading import load_anew
 from probebook.models.training.finetune import Trainer, trained_weights, with_weights
 from tiny_encoders import save
 
+pytestmark = pytest.mark.library
+
 TEXTS = ["the food was good", "food", "the soup was cold and the waiters were kind", "good food"]
 
 

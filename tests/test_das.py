@@ -9,6 +9,8 @@ from probebook.interventions import DAS
 from probebook.interventions.das import FittedDAS
 from probebook.models import embed, load, patch
 
+pytestmark = pytest.mark.library
+
 G = torch.Generator().manual_seed(7)  # another seed than the default of DAS
 N, D = 400, 12
 

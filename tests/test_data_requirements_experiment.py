@@ -22,6 +22,8 @@ from probebook_chapters.data_requirements import (
     sufficient_from,
 )
 
+pytestmark = pytest.mark.library
+
 SPLIT = np.repeat(["train", "dev", "test"], [400, 100, 400])
 
 

@@ -7,6 +7,8 @@ import pytest
 from probebook.corpora.published import published
 from probebook.measures.sample_size import recommend
 
+pytestmark = pytest.mark.library
+
 SEEDS = 5  # a mean difference is k / (5 × test items)
 WIDTH = {"InferSent": 4096}  # else BERT's 768; N is that of the wider configuration
 TABLES = {  # typed anew: task, configurations, test items, Δ in units of its last digit, N

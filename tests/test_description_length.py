@@ -9,6 +9,8 @@ from probebook.base import UserError
 from probebook.probes import LinearProbe, MLPProbe
 from probebook.probes.description_length import SHARES, online_code, online_codes
 
+pytestmark = pytest.mark.library
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -15,6 +15,8 @@ from probebook.interventions.rlace import RLACE, _Discriminant, mean_difference
 from probebook.interventions.rlace_game import Game, project_to_fantope
 from probebook.probes import LinearProbe
 
+pytestmark = pytest.mark.library
+
 
 def data(n=1500, d=12, k=2, seed=0, strength=1.0, dtype=torch.float64):
     """Correlated states with a mean far from 0, whose class means span k−1 directions."""

@@ -28,6 +28,8 @@ from probebook.models.cut import Below
 from probebook.models.training.finetune import Cloze, Head
 from probebook_training.text import SPECIAL
 
+pytestmark = pytest.mark.library
+
 LABELS = [f"{a}_aspect_majority" for a in ASPECTS]
 COMBOS = np.array(list(itertools.product(range(3), repeat=4)))
 WORDS = {"Negative": "bad", "Positive": "good", "unknown": ""}

@@ -14,6 +14,8 @@ import yaml
 from probebook.base import UserError
 from probebook.corpora import fetch as room
 
+pytestmark = pytest.mark.library
+
 GOOD = b"the keys to the cabinet are on the table\n" * 100
 
 

@@ -11,6 +11,8 @@ from probebook.base import UserError
 from probebook.models import PROMPTS, Filled, Prompt, fill, load, pieces
 from probebook_training.text import train_vocabulary
 
+pytestmark = pytest.mark.library
+
 TEXTS = [
     "In 1921, [MASK] was a child.",
     "In Mali, [MASK] will be an adult, and the old man knew it.",

@@ -8,6 +8,8 @@ from scipy.stats import ttest_1samp, ttest_rel
 from probebook.base import UserError
 from probebook.measures.folds import assign_folds, fold_test, rotations
 
+pytestmark = pytest.mark.library
+
 GAPS = np.array([0.03, -0.01, 0.02, 0.05, 0, 0.01])
 
 

@@ -10,6 +10,8 @@ from probebook.base import UserError
 from probebook.probes import LinearProbe
 from probebook_chapters.gaussian_world import World, both
 
+pytestmark = pytest.mark.library
+
 
 def test_both_below_is_scipys_and_has_its_closed_forms():
     rng = np.random.default_rng(0)

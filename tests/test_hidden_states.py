@@ -10,6 +10,8 @@ import torch
 from probebook.base import UserError
 from probebook.measures import hidden_states
 
+pytestmark = pytest.mark.library
+
 
 def test_cosines_by_hand():
     a, b = [[1, 0], [1, 0], [3, 4], [1, 0], [0, 0]], [[2, 0], [0, 5], [4, 3], [-1, 0], [1, 1]]

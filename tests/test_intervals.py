@@ -28,6 +28,8 @@ from probebook.measures.intervals import (
     resample_seeds,
 )
 
+pytestmark = pytest.mark.library
+
 # shares: Wilson's interval
 
 

@@ -9,6 +9,8 @@ from probebook.base import UserError
 from probebook.interventions import FGSM, INLP, AlterRep
 from probebook.probes import LinearProbe, MLPProbe
 
+pytestmark = pytest.mark.library
+
 
 def data(n=800, d=16, k=2, seed=0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)

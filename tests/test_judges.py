@@ -15,6 +15,8 @@ from probebook.interventions.serialization import load, save
 from probebook.probes import MLPProbe
 from probebook_chapters import causal_probing as cp
 
+pytestmark = pytest.mark.library
+
 SMALL = {"layers": [1], "widths": [16], "lrs": [1e-2]}
 
 

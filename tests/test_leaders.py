@@ -9,6 +9,8 @@ from probebook.measures.leaders import best_rows, count_leads
 from probebook_chapters.causal_probing import best_strengths
 from probebook_runs import sweep_table
 
+pytestmark = pytest.mark.library
+
 
 def runs(seed: int = 0, groups: int = 4, of: int = 5) -> pd.DataFrame:
     """Scores of three methods in `of` runs of each group."""

@@ -11,6 +11,8 @@ from test_models import TEXTS, WITH_HEAD
 from test_models import cache as cache
 from test_models import folders as folders
 
+pytestmark = pytest.mark.library
+
 PAIRS = [["cat", "dogs"]] * len(TEXTS)
 
 

@@ -12,6 +12,8 @@ from probebook_chapters.data_requirements import (
     true_power,
 )
 
+pytestmark = pytest.mark.library
+
 
 def test_marks_by_hand():
     found = score_rules(

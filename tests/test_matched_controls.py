@@ -17,6 +17,8 @@ from probebook.interventions import (
 )
 from probebook.probes import LinearProbe
 
+pytestmark = pytest.mark.library
+
 G = torch.Generator().manual_seed(7)
 N, D = 400, 12
 Z = torch.arange(N) % 2

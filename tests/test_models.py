@@ -29,6 +29,8 @@ from probebook.models.loading import load_anew
 from probebook.models.twins import corrupted_twin
 from probebook_training.text import train_vocabulary
 
+pytestmark = pytest.mark.library
+
 TEXTS = [
     "the cat near the dogs [MASK] on the mat .",
     "dogs [MASK] .",

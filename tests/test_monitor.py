@@ -20,6 +20,8 @@ from probebook_audit.calibration import APART, ELSEWHERE, planted_monitor
 from probebook_audit.monitor import LIKE, TRAIN, Monitored, measure
 from probebook_cli import app
 
+pytestmark = pytest.mark.library
+
 
 def scored(seed, n=200):
     rng = np.random.default_rng(seed)

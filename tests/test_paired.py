@@ -8,6 +8,8 @@ from probebook.base import UserError
 from probebook.measures import paired
 from probebook.measures.sample_size import mcnemar_power
 
+pytestmark = pytest.mark.library
+
 
 def scores(only_a, only_b, both, neither):
     a = np.repeat([1, 0, 1, 0], [only_a, only_b, both, neither])

@@ -8,6 +8,8 @@ from probebook.base import UserError, must_agree
 from probebook_chapters import across, places
 from probebook_chapters.causal_probing import prepare
 
+pytestmark = pytest.mark.library
+
 MODELS = ["pocket-english", "pocket-english-gpt"]
 
 

@@ -15,6 +15,8 @@ from probebook_training import pretrain, recipes, text
 from probebook_training.pretrain import Recipe
 from probebook_training.text import CLS, MASK, SEP, SPECIAL
 
+pytestmark = pytest.mark.library
+
 TEXTS = list(agreement.generate(400, seed=0)["text"])
 TINY = Recipe(
     vocab=400, layers=1, width=32, heads=2, max_length=32, rows=8, steps=6, warmup=2, seed=3

@@ -14,6 +14,8 @@ from probebook.probes import LinearProbe, MLPProbe
 from probebook.probes.logistic_regression import Regression, gram
 from probebook.probes.training import generator
 
+pytestmark = pytest.mark.library
+
 
 def blobs(n=600, d=12, k=2, seed=0, spread=1.0):
     g = torch.Generator().manual_seed(seed)

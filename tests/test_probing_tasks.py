@@ -15,6 +15,8 @@ from probebook.corpora import probing_tasks as tasks
 from probebook.corpora.fetch import entries
 from probebook.corpora.probing_tasks import main_verbs, plain_sentences
 
+pytestmark = pytest.mark.library
+
 VERBS = [verb for _, verb in plain_sentences.phrasebook().verbs]
 BINARY = [task for task in tasks.TASKS if task != "sentence_length"]
 

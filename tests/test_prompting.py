@@ -24,6 +24,8 @@ from probebook_chapters.prompting import (
 from probebook_chapters.semantic_faithfulness import choices, read_hand_edits
 from probebook_training.text import train_vocabulary
 
+pytestmark = pytest.mark.library
+
 
 @pytest.fixture(scope="module")
 def table():

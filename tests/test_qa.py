@@ -11,6 +11,8 @@ from probebook.models.loading import load
 from probebook.models.readers import FittedReader, Network, Reader, load_reader, windows
 from probebook.models.readers import heads as qa_heads
 
+pytestmark = pytest.mark.library
+
 COLOURS, THINGS = ("red", "blue", "green"), ("hat", "coat", "door")
 WORDS = (
     f"the was what colour of {' '.join(COLOURS)} {' '.join(THINGS)} yes no unknown or two".split()

@@ -9,6 +9,8 @@ from probebook.interventions import LEACE, QLEACE
 from probebook.interventions.optimal_transport import barycenter, covariance, roots, transport
 from probebook.probes import LinearProbe
 
+pytestmark = pytest.mark.library
+
 G = torch.Generator().manual_seed(0)
 D = 5
 

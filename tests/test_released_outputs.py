@@ -13,6 +13,8 @@ from probebook.measures.specification import scores
 from probebook_chapters import released_outputs as released
 from probebook_chapters import specification as audit
 
+pytestmark = pytest.mark.library
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import torch
 from probebook.base import UserError
 from probebook.measures.reliability import completeness, reliability, selectivity, total_variation
 
+pytestmark = pytest.mark.library
+
 
 def simplex(n, k, seed=0):
     generator = torch.Generator().manual_seed(seed)

@@ -14,6 +14,8 @@ from probebook_audit import report as report_of
 from probebook_audit import report_pairs as pairs
 from probebook_cli import app
 
+pytestmark = pytest.mark.library
+
 
 def report(right, moved, ids=None, groups=None, layer=-1, label="1", **more):
     """The parts of a report.json that a comparison reads, and some that it does not."""

@@ -18,6 +18,8 @@ from probebook.corpora import cebab, reviews
 from probebook.corpora.cebab import ASPECTS, VALUES
 from probebook.corpora.words import phrase_table
 
+pytestmark = pytest.mark.library
+
 PHRASES = phrase_table("reviews")
 POLAR = [*itertools.product(ASPECTS, ["Positive", "Negative"])]
 

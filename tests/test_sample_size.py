@@ -13,6 +13,8 @@ from probebook.base import UserError
 from probebook.measures import pilots
 from probebook.measures import sample_size as size
 
+pytestmark = pytest.mark.library
+
 # Differences as whole numbers of items (5 seeds × test size), the width, the N of Tables 2 to 7.
 PRINTED = [
     (42, 320, 768, 22_263),

@@ -16,6 +16,8 @@ from probebook.models.readers import FittedReader, Network, Reader
 from probebook_chapters import semantic_faithfulness as experiment
 from probebook_training.recipes import READERS, training_stories
 
+pytestmark = pytest.mark.library
+
 
 def test_pocket_encoders_are_trained_like_the_shipped_readers():
     assert experiment.recipe("pocket-stories") == READERS["pocket-stories"]

@@ -6,6 +6,8 @@ import pytest
 
 from probebook.corpora.published import published
 
+pytestmark = pytest.mark.library
+
 MODELS = ["BERT-base", "BERT-large", "RoBERTa-base", "RoBERTa-large", "XLNet-base", "XLNet-large"]
 DAVINCI = ["text-davinci-002", "text-davinci-003"]
 # typed anew, row by row as printed, without the decimal points

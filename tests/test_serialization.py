@@ -12,6 +12,8 @@ from probebook.interventions.serialization import load, save
 from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.probes import LinearProbe, MLPProbe
 
+pytestmark = pytest.mark.library
+
 G = torch.Generator().manual_seed(0)
 Z = torch.randint(2, (300,), generator=G)
 H = torch.randn(300, 6, generator=G) + 2 * Z[:, None]

@@ -8,6 +8,8 @@ from probebook.base import UserError, must_agree
 from probebook.interventions import SparseAutoencoder, SparseFeatures
 from probebook.probes import LinearProbe
 
+pytestmark = pytest.mark.library
+
 N, D, M, ACTIVE = 3000, 24, 40, 2
 G = torch.Generator().manual_seed(0)
 DICTIONARY = F.normalize(torch.randn(M, D, generator=G, dtype=torch.float64), dim=1)

@@ -8,6 +8,8 @@ import pytest
 from probebook.base import UserError
 from probebook.measures import specification as spec
 
+pytestmark = pytest.mark.library
+
 
 def one(*positions):
     """What a model filled in: (token, {token: probability}) of each position."""

@@ -8,6 +8,8 @@ from probebook.measures import specification as spec
 from probebook_chapters import specification as audit
 from probebook_chapters.released_outputs import unspecified
 
+pytestmark = pytest.mark.library
+
 YEARS, JOBS = [1901, 1904, 2012, 2016], [f"job{i}" for i in range(40)]
 
 

@@ -11,6 +11,8 @@ from probebook.base import UserError
 from probebook.corpora import biographies, mgc, winogender
 from probebook.corpora.fetch import entries
 
+pytestmark = pytest.mark.library
+
 
 def data_at_hand(name="winogender/templates.tsv"):
     import os

@@ -14,6 +14,8 @@ from probebook.models.fill import fill
 from probebook_chapters import specification as experiment
 from probebook_chapters.figures.underspecification import roc
 
+pytestmark = pytest.mark.library
+
 
 def test_masses_are_those_of_fill_and_of_all_tokens_if_all_are_asked_for():
     texts = mgc.texts("time").text.iloc[::450]

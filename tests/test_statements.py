@@ -15,6 +15,8 @@ from probebook.base import UserError
 from probebook.corpora import statements
 from probebook.corpora.words import phrase_table
 
+pytestmark = pytest.mark.library
+
 TOPICS = ["cities", "sums", "opposites", "animals"]
 WORDS = phrase_table("statements")
 FACTS = {topic: WORDS[topic]["facts"] for topic in TOPICS if topic != "sums"}

@@ -11,6 +11,8 @@ from probebook.base import UserError
 from probebook.models import static
 from probebook_training import word_vectors
 
+pytestmark = pytest.mark.library
+
 TEXTS = [
     "The cat saw the dog.",
     "A dog saw a cat, and the cat ran.",

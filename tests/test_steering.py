@@ -8,6 +8,8 @@ from probebook.base import UserError, must_agree
 from probebook.interventions import AffineSteering, MeanShift
 from probebook.probes import LinearProbe
 
+pytestmark = pytest.mark.library
+
 G = torch.Generator().manual_seed(0)
 N, D = 900, 5
 

@@ -24,6 +24,8 @@ from probebook.corpora.stories.facts import (
 )
 from probebook.corpora.stories.schemas import all_schemas, articles, pronouns, words
 
+pytestmark = pytest.mark.library
+
 PRONOUNS, SCHEMAS, VALUES = pronouns(), all_schemas(), words()
 
 COLUMNS = [

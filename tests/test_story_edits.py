@@ -22,6 +22,8 @@ from probebook.corpora.stories.facts import UNKNOWN, entails, sentence
 from probebook.corpora.stories.schemas import all_schemas, words
 from probebook.corpora.words import phrases, word_table
 
+pytestmark = pytest.mark.library
+
 SCHEMAS, VALUES = all_schemas(), words()
 MENTIONS = {kind: phrases(text) for kind, text in word_table("stories")["mentions"].items()}
 ALAN = "Alan works in an office.", "He goes to a nearby park after work.", "The park is small."

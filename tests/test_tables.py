@@ -1,9 +1,12 @@
 """Tables of pages: runs side by side, numbers in a sentence."""
 
 import pandas as pd
+import pytest
 from pandas.testing import assert_frame_equal
 
 from probebook.tables import format_list, judges_over_seeds, side_by_side
+
+pytestmark = pytest.mark.library
 
 HERE = pd.DataFrame({"C": [0.1, 0.2], "S": [0.3, 0.4]}, pd.Index(["PGD", "FGSM"], name="method"))
 

@@ -11,6 +11,8 @@ from probebook.models import embed
 from probebook.models.batches import longest, positions, tokenize
 from probebook.models.loading import load_anew
 
+pytestmark = pytest.mark.library
+
 SIZE = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2)
 
 

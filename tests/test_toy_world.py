@@ -10,6 +10,8 @@ import pytest
 from probebook.base import UserError
 from probebook_chapters import toy_world as toy
 
+pytestmark = pytest.mark.library
+
 
 @pytest.mark.parametrize(
     "changed",

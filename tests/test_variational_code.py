@@ -14,6 +14,8 @@ from probebook.base import UserError
 from probebook.probes.description_length import online_code
 from probebook.probes.variational import kl_of_scales, kl_of_weights, variational_code
 
+pytestmark = pytest.mark.library
+
 
 def world(noise, n=1000, d=8, seed=0):
     """Two classes of n/2 items; one of d coordinates tells them apart, up to Gaussian noise."""

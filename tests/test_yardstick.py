@@ -16,6 +16,8 @@ from probebook_chapters import across
 from probebook_chapters.causal_probing import Edit
 from probebook_cli import app
 
+pytestmark = pytest.mark.library
+
 HONEST = """
     class Shift:
         def fit(self, h, z):

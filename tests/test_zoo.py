@@ -12,6 +12,8 @@ from probebook.models import carry, embed, fill, head_logits, load, patch, word_
 from probebook.models.loading import depth
 from probebook.models.patching import Tail
 
+pytestmark = pytest.mark.library
+
 TEXTS = [
     "The keys [MASK] here.",
     "The key to the cabinets [MASK] on the table.",

@@ -113,14 +113,17 @@ def agreement(s: AgreementSetting, n: int = 1000) -> World:
     """Chapter 1's sentences: the subject's number, and which of its two verb forms the model
     prefers.
 
-    Rows are those of the setting; `n`: test sentences, at most."""
+    Rows are those of the setting; `n`: test sentences, at most. Rows that are in no part (those of
+    the judges) have no partner: NaN."""
     parts = {
         FIT: s.parts["intervention"],
         VALID: s.parts["intervention_valid"],
         TEST: some_rows(s, "test", n),
     }
-    partner, probs = embed(s.table.subject_flipped, s.lm, layer=s.layer), partial(verb_probs, s)
-    partner = partner.to(s.h.device)
+    rows, probs = torch.cat([*parts.values()]), partial(verb_probs, s)
+    partner = torch.full_like(s.h, torch.nan)
+    flipped = s.table.subject_flipped.iloc[to_numpy(rows)]
+    partner[rows] = embed(flipped, s.lm, layer=s.layer).to(partner)
     return World(
         s.h,
         partner,

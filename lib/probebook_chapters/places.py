@@ -94,19 +94,22 @@ def subjects(table: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 def keep_separable(s: AgreementSetting) -> AgreementSetting:
     """The sentences whose subject is one token of the model, before and after it is rewritten, and
-    not the last one before the blank.
+    not the last one before the blank; without those of the judges.
 
     So a sentence and the rewritten one differ in one token, one state can make the whole
     difference, and it is not the one from which a left-to-right model predicts the verb."""
     words, others = subjects(s.table)
-    kept = torch.tensor(
+    parts = {name: rows for name, rows in s.parts.items() if not name.startswith("oracle")}
+    kept = torch.zeros(len(s.table), dtype=torch.bool, device=s.h.device)
+    kept[torch.cat([*parts.values()])] = True
+    kept &= torch.tensor(
         [f"{word} [MASK]" not in text for word, text in zip(words, s.table.text)], device=s.h.device
     )
     for names, column in ((words, "text"), (others, "subject_flipped")):
         tokens = positions(s.table[column].tolist(), s.lm.encoder, ("mean", names))
         kept &= torch.tensor([len(places) == 1 for places in tokens], device=s.h.device)
     place = kept.cumsum(0) - 1
-    parts = {name: place[rows[kept[rows]]] for name, rows in s.parts.items()}
+    parts = {name: place[rows[kept[rows]]] for name, rows in parts.items()}
     if min(len(rows) for rows in parts.values()) < 2:
         raise UserError(
             f"{s.lm.name} splits nearly every subject into several tokens: give more "

@@ -16,8 +16,6 @@ from probebook.models import load
 from probebook_audit import labelled, report
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 NOUNS = (
     "dog",
     "cats",

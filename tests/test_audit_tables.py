@@ -20,8 +20,6 @@ from probebook_audit import labelled, report
 from probebook_audit.questions import shortcut
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 N = 200
 TEXTS = [f"The {'dog' if i % 2 else 'dogs'} of house {i} [MASK] here." for i in range(N)]
 TABLE = pd.DataFrame({"text": TEXTS, "label": ["one", "many"] * (N // 2)})

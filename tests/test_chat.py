@@ -22,8 +22,6 @@ from probebook.models.chats import render
 from probebook_audit import labelled, report
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 EACH = "{% for m in messages %}"
 CHATML = EACH + (
     "{% if loop.first and m.role != 'system' %}<|im_start|>system\nBe brief.<|im_end|>\n{% endif %}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,9 +33,10 @@ def test_what_passed_before_is_skipped_until_it_reads_something_else(tmp_path, m
 
 def test_a_test_of_the_library_alone_cannot_open_the_book(monkeypatch):
     monkeypatch.setattr("conftest.alone", True)
-    for page in (ROOT / "book" / "story.md", HOME / "book" / "story.md", ROOT / "notebooks" / "x"):
+    story, page = Path("book", "story.md"), Path("notebooks", "1_causal_probing", "07_layers.md")
+    for path in (ROOT / story, HOME / story, HOME / page):
         with pytest.raises(AssertionError, match="library alone opens"):
-            page.read_text(encoding="utf-8")
+            path.read_text(encoding="utf-8")
     assert (ROOT / "data" / "registry.yaml").read_text(encoding="utf-8")
 
 

@@ -17,8 +17,6 @@ from probebook.interventions.table import INTERVENTIONS, FitData
 from probebook.models import embed, load
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 transformers = pytest.importorskip("transformers")
 D, DEPTH, LAYER = 16, 4, 3
 Z = torch.arange(300) % 2

@@ -17,8 +17,6 @@ from probebook.probes.moments import moments
 from probebook_audit import fitting, from_files, labelled, report
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 
 @pytest.fixture
 def states():

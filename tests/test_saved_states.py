@@ -14,8 +14,6 @@ from probebook.base import UserError
 from probebook_audit import from_files, labelled
 from probebook_cli import app
 
-pytestmark = pytest.mark.library
-
 N, D, LAYERS = 120, 6, 3
 Z = torch.arange(N) % 2
 H = torch.randn(N, LAYERS, D, generator=torch.Generator().manual_seed(0))

@@ -4,9 +4,11 @@ changes: nothing."""
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,8 +217,10 @@ SWEEPS = ROOT / "notebooks" / "sweeps"
 )
 def test_a_sweep_of_seeds_has_five_runs_that_differ_in_nothing_else(path, tmp_path, monkeypatch):
     """They are those that are stored, and their page shows them. A pocket model stands in for
-    Gemma, which the book does not ship."""
-    (tmp_path / "gemma-3-270m-q4").symlink_to(DATA / "models" / "pocket-english-gpt")
+    Gemma, which the book does not ship, and says that it has as many layers."""
+    gemma = shutil.copytree(DATA / "models" / "pocket-english-gpt", tmp_path / "gemma-3-270m-q4")
+    config = json.loads((gemma / "config.json").read_text())
+    (gemma / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 18}))
     monkeypatch.setenv("PROBEBOOK_MODELS", str(tmp_path))
     runs = list(read(path).values())
     differs = [name for name in runs[0].values if runs[0].values[name] != runs[1].values[name]]

@@ -41,9 +41,10 @@ from probebook_runs.warm import ForkServer
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
 PASSED_BEFORE = "passed before on the same files"
-# what is made, not read; what a test of the library alone reads beside its own file and its helpers
+# what is made, not read; what a test of the library alone reads
 MADE = {".git", ".venv", "_build", ".pytest_cache", ".ruff_cache", ".import_linter_cache"}
-LIBRARY = ("lib", "data", "benchmarks", "notebooks/sweeps", "constraints.txt", "pyproject.toml")
+FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
+LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
 
 HEADER = """---
 file_format: mystnb
@@ -120,8 +121,11 @@ def pytest_collection_modifyitems(items):
 def _mark_of(item) -> tuple[Path, str]:
     """Where it is kept on what a test passed last, and on what it would run now."""
     name = hashlib.sha256(item.nodeid.encode()).hexdigest()
-    library = item.get_closest_marker("library") is not None
-    return KEPT / "tests" / name, _reads(item.path if library else None)
+    return KEPT / "tests" / name, _reads(_is_of_library(item))
+
+
+def _is_of_library(item) -> bool:
+    return item.get_closest_marker("library") is not None
 
 
 def pytest_runtest_setup(item):
@@ -133,7 +137,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     global alone
-    alone = item.get_closest_marker("library") is not None
+    alone = _is_of_library(item)
     try:
         result = yield
     finally:
@@ -225,20 +229,13 @@ def once(read: list, check) -> None:
 
 
 @cache
-def _reads(alone: Path | None) -> str:
-    """A digest of all that a test may read: the checkout, packages, Python, the device and the
-    processor; of a file of tests of the library alone: no book, and no other tests."""
+def _reads(library: bool) -> str:
+    """A digest of all that a test may read: the checkout, or what the library's tests read of it;
+    packages, Python, the device and the processor."""
+    whole = (path for path in ROOT.iterdir() if path.name not in MADE)
+    found = (ROOT / name for name in LIBRARY) if library else whole
     data = os.environ.get("PROBEBOOK_DATA", "")
-    system = f"{sys.version} {processor()} {DEVICE} {data}"
-    if alone is None:
-        return f"{digest_of(*(path for path in ROOT.iterdir() if path.name not in MADE))} {system}"
-    helpers = (path for path in alone.parent.iterdir() if not path.name.startswith("test_"))
-    return f"{_library()} {digest_of(alone, *helpers)} {system}"
-
-
-@cache
-def _library() -> str:
-    return digest_of(*(ROOT / name for name in LIBRARY))
+    return f"{digest_of(*found)} {sys.version} {processor()} {DEVICE} {data}"
 
 
 def digest_of(*paths: Path) -> str:

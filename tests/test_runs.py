@@ -442,6 +442,20 @@ def test_what_makes_another_run(tiny, tmp_path, monkeypatch):
     (data / "published" / "table.csv").write_text("a\n1\n")
     assert new_id() != first
 
+    home = tiny(cell + '\nshown = "2_more/01_other", "a_sweep"', parameters=parameters)
+    tiny("1", name="2_more/01_other")
+    for name, same in [
+        ("2_more/01_other/stored/manifest.json", False),
+        ("2_more/01_other/stored/scores.csv", False),
+        ("sweeps/a_sweep.csv", False),
+        ("3_third/01_unread/stored/manifest.json", True),
+        ("sweeps/another.csv", True),
+    ]:
+        path, before = home / "data" / "records" / name, new_id()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        assert (new_id() == before) == same, name
+
     model = tmp_path / "model"
     model.mkdir()
     before = new_id(model=str(model))

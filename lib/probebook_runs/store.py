@@ -15,6 +15,7 @@ import io
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -248,20 +249,25 @@ def _hash_of(path, *_):
 
 
 def _records(page: Page, values: dict) -> dict[str, str]:
-    """Hashes of the archived runs that the page may show, except this very run.
+    """Hashes of the stored runs and sweeps that the page may show, except this very run: its own,
+    and those of the pages and sweeps that its code names in quotes.
 
     A page of `book/` may show all of them, and the texts in `book/*.yaml` by its templates.
     """
+    records = home() / "data" / "records"
     if page.name.startswith("book/"):
         texts = [*(home() / "book").glob("*.yaml"), *(home() / "book" / "templates").glob("*")]
         hashes = {path.name: _file_hash(path) for path in sorted(texts)}
-        return {"all": _tree_hash(home() / "data" / "records")} | hashes
-    manifests = (home() / "data" / "records" / page.name).glob("*/manifest.json")
-    return {
-        path.parent.name: _tree_hash(path.parent)
-        for path in sorted(manifests)
-        if json.loads(path.read_text(encoding="utf-8"))["parameters"] != values
-    }
+        return {"all": _tree_hash(records)} | hashes
+    names = {*re.findall(r'"([\w/-]+)"', page.source)}
+    sweeps = [path for name in names if (path := records / "sweeps" / f"{name}.csv").is_file()]
+    shown = [
+        path.parent
+        for name in {page.name, *(one.name for one in pages() if one.name in names)}
+        for path in (records / name).glob("*/manifest.json")
+        if name != page.name or json.loads(path.read_text(encoding="utf-8"))["parameters"] != values
+    ]
+    return {str(path.relative_to(records)): _tree_hash(path) for path in sorted(sweeps + shown)}
 
 
 def _files(page: Page, values: dict) -> dict[str, str]:

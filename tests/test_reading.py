@@ -38,7 +38,7 @@ def test_what_is_counted(tmp_path, monkeypatch):
 
 
 def test_minutes_add_up():
-    assert reading.Amount(words=950, lines=150, figures=4, tables=2).minutes == 10 + 10 + 6 + 4
+    assert reading.Amount(words=1050, lines=150, figures=4, tables=2).minutes == 10 + 10 + 6 + 4
 
 
 def executed(tag: str, html: str):

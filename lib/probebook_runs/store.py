@@ -259,11 +259,11 @@ def _records(page: Page, values: dict) -> dict[str, str]:
         texts = [*(home() / "book").glob("*.yaml"), *(home() / "book" / "templates").glob("*")]
         hashes = {path.name: _file_hash(path) for path in sorted(texts)}
         return {"all": _tree_hash(records)} | hashes
-    names = {*re.findall(r'"([\w/-]+)"', page.source)}
+    names = {page.name, *re.findall(r'"(\w[\w/-]*)"', page.source)}
     sweeps = [path for name in names if (path := records / "sweeps" / f"{name}.csv").is_file()]
     shown = [
         path.parent
-        for name in {page.name, *(one.name for one in pages() if one.name in names)}
+        for name in names
         for path in (records / name).glob("*/manifest.json")
         if name != page.name or json.loads(path.read_text(encoding="utf-8"))["parameters"] != values
     ]

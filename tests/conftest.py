@@ -4,6 +4,7 @@ test run to the next."""
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import json
 import os
@@ -116,6 +117,13 @@ def pytest_collection_modifyitems(items):
             0 if "built_book" in item.fixturenames else 1 if item.path.stem in first else 2
         )
     )
+
+
+def pytest_collection_finish():
+    """Libraries and tests are no garbage: they need not be looked at again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def _mark_of(item) -> tuple[Path, str]:

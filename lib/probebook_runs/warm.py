@@ -25,10 +25,13 @@ import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
 LIBRARIES = (
+    "ipykernel.debugger",
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
     "ipywidgets",
     "matplotlib.pyplot",
+    "nbformat",
+    "pandas.io.formats.style",
     "seaborn",
     "scipy.stats",
     "sklearn.linear_model",
@@ -165,6 +168,7 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no kernel waits to be reaped
     gc.collect()
     gc.freeze()  # or a kernel's first collection copies all pages
+    gc.set_threshold(100_000)  # what a page makes are weights and states: no garbage
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -84,7 +84,8 @@ def digest_in_order(named: Iterable[tuple[str, Tensor]], prefix: str = "") -> st
     sha = hashlib.sha256(prefix.encode())
     for name, tensor in named:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        sha.update(name.encode() + flat.view(uint8).numpy().tobytes())
+        sha.update(name.encode())
+        sha.update(flat.view(uint8).numpy().data)
     return sha.hexdigest()
 
 

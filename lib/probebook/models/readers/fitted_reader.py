@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ class FittedReader:
             self._remember(keys, self._answer(table, see))
         elif new:
             asked = [keys[i] for i in new]
-            cache_key = [self.net.fingerprint, asdict(self.recipe), asked]
+            cache_key = [self._fingerprint, asdict(self.recipe), asked]
             self._remember(
                 asked, load_or_compute("answers", cache_key, lambda: self._answer(table.iloc[new]))
             )
@@ -70,6 +71,10 @@ class FittedReader:
             "form": [forms[choice] for choice in choices],
         }
         return pd.DataFrame(columns | dict(zip(forms, zip(*scores))), table.index)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.net.fingerprint
 
     def windows(self, table: pd.DataFrame) -> Windows:
         """The windows that the network reads of a table."""
@@ -103,7 +108,7 @@ class FittedReader:
             wanted = {*np.unique(cut.item, return_index=True)[1].tolist()}
         self.net.eval()
         cpu = self.net.body.device.type == "cpu"
-        tokens = 512 if cpu else self.recipe.tokens * 4  # 512 fit into a core's cache
+        tokens = 1_024 if cpu else self.recipe.tokens * 4  # what fits into a core's cache
         for rows in cut.batches(tokens):
             rows = np.array([row for row in rows if row in wanted], int)
             if len(rows):

@@ -42,8 +42,6 @@ class Network(nn.Module):
             self.load_state_dict(saved_weights(recipe.start), strict=False)
         self.base.get_input_embeddings().requires_grad_(recipe.embeddings)
         self.segments = "token_type_ids" in signature(self.base.forward).parameters
-        if self.body.device.type == "cpu" and hasattr(self.body.net, "set_attn_implementation"):
-            self.body.net.set_attn_implementation("eager")
 
     def window_length(self) -> int:
         """The most tokens of a window: the recipe's, or what the encoder's positions allow."""

@@ -18,7 +18,7 @@ from probebook.models.readers.fitted_reader import FittedReader
 from probebook.models.readers.heads import HEADS, typed_targets
 from probebook.models.readers.network import Network, reader_folder, saved_weights
 from probebook.models.training import loop
-from probebook.models.training.finetune import torch_seed
+from probebook.models.training.finetune import plain_attention, torch_seed
 
 QUESTION_COLUMNS = ("story", "question", "history", "answer", "start", "end", "rationale", "kind")
 
@@ -102,7 +102,7 @@ class Reader:
         records: list[dict] = []
         if path.exists():
             step, records = loop.restore_checkpoint(path, net, optimizers, same)
-        with loop.TrainingBar("reader", len(batches), step) as bar:
+        with loop.TrainingBar("reader", len(batches), step) as bar, plain_attention(net.body):
             net.train()
             for rows in batches[step:]:
                 loop.set_rate(optimizers, self.rate(step, len(batches)))

@@ -118,7 +118,7 @@ class Page:
             )
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
-        seen = set()
+        seen: set[str] = set()
         for cell in notebook.cells:
             copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
             cell.id = next(
@@ -193,11 +193,14 @@ def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
     files: dict[str, Path] = {}
     todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
+    seen: set[str] = set()
     while todo:
-        name = todo.pop()
+        if (name := todo.pop()) in seen:
+            continue
+        seen.add(name)
         path = LIBRARY.joinpath(*name.split("."))
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if name not in files and path.exists():
+        if path.exists():
             files[name] = path
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]

@@ -47,6 +47,9 @@ MADE = {".git", ".venv", "_build", ".pytest_cache", ".ruff_cache", ".import_lint
 FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
 LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
 
+# the groups of tests that take longest
+LONG = ("book", "forks", "test_labs", "test_sweep", "test_faults", "test_devices", "test_audit")
+
 HEADER = """---
 file_format: mystnb
 kernelspec: {display_name: Python 3, language: python, name: python3}
@@ -97,26 +100,24 @@ def contents() -> list[str]:
 
 
 def pytest_itemcollected(item):
-    """What looks at the built book is one worker's; the others need not wait until it is built. So
-    are the runs whose kernels one process forks. What makes a small book of its own reads the
-    library alone."""
-    if "built_book" in item.fixturenames:
-        item.add_marker(pytest.mark.xdist_group("book"))
-    if "forks" in item.fixturenames:
-        item.add_marker(pytest.mark.xdist_group("forks"))
+    """The tests of a file are one worker's, and what they share is made once. What looks at the
+    built book is one worker's, too: the others need not wait until it is built. So are the runs
+    whose kernels one process forks. What makes a small book of its own reads the library alone."""
+    shared = {"built_book": "book", "forks": "forks"}
+    groups = [group for fixture, group in shared.items() if fixture in item.fixturenames]
+    if groups or not item.get_closest_marker("xdist_group"):
+        item.add_marker(pytest.mark.xdist_group((groups or [item.path.stem])[0]), append=False)
     if "tiny" in item.fixturenames:
         item.add_marker(pytest.mark.library)
 
 
 def pytest_collection_modifyitems(items):
-    """What takes long begins first, so that no worker is left alone with it: the book, then what
-    waits for processes."""
-    first = ("test_sweep", "test_faults", "test_warm")
-    items.sort(
-        key=lambda item: (
-            0 if "built_book" in item.fixturenames else 1 if item.path.stem in first else 2
-        )
-    )
+    """What takes long begins first, so that no worker is left alone with it."""
+    items.sort(key=lambda item: (*LONG, group := _group_of(item)).index(group))
+
+
+def _group_of(item) -> str:
+    return item.get_closest_marker("xdist_group").args[0]
 
 
 def pytest_collection_finish():
@@ -128,7 +129,7 @@ def pytest_collection_finish():
 
 def _mark_of(item) -> tuple[Path, str]:
     """Where it is kept on what a test passed last, and on what it would run now."""
-    name = hashlib.sha256(item.nodeid.encode()).hexdigest()
+    name = hashlib.sha256(item.nodeid.removesuffix(f"@{_group_of(item)}").encode()).hexdigest()
     return KEPT / "tests" / name, _reads(_is_of_library(item))
 
 

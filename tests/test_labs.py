@@ -25,7 +25,7 @@ from conftest import digest_of, once, probebook
 from probebook.base import ROOT, UserError, read_yaml
 from probebook.corpora.stories.facts import Fact
 from probebook.models.training.finetune import Head
-from probebook_runs.execute import kernel_environment, server_of
+from probebook_runs.execute import kernel_environment
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import expect, sandbox, variants
 from probebook_runs.labs.checker import ACCEPTED, Checker
@@ -272,12 +272,6 @@ def _student_page(name: str) -> tuple:
     return notebook, len(present)
 
 
-@pytest.fixture(scope="module")
-def warm():
-    with server_of(pages()) as server:
-        yield server
-
-
 def _ran(name: str, notebook, server: ForkServer, folder: Path) -> list[tuple[list[str], str]]:
     """Tags and error of each code cell, run as a kernel is: in a fork of a process that has the
     libraries and has computed nothing."""
@@ -303,7 +297,7 @@ def _ran(name: str, notebook, server: ForkServer, folder: Path) -> list[tuple[li
         ),
     ],
 )
-def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
+def test_checks_reject_the_stubs(name, whole, forks, tmp_path):
     """On the whole student's page, to its end, of the first page of each chapter; of the others in
     the state that the cells make which they need. The solutions are accepted where the page runs
     (test_pages)."""
@@ -312,7 +306,7 @@ def test_checks_reject_the_stubs(name, whole, warm, tmp_path):
         notebook.cells = needed(_code(notebook))
 
     def check():
-        ran = _ran(name, notebook, warm, tmp_path)
+        ran = _ran(name, notebook, forks, tmp_path)
         others = [error for tags, error in ran if not {"exercise", "check"} & set(tags)]
         assert [error for error in others if error] == []
         checked = [error for tags, error in ran if "check" in tags]

@@ -3,6 +3,7 @@ line that says why, or is refused before a kernel starts. `make test` runs a few
 all."""
 
 import re
+from functools import cache
 
 import pytest
 
@@ -16,6 +17,7 @@ from probebook_runs.pages import find, pages
 from probebook_runs.schema import Fits
 from probebook_runs.store import plan
 
+NAMES = [page.name for page in pages()]
 PAGES = [page.name for page in pages() if zoo.takes(page)]
 KINDS = {"t5": "seq2seq", "bart": "seq2seq"} | dict.fromkeys(
     ["gpt2", "gpt_neox", "opt", "llama", "qwen"], "causal"
@@ -37,8 +39,10 @@ def folders():
     return zoo.kept()
 
 
-def fitting(page) -> Fits:
+@cache
+def fitting(name) -> Fits:
     """What the page's own model has to be."""
+    page = find(name)
     return next(fits for _, fits, _ in named_models(page.types, plan(page, "smoke").values))
 
 
@@ -64,7 +68,7 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
     folders, name
 ):
     page = find(name)
-    fits = fitting(page)
+    fits = fitting(name)
     for model, folder in folders.items():
         values = plan(page, "smoke", zoo.values(page, folder)).values
         if can_read(fits, folder, model, name):
@@ -81,12 +85,12 @@ def test_a_model_that_does_not_fit_is_refused_in_a_line_that_names_pages_that_it
             chapter, first, last = re.fullmatch(r"(\d)/(\d\d)(?:–(\d\d))?", short).groups()
             for number in range(int(first), int(last or first) + 1):
                 [other] = [
-                    p
-                    for p in pages()
-                    if p.name.startswith(f"{chapter}_")
-                    and p.name.split("/")[1].startswith(f"{number:02}")
+                    one
+                    for one in NAMES
+                    if one.startswith(f"{chapter}_")
+                    and one.split("/")[1].startswith(f"{number:02}")
                 ]
-                assert can_read(fitting(other), folder, model, other.name)
+                assert can_read(fitting(other), folder, model, other)
 
 
 @pytest.mark.parametrize(

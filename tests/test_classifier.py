@@ -214,7 +214,8 @@ def test_a_finished_fit_is_not_done_again_and_a_damaged_one_is(encoders, cache, 
     first = recipe.fit(reviews())
     with monkeypatch.context() as patched:
         patched.setattr(Classifier, "_train", lambda *_: pytest.fail("trained again"))
-        assert torch.equal(recipe.fit(reviews()).phi(["we came"]), first.phi(["we came"]))
+        texts = list(reviews(20).description)  # as read after training, to the bit
+        assert torch.equal(recipe.fit(reviews()).phi(texts), first.phi(texts))
         for name, epochs in (("bert", 2), ("gpt2", 1)):
             with pytest.raises(pytest.fail.Exception):
                 Classifier("binary", encoders[name], epochs=epochs).fit(reviews())
@@ -307,14 +308,17 @@ def test_a_training_that_is_broken_off_leaves_torch_as_it_was(encoders):
 
     def loss(rows, h, hidden):
         torch.rand(1)
+        assert body.net.config._attn_implementation == "eager"
         raise KeyboardInterrupt
 
+    assert body.net.config._attn_implementation == "sdpa"
     state = torch.random.get_rng_state()
     with torch.no_grad():
         with pytest.raises(KeyboardInterrupt) as kept:
             trainer.fit(loss)
         assert not torch.is_grad_enabled()
         assert torch.equal(torch.random.get_rng_state(), state)
+        assert body.net.config._attn_implementation == "sdpa"
         del kept
         gc.collect()
         assert not torch.is_grad_enabled()

@@ -16,7 +16,7 @@ read:
 book: .venv/installed
 	$(BIN)/probebook build
 
-# three workers for two cores: a third of the tests' time is waiting, for kernels, clocks and the browser
+# three workers for two cores: while one waits for a kernel, a clock or the browser, two compute
 test: .venv/installed
 	$(BIN)/pytest -n 3 --dist loadgroup
 

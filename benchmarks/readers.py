@@ -45,7 +45,6 @@ def plain(net: Network, asked: Any, want: Any, size: int, width: int) -> None:
     """What a page would write: random batches of `size` windows, padded to `width` or the longest.
 
     In float32, with transformers' own attention."""
-    net.body.net.set_attn_implementation("sdpa")
     net.train()
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, RECIPE.lr, betas=(0.9, 0.98), weight_decay=0.01)

@@ -310,7 +310,7 @@ def _read(reader: FittedReader, table: pd.DataFrame) -> tuple[Tensor, Tensor]:
         }
 
     asked = table[["story", "question", "history"]].to_numpy().tolist()
-    read = load_or_compute("readings", [reader.net.fingerprint, asdict(reader.recipe), asked], make)
+    read = load_or_compute("readings", [reader.fingerprint, asdict(reader.recipe), asked], make)
     return read["h"], read["scores"]
 
 

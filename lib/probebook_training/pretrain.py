@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from probebook.models.loading import Model
 from probebook.models.training import loop
+from probebook.models.training.finetune import plain_attention
 from probebook_training.text import CLS, PAD, SEP, draw_rows, mask_rows, next_rows
 
 if TYPE_CHECKING:
@@ -165,15 +166,12 @@ def train(
     if checkpoint and Path(checkpoint).exists():
         step, records = loop.restore_checkpoint(Path(checkpoint), model, opts, _resume_key(recipe))
     model.train()
-    if next(model.parameters()).device.type == "cpu":
-        # on rows this short, 1.3 times the steps per second of the fused kernel
-        model.set_attn_implementation("eager")
     began, done = time.perf_counter(), (records[-1]["seconds"] if records else 0.0)
     losses, tokens = [], (records[-1]["tokens"] if records else 0)
     pool = ThreadPoolExecutor(
         torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)
     )
-    with loop.TrainingBar("train", recipe.steps, step) as bar:
+    with loop.TrainingBar("train", recipe.steps, step) as bar, plain_attention(model):
         while step < recipe.steps:
             rng = np.random.default_rng((recipe.seed, step))
             generator = Generator().manual_seed(int(rng.integers(2**62)))

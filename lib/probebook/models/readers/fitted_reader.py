@@ -53,7 +53,7 @@ class FittedReader:
             self._remember(keys, self._answer(table, see))
         elif new:
             asked = [keys[i] for i in new]
-            cache_key = [self._fingerprint, asdict(self.recipe), asked]
+            cache_key = [self.fingerprint, asdict(self.recipe), asked]
             self._remember(
                 asked, load_or_compute("answers", cache_key, lambda: self._answer(table.iloc[new]))
             )
@@ -73,7 +73,8 @@ class FittedReader:
         return pd.DataFrame(columns | dict(zip(forms, zip(*scores))), table.index)
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
+        """Hash of the weights, computed once."""
         return self.net.fingerprint
 
     def windows(self, table: pd.DataFrame) -> Windows:

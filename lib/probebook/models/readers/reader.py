@@ -102,7 +102,7 @@ class Reader:
         records: list[dict] = []
         if path.exists():
             step, records = loop.restore_checkpoint(path, net, optimizers, same)
-        with loop.TrainingBar("reader", len(batches), step) as bar, plain_attention(net.body):
+        with loop.TrainingBar("reader", len(batches), step) as bar, plain_attention(net.body.net):
             net.train()
             for rows in batches[step:]:
                 loop.set_rate(optimizers, self.rate(step, len(batches)))

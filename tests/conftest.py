@@ -103,17 +103,21 @@ def pytest_itemcollected(item):
     """The tests of a file are one worker's, and what they share is made once. What looks at the
     built book is one worker's, too: the others need not wait until it is built. So are the runs
     whose kernels one process forks. What makes a small book of its own reads the library alone."""
-    shared = {"built_book": "book", "forks": "forks"}
-    groups = [group for fixture, group in shared.items() if fixture in item.fixturenames]
-    if groups or not item.get_closest_marker("xdist_group"):
-        item.add_marker(pytest.mark.xdist_group((groups or [item.path.stem])[0]), append=False)
+    group = None if item.get_closest_marker("xdist_group") else item.path.stem
+    if "forks" in item.fixturenames:
+        group = "forks"
+    if "built_book" in item.fixturenames:
+        group = "book"
+    if group:
+        item.add_marker(pytest.mark.xdist_group(group), append=False)
     if "tiny" in item.fixturenames:
         item.add_marker(pytest.mark.library)
 
 
 def pytest_collection_modifyitems(items):
     """What takes long begins first, so that no worker is left alone with it."""
-    items.sort(key=lambda item: (*LONG, group := _group_of(item)).index(group))
+    rank = {group: i for i, group in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(_group_of(item), len(LONG)))
 
 
 def _group_of(item) -> str:

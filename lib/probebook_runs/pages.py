@@ -118,7 +118,7 @@ class Page:
             )
         notebook.metadata.pop("jupytext", None)
         notebook.nbformat_minor = 5
-        seen: set[str] = set()
+        seen = set()
         for cell in notebook.cells:
             copies = (f"{cell.source}{'#' * n}" for n in range(len(notebook.cells)))
             cell.id = next(

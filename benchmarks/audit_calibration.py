@@ -11,7 +11,6 @@ one without rewritten texts. Finished worlds are rows of the table, so a killed 
 from __future__ import annotations
 
 import argparse
-import gc
 from itertools import product
 from pathlib import Path
 
@@ -67,7 +66,6 @@ def main() -> None:
     done = pd.read_csv(asked.table) if asked.table.exists() else pd.DataFrame(columns=KEYS)
     known = set(done[KEYS].itertuples(index=False, name=None))
     states = {setting: noise(setting) for setting in (*MAIN, *OTHERS)}
-    gc.freeze()  # statsmodels collects garbage at every correction
     for setting, kind, weight, seed in worlds(asked.nulls, asked.used, asked.others):
         if (setting, kind, weight, seed) in known:
             continue

@@ -1,6 +1,5 @@
 """Intervals against closed forms, exact counts and plain loops; groups, not items, are drawn."""
 
-import gc
 from itertools import combinations, permutations
 
 import numpy as np
@@ -400,15 +399,6 @@ def counted():
     return np.vstack([np.ones(400), draw_counts(400, 999)]) / 400
 
 
-@pytest.fixture
-def frozen():
-    """statsmodels collects garbage at every call: with few objects to look at, it is fast."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("frozen")
 def test_of_20_true_nulls_hardly_any_verdict_is_not_0(counted):
     """Without correction more than half of the families would have one."""
     rng, wrong, without = np.random.default_rng(0), 0, 0
@@ -456,7 +446,6 @@ def test_a_family_too_large_for_its_draws_is_refused():
 # the best of several methods
 
 
-@pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize("ahead", [0, 0.3])
 def test_the_interval_of_the_least_lead_holds_it(counted, ahead):
     """One method against the best of nine others, all alike: the minimum's percentiles do not."""

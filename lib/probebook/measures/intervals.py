@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from probebook.base import UserError
 
@@ -327,7 +326,11 @@ def contrast(draws: ArrayLike) -> dict[str, np.ndarray]:
 def holm(p: ArrayLike) -> np.ndarray:
     """Adjust the p-values [m] of a family by Holm's method: rejecting those ≤ α errs with
     probability α at most, whichever hypotheses are true (Holm 1979)."""
-    return multipletests(p, method="holm")[1]
+    p = np.asarray(p, float)
+    order = p.argsort()
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return adjusted
 
 
 def contrasts(

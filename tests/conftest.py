@@ -19,6 +19,7 @@ from textwrap import dedent
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 
 # before any import of a library that would ask the hub, or start threads: the tests' workers share
 # the cores, and a fork of a process that has computed with several threads waits for them for ever
@@ -211,6 +212,16 @@ def built_book(readers_files) -> Path:
         done = probebook("build", "--profile", "smoke", env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
+
+
+@pytest.fixture(scope="session")
+def parsed(built_book) -> dict[Path, BeautifulSoup]:
+    """The pages of the built book."""
+    return {
+        path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        for path in sorted(built_book.rglob("*.html"))
+        if "_static" not in path.parts
+    }
 
 
 @pytest.fixture(scope="session")

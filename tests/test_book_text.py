@@ -30,16 +30,6 @@ from probebook_runs.archive import archived, manifests, sweep_table
 from probebook_runs.pages import _imports, _python, pages
 
 
-@pytest.fixture(scope="module")
-def parsed(built_book) -> dict[Path, BeautifulSoup]:
-    """The pages of the built book."""
-    return {
-        path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-        for path in sorted(built_book.rglob("*.html"))
-        if "_static" not in path.parts
-    }
-
-
 def test_every_link_resolves(parsed):
     """Links inside the book lead to a file and a place in it; the others have an https address."""
     ids = {path: {tag["id"] for tag in page.find_all(id=True)} for path, page in parsed.items()}

@@ -424,14 +424,9 @@ def test_on_paper_and_without_scripts_a_figure_stands_for_a_box(browser, paper):
 
 
 @pytest.mark.parametrize("kind", ["try-it", "live"])
-def test_each_box_of_the_book_has_a_figure(built_book, kind):
+def test_each_box_of_the_book_has_a_figure(parsed, kind):
     """With a caption and a text; a box that computes stands below one on its page."""
-    pages = [
-        BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-        for folder in ("book", "notebooks")
-        for path in (built_book / folder).rglob("*.html")
-    ]
-    forms = [form for page in pages for form in page.select(f"form.{kind}")]
+    forms = [form for page in parsed.values() for form in page.select(f"form.{kind}")]
     assert forms
     for form in forms:
         figure = (

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from textwrap import dedent
 
 import pandas as pd
@@ -73,6 +74,22 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
     assert forked(runs, force=True) == []
     pd.testing.assert_frame_equal(metrics(runs[0]), fresh, check_exact=True)
     assert metrics(runs[1]).value.drop(4).tolist() == fresh.value.drop(4).tolist()
+
+
+@pytest.mark.parametrize("warm_kernel", [False, True])
+def test_temporary_files_go_with_their_kernel(tiny, monkeypatch, server, warm_kernel):
+    """It is ended at once, and could not remove them itself."""
+    left = """
+        import os, tempfile
+        from pathlib import Path
+        Path(os.environ["PROBEBOOK_HOME"], "left").write_text(tempfile.mkdtemp())"""
+    monkeypatch.setattr(warm, "FEW", 0)
+    home = tiny(left)
+    assert run_all([plan(find("1_demo"))], server=server if warm_kernel else None) == []
+    assert server.process if warm_kernel else not server.process
+    folder = Path((home / "left").read_text())
+    assert folder.parent.name.startswith("probebook-")
+    assert not folder.parent.exists()
 
 
 def test_pages_that_import_nothing_need_no_server():

@@ -50,7 +50,9 @@ def execute(
         kernel_name="python3",
         kernel_manager_class=kernel,
         iopub_timeout=60,
-        extra_arguments=["--log-level=50"],
+        # the notebook has the outputs: the kernel need not keep a second copy
+        extra_arguments=["--log-level=50", "--InteractiveShell.cache_size=0"],
+        shutdown_kernel="immediate",  # to tidy up takes its libraries half a second
         on_cell_execute=on_cell,
         path=path,
     )

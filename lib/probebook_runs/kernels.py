@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import threading
@@ -65,7 +66,7 @@ def watch_kernel(
 
     The function returns an empty text if the kernel was not ended. With a server the kernel is its
     fork. Kernels that start at the same time would take each other's ports, so their addresses are
-    files in a folder of their own.
+    files in a folder of their own. It is for their temporary files as well, and goes with them.
     """
     from jupyter_client import AsyncKernelManager
 
@@ -73,6 +74,7 @@ def watch_kernel(
         async def start_kernel(self, **given):
             self.transport, self.ip = "ipc", f"{folder}/kernel"
             self.connection_file = f"{folder}/kernel.json"
+            given["env"] = given.get("env", os.environ) | {"TMPDIR": folder}
             if server:
                 from probebook_runs.warm import WarmProvisioner
 

@@ -15,6 +15,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -189,6 +190,7 @@ def _become(command: list[str], env: dict[str, str], folder: str) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
+    tempfile.tempdir = None  # the folder is another
     np.random.seed()
     sys.argv = command[2:]
     sys.path[0] = folder

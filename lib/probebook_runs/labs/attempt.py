@@ -58,7 +58,8 @@ def shell() -> tuple[Any, dict[str, Any]]:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    page_shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    keep_nothing = {"HistoryManager": {"enabled": False}, "InteractiveShell": {"cache_size": 0}}
+    page_shell = InteractiveShell(config=Config(keep_nothing))
 
     def run(source: str, student: bool = False) -> BaseException | None:
         with _random_state_restored() if student else nullcontext():

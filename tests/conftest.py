@@ -36,6 +36,7 @@ if os.environ["PROBEBOOK_TESTED"] == "cpu":  # beside a real GPU gradients would
 
 from probebook.base import ROOT, atomic_write, sha256
 from probebook_runs.execute import server_of
+from probebook_runs.kernels import watch_kernel
 from probebook_runs.page import processor
 from probebook_runs.pages import pages
 from probebook_runs.warm import ForkServer
@@ -49,7 +50,7 @@ FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
 LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
 
 # the groups of tests that take longest
-LONG = ("book", "forks", "test_labs", "test_sweep", "test_faults", "test_devices", "test_audit")
+LONG = ("book", "test_labs", "test_sweep", "test_devices", "test_runs", "test_faults", "test_matrix")
 
 HEADER = """---
 file_format: mystnb
@@ -102,11 +103,9 @@ def contents() -> list[str]:
 
 def pytest_itemcollected(item):
     """The tests of a file are one worker's, and what they share is made once. What looks at the
-    built book is one worker's, too: the others need not wait until it is built. So are the runs
-    whose kernels one process forks. What makes a small book of its own reads the library alone."""
+    built book is one worker's, too: the others need not wait until it is built. What makes a small
+    book of its own reads the library alone."""
     group = None if item.get_closest_marker("xdist_group") else item.path.stem
-    if "forks" in item.fixturenames:
-        group = "forks"
     if "built_book" in item.fixturenames:
         group = "book"
     if group:
@@ -226,7 +225,7 @@ def parsed(built_book) -> dict[Path, BeautifulSoup]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[ForkServer | None]:
-    """The process that forks the kernels of the book's pages."""
+    """The process that forks this worker's kernels."""
     with server_of(pages()) as server:
         yield server
 
@@ -280,11 +279,21 @@ def book_folder(tmp_path) -> Path:
 
 
 @pytest.fixture
-def tiny(book_folder, monkeypatch):
+def kernels(forks, monkeypatch):
+    """The kernels of runs in this process are forks: a module may want them to start anew."""
+
+    def watch(limits, server=None):
+        return watch_kernel(limits, server or forks)
+
+    monkeypatch.setattr("probebook_runs.execute.watch_kernel", watch)
+
+
+@pytest.fixture
+def tiny(book_folder, kernels, monkeypatch):
     """A small book: `tiny(*cells)` writes its page 1_demo/01_first and returns the book's
     folder."""
     monkeypatch.setenv("PROBEBOOK_HOME", str(book_folder))
-    monkeypatch.setattr("probebook_runs.warm.FEW", 99)  # pages that import little need no server
+    monkeypatch.setattr("probebook_runs.warm.FEW", 99)  # no server beside the tests' own
 
     def write(*cells: str, parameters: str = PARAMETERS, name: str = "1_demo/01_first") -> Path:
         tagged = ""

@@ -39,6 +39,11 @@ def made(home) -> int:
     return len((home / "made").read_text().splitlines()) if (home / "made").exists() else 0
 
 
+@pytest.fixture
+def kernels():
+    """Each starts anew."""
+
+
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     return tmp_path_factory.mktemp("undisturbed")

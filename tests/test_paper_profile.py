@@ -41,7 +41,6 @@ EACH_WAY = [
     AUDIT,
 ]
 NAMES = [*(page.name for page in pages() if page.name[:2] == "1_"), *SCORED, AUDIT]
-pytestmark = pytest.mark.xdist_group("forks")  # its model is made once
 
 
 def _corpus(folder: Path) -> None:

@@ -18,7 +18,6 @@ from probebook_runs.pages import find
 from probebook_runs.records import METRICS
 from probebook_runs.store import plan
 
-pytestmark = pytest.mark.xdist_group("forks")  # its encoders are made once
 
 
 def as_coqa(table, several: bool = False) -> dict:

@@ -45,6 +45,11 @@ STATE = """
 
 
 @pytest.fixture
+def kernels():
+    """Each starts anew."""
+
+
+@pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(warm, "LIBRARIES", ("ipykernel.kernelapp",))
     with kernel_environment(1, "pocket"), ForkServer(["probebook_runs"]) as found:

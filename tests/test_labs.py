@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType
 
@@ -28,6 +29,7 @@ from probebook.models.training.finetune import Head
 from probebook_runs.execute import kernel_environment
 from probebook_runs.kernels import Limits
 from probebook_runs.labs import expect, sandbox, variants
+from probebook_runs.labs import grade as grading
 from probebook_runs.labs.checker import ACCEPTED, Checker
 from probebook_runs.labs.exercises import (
     book_edition,
@@ -47,6 +49,7 @@ from probebook_runs.plain import markdown
 from probebook_runs.store import plan
 from probebook_runs.warm import ForkServer
 
+FORKS = grading._forks
 NAMES = [page.name for page in pages()]
 LISTS = read_yaml(ROOT / "notebooks" / "variants.yaml")
 CELLS = Path(__file__).with_name("cells.py")
@@ -123,8 +126,11 @@ expect.interpretation(answer, ["number"], words=5)
 
 
 @pytest.fixture
-def lab(tmp_path, monkeypatch):
-    """A book of one page with three exercises; `lab(answers)` is a student's notebook of it."""
+def lab(tmp_path, kernels, forks, monkeypatch):
+    """A book of one page with three exercises; `lab(answers)` is a student's notebook of it. Without
+    a sandbox submissions are forks of the tests' own server."""
+    if sandbox.missing():
+        monkeypatch.setattr(grading, "_forks", lambda submissions: nullcontext(forks))
     home = tmp_path / "home"
     (home / "notebooks" / "1_demo").mkdir(parents=True)
     (home / "book").mkdir()
@@ -157,6 +163,12 @@ RIGHT = {
     2: "def double(x):\n    return 2 * x",
     3: 'answer = "a number and itself make twice that number"',
 }
+
+
+@pytest.fixture
+def own_processes(lab, monkeypatch):
+    """Submissions are started as a teacher's are."""
+    monkeypatch.setattr(grading, "_forks", FORKS)
 
 
 def graded(tmp_path, limits=Limits(120, 2 << 30), **submissions) -> pd.DataFrame:  # noqa: B008
@@ -1074,6 +1086,7 @@ os._exit(0)""",
 }
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_no_attack_is_passed(lab, tmp_path):
     """Nothing is done in these, and the verdict is not formed where they run."""
     table = graded(tmp_path, **{name: lab({2: code}) for name, code in ATTACKS.items()})
@@ -1143,15 +1156,16 @@ def test_hostile_text_stays_text(lab, tmp_path):
 def test_limits_end_a_submission_and_keep_what_it_reached(lab, tmp_path):
     hangs = lab(RIGHT | {2: "import time\nwhile True:\n    time.sleep(1)"})
     eats = lab(RIGHT | {2: "x = bytearray(3_000_000_000)\nimport time\ntime.sleep(60)"})
-    table = graded(tmp_path, Limits(25, 1_500_000_000), hangs=hangs, eats=eats)
+    table = graded(tmp_path, Limits(12, 1_500_000_000), hangs=hangs, eats=eats)
     table = table.set_index(["submission", "exercise"])
     assert table.outcome["hangs", 1] == table.outcome["eats", 1] == "predicted"
     assert table.outcome["hangs", 2] == "not reached"
-    assert "25 s, its time limit" in table.message["hangs", 2]
+    assert "12 s, its time limit" in table.message["hangs", 2]
     assert table.outcome["eats", 3] == "not reached"
     assert "of memory, its limit is 1.50 GB" in table.message["eats", 3]
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_a_submission_has_no_keys_and_its_own_folder(lab, tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sk-not-to-be-seen")
     code = (
@@ -1183,6 +1197,7 @@ def test_a_submission_in_bubblewrap_sees_no_others_and_no_network(lab, tmp_path)
     assert not (ROOT / "written").exists()
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_without_bubblewrap_it_is_said(lab, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     sandbox.missing.cache_clear()

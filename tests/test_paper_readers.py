@@ -19,7 +19,6 @@ from probebook_runs.records import METRICS
 from probebook_runs.store import plan
 
 
-
 def as_coqa(table, several: bool = False) -> dict:
     """Generated stories in CoQA's format: the annotated span covers the rationale's sentences.
 

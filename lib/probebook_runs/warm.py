@@ -8,6 +8,7 @@ seeds or caches.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -194,7 +195,10 @@ def _become(command: list[str], env: dict[str, str], folder: str) -> None:
     np.random.seed()
     sys.argv = command[2:]
     sys.path[0] = folder
-    runpy.run_module(command[2], run_name="__main__", alter_sys=True)
+    with suppress(SystemExit):
+        runpy.run_module(command[2], run_name="__main__", alter_sys=True)
+    atexit._run_exitfuncs()
+    os._exit(0)  # or all libraries are taken down one by one
 
 
 if __name__ == "__main__":

@@ -187,11 +187,16 @@ def resize(browser, size: tuple[int, int]) -> None:
     )
 
 
-def problems(browser, url: str, within: str, seconds: float = 15) -> list[str]:
-    """Load a page and return what is wrong with it after at most `seconds`.
+def problems(
+    browser, size: tuple[int, int], url: str, within: str, seconds: float = 15
+) -> list[str]:
+    """Load a page in a window of this size and return what is wrong with it after at most `seconds`.
 
     Its requests may go to addresses `within`."""
-    browser.get("about:blank")  # the page before asks for nothing any more
+    browser.get(
+        "about:blank"
+    )  # the page before asks for nothing any more, and is not laid out anew
+    resize(browser, size)
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(url)
     waiting = _settled(browser, WAITING, seconds)
@@ -231,9 +236,8 @@ def test_the_checks_see_what_is_wrong(browser, tmp_path):
         <table style="width: 3em; table-layout: fixed; overflow-wrap: anywhere"><thead>
         <tr><th>completeness</th></tr></thead></table>
         <div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>""")
-    resize(browser, PHONE)
     page = (tmp_path / "bad.html").as_uri()
-    found = "\n".join(problems(browser, page, tmp_path.as_uri(), seconds=1))
+    found = "\n".join(problems(browser, PHONE, page, tmp_path.as_uri(), seconds=1))
     for fault in (
         "broken image",
         "empty figure: nothing here",
@@ -278,8 +282,8 @@ def test_a_page_is_whole(browser, built_book, page):
     loads, and nothing is wrong when the same page is then shown on a screen."""
 
     def check():
-        resize(browser, PHONE)
-        faults = problems(browser, f"{built_book.as_uri()}/{page}.html", built_book.as_uri())
+        within = built_book.as_uri()
+        faults = problems(browser, PHONE, f"{within}/{page}.html", within)
         faults += browser.execute_script(WIDER, PHONE[0])
         resize(browser, SCREEN)
         faults += browser.execute_script(WIDER, SCREEN[0])
@@ -298,8 +302,7 @@ def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, built_b
     for one page of each kind those on colours in the dark as well."""
 
     def check():
-        resize(browser, SCREEN)
-        assert not problems(browser, f"{served}/{page}.html", served)
+        assert not problems(browser, SCREEN, f"{served}/{page}.html", served)
         assert not _barriers(browser, "light")
         assert page not in ONE_OF_EACH or not _barriers(browser, "dark", COLOURS)
 
@@ -308,8 +311,7 @@ def test_a_page_is_whole_on_a_screen_and_has_no_serious_barrier(browser, built_b
 
 def test_search_finds_a_word(browser, address):
     """Each page once, with an excerpt, read from files and over http."""
-    resize(browser, SCREEN)
-    faults = problems(browser, f"{address}/search.html?q=completeness", address)
+    faults = problems(browser, SCREEN, f"{address}/search.html?q=completeness", address)
     assert not [fault for fault in faults if not fault.startswith("moves")]  # as results come
     script = """const links = document.querySelectorAll('#search-results li a');
         return [...links].map(a => a.getAttribute('href'));"""
@@ -332,8 +334,7 @@ def test_search_finds_a_word(browser, address):
 def test_a_term_shows_its_definition(browser, address, size):
     """On focus and under the pointer, inside the window; it stays while the pointer is on it, and
     Escape closes it."""
-    resize(browser, size)
-    assert not problems(browser, f"{address}/book/introduction.html", address)
+    assert not problems(browser, size, f"{address}/book/introduction.html", address)
     links = browser.find_elements(By.CSS_SELECTOR, "a[aria-describedby^='tip-term-']")
     assert len(links) >= 5
     for link in links:

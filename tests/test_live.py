@@ -27,7 +27,6 @@ from test_browser import (  # noqa: F401
     browser,
     problems,
     pytestmark,
-    resize,
 )
 
 ARITHMETIC, LOOK = (
@@ -221,8 +220,7 @@ def test_all_outcomes_add_up(computed):
 def test_a_box_answers_the_keyboard_and_has_no_barrier(browser, folder, kind):  # noqa: F811
     """From a disk, on a screen and on a phone; fields have names, changes are announced."""
     for width in (PHONE, SCREEN):
-        resize(browser, width)
-        assert not problems(browser, (folder / f"{kind}.html").as_uri(), folder.as_uri())
+        assert not problems(browser, width, (folder / f"{kind}.html").as_uri(), folder.as_uri())
         assert not browser.execute_script(WIDER, width[0])
         assert not _barriers(browser, "light")
         assert not _barriers(browser, "dark")

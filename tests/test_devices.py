@@ -9,6 +9,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +41,9 @@ from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.variational import variational_code
 from probebook_chapters.across import stories_world
 from probebook_chapters.concept_effects import prepare
-from probebook_runs.pages import pages
+from probebook_runs.execute import execute
+from probebook_runs.pages import find, pages
+from probebook_runs.store import plan
 from test_serialization import TAKE_STATES_ALONE, fitted
 
 CPU = torch.device("cpu")
@@ -216,7 +219,7 @@ def test_states_that_do_not_fit_on_a_gpu_go_there_block_by_block(card, data, mon
         seen.append((states.device, len(states)))
         return probe(states)
 
-    for attack in (FGSM, PGD, FAB):
+    for attack in (FGSM, PGD, partial(FAB, steps=20)):
         wanted = attack(probe, 0.3)(h.to(card), to=1 - z).cpu()
         found = attack(watched, 0.3)(h, to=1 - z)
         assert found.device == attack(watched, 0.3).failed(found, 1 - z).device == CPU
@@ -383,45 +386,59 @@ def test_batches_of_a_gpu_are_tokenized_ahead_and_keep_their_rows(card, monkeypa
     )
 
 
-WAYS = {
-    "models on a GPU": {"PROBEBOOK_DEVICE": "card"},
-    "models and states on a GPU": {"PROBEBOOK_DEVICE": "card", "CARD_HOLDS": "states"},
-    "bfloat16": {"PROBEBOOK_DTYPE": "bfloat16"},
-    "float64": {"PROBEBOOK_DTYPE": "float64"},
+GPU = {  # what the card holds
+    "models": {"PROBEBOOK_DEVICE": "card"},
+    "models and states": {"PROBEBOOK_DEVICE": "card", "CARD_HOLDS": "states"},
 }
 ALWAYS = [
+    ("1_causal_probing/07_layers", "models and states"),
+    ("5_semantic_faithfulness/03_inside", "models and states"),
+    ("6_across_papers/03_layers_and_architectures", "models"),
     ("1_causal_probing/01_agreement_and_embeddings", "bfloat16"),
-    ("1_causal_probing/07_layers", "models and states on a GPU"),
     ("3_data_requirements/03_encoders_and_probes", "bfloat16"),
-    ("5_semantic_faithfulness/03_inside", "models and states on a GPU"),
-    ("6_across_papers/03_layers_and_architectures", "models on a GPU"),
-]
-EVERY = [
-    pytest.param(page.name, way, marks=[] if (page.name, way) in ALWAYS else pytest.mark.verify)
-    for page in pages()
-    for way in WAYS
 ]
 
 
-@pytest.mark.parametrize(("name", "way"), EVERY)
-def test_a_page_runs_on_a_gpu_and_in_another_precision(tmp_path, name, way):
-    """In a home of its own, since a run's id does not say on which device it was made."""
+def every_page(ways) -> list:
+    return [
+        pytest.param(page.name, way, marks=[] if (page.name, way) in ALWAYS else pytest.mark.verify)
+        for page in pages()
+        for way in ways
+    ]
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    """A home of its own, since a run's id does not say on which device it was made."""
     for entry in ("notebooks", "data", "lib", "book", "_toc.yml", "_config.yml"):
         (tmp_path / entry).symlink_to(ROOT / entry)
-    env = WAYS[way] | {"PROBEBOOK_HOME": str(tmp_path), "PROBEBOOK_CACHE": str(tmp_path / "cache")}
-    on_gpu = "PROBEBOOK_DEVICE" in env
-    if on_gpu:
-        env |= (
-            {"PYTHONPATH": str(ROOT / "tests" / "card")}
-            if SIMULATED
-            else {"PROBEBOOK_DEVICE": DEVICE}
-        )
+    return tmp_path
+
+
+def said(home: Path) -> dict:
+    """The record of the only run there."""
+    [run] = (home / "_build" / "runs").rglob("record.json")
+    return json.loads(run.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("name", "holds"), every_page(GPU))
+def test_a_page_runs_on_a_gpu(home, name, holds):
+    env = GPU[holds] | {"PROBEBOOK_HOME": str(home), "PROBEBOOK_CACHE": str(home / "cache")}
+    env |= {"PYTHONPATH": str(ROOT / "tests/card")} if SIMULATED else {"PROBEBOOK_DEVICE": DEVICE}
     done = probebook("run", name, "--profile", "smoke", env=env)
     assert done.returncode == 0, done.stderr[-2000:]
-    [run] = (tmp_path / "_build" / "runs").rglob("record.json")
-    said = json.loads(run.read_text("utf-8"))
-    assert said["dtype"] == env.get("PROBEBOOK_DTYPE", "float32")
-    assert said["device"].startswith("simulated card") == (on_gpu and SIMULATED)
+    assert said(home)["dtype"] == "float32"
+    assert said(home)["device"].startswith("simulated card") == SIMULATED
+
+
+@pytest.mark.parametrize(("name", "dtype"), every_page(("bfloat16", "float64")))
+def test_a_page_runs_in_another_precision(home, forks, monkeypatch, name, dtype):
+    monkeypatch.setenv("PROBEBOOK_HOME", str(home))
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(home / "cache"))
+    monkeypatch.setenv("PROBEBOOK_DTYPE", dtype)
+    run = plan(find(name), "smoke")
+    execute(run, server=forks)
+    assert said(home)["dtype"] == dtype
 
 
 def test_numpy_is_met_through_to_numpy_alone():

@@ -126,11 +126,15 @@ expect.interpretation(answer, ["number"], words=5)
 
 
 @pytest.fixture
-def lab(tmp_path, kernels, forks, monkeypatch):
-    """A book of one page with three exercises; `lab(answers)` is a student's notebook of it. Without
-    a sandbox submissions are forks of the tests' own server."""
+def submissions_are_forks(forks, monkeypatch):
+    """Of the tests' own server, without a sandbox."""
     if sandbox.missing():
         monkeypatch.setattr(grading, "_forks", lambda submissions: nullcontext(forks))
+
+
+@pytest.fixture
+def lab(tmp_path, kernels, submissions_are_forks, monkeypatch):
+    """A book of one page with three exercises; `lab(answers)` is a student's notebook of it."""
     home = tmp_path / "home"
     (home / "notebooks" / "1_demo").mkdir(parents=True)
     (home / "book").mkdir()
@@ -339,9 +343,10 @@ QUICK = ["3_data_requirements/01_from_bounds_to_n", "6_across_papers/01_sweep_re
         *(pytest.param(name, marks=pytest.mark.verify) for name in NAMES if name not in QUICK),
     ],
 )
+@pytest.mark.usefixtures("submissions_are_forks")
 def test_grading_a_page_of_the_book(name, tmp_path):
-    """As a teacher does, with processes and limits of their own: a notebook in which nothing is
-    filled in, and one that holds the book's solutions, on inputs that nobody has seen before."""
+    """A notebook in which nothing is filled in, and one that holds the book's solutions, on inputs
+    that nobody has seen before."""
     (tmp_path / "handed in").mkdir()
     [path] = write(tmp_path / "handed in", [find(name)])
     solved, asked = nbformat.read(path, as_version=4), exercises(find(name).notebook)
@@ -357,6 +362,7 @@ def test_grading_a_page_of_the_book(name, tmp_path):
 
 
 def test_the_sample_submission_has_the_outcomes_that_the_book_prints(tmp_path):
+    """Graded as a teacher does, in processes of their own."""
     sample, student = ROOT / "book" / "sample_submission.ipynb", tmp_path / "handed in" / "doe-jane"
     student.mkdir(parents=True)
     shutil.copy(sample, student)

@@ -333,6 +333,7 @@ def test_without_a_prompt_a_server_is_asked_for_the_next_word_before_the_blank(s
 
 
 @pytest.mark.verify
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
     "page, hits",
     [
@@ -452,6 +453,7 @@ def test_bad_input_is_refused_before_anything_is_asked(state, call, says):
     assert not state.hits
 
 
+@pytest.mark.usefixtures("kernels")
 def test_the_page_on_prompting_runs_whole_on_a_model_behind_a_server(state):
     """A second run asks nothing again."""
     state.model = load("pocket-english-gpt")

@@ -39,11 +39,6 @@ def made(home) -> int:
     return len((home / "made").read_text().splitlines()) if (home / "made").exists() else 0
 
 
-@pytest.fixture
-def kernels():
-    """Each starts anew."""
-
-
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     return tmp_path_factory.mktemp("undisturbed")
@@ -211,10 +206,9 @@ def test_a_cache_on_a_full_or_read_only_disk(small_disk, monkeypatch):
 
 CLOCK = """
 import time
-
-pytestmark = pytest.mark.xdist_group("faults")  # the undisturbed run is made once
 true, offset = time.time, lambda: float(open({path!r}).read())
 time.time, time.time_ns = lambda: true() + offset(), lambda: int((true() + offset()) * 1e9)
+open({path!r} + " is used", "w").close()
 """
 
 
@@ -241,6 +235,7 @@ def test_a_clock_that_jumps(tiny, undisturbed, days, tmp_path):
         time.sleep(0.02)
     clock.write_text(str(days * 86_400))
     assert process.wait(120) == 0
+    assert (tmp_path / "clock is used").exists()
     assert metrics(home) == undisturbed
     assert 0 < read_record(plan(find("1_demo")).folder).seconds < 90
     assert run_all([plan(find("1_demo"))]) == []

@@ -224,11 +224,13 @@ def built_book(readers_files) -> Path:
 @pytest.fixture(scope="session")
 def parsed(built_book) -> dict[Path, BeautifulSoup]:
     """The pages of the built book."""
-    return {
+    found = {
         path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
         for path in sorted(built_book.rglob("*.html"))
         if "_static" not in path.parts
     }
+    gc.freeze()
+    return found
 
 
 @pytest.fixture(scope="session")

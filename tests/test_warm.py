@@ -82,19 +82,22 @@ def test_a_fork_gives_the_numbers_of_a_fresh_kernel(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("warm_kernel", [False, True])
-def test_temporary_files_go_with_their_kernel(tiny, monkeypatch, server, warm_kernel):
+def test_temporary_files_and_processes_go_with_their_kernel(tiny, monkeypatch, server, warm_kernel):
     """It is ended at once, and could not remove them itself."""
     left = """
-        import os, tempfile
+        import os, subprocess, tempfile
         from pathlib import Path
-        Path(os.environ["PROBEBOOK_HOME"], "left").write_text(tempfile.mkdtemp())"""
+        child = subprocess.Popen(["sleep", "600"])
+        said = f"{child.pid} {tempfile.mkdtemp()}"
+        Path(os.environ["PROBEBOOK_HOME"], "left").write_text(said)"""
     monkeypatch.setattr(warm, "FEW", 0)
     home = tiny(left)
     assert run_all([plan(find("1_demo"))], server=server if warm_kernel else None) == []
     assert server.process if warm_kernel else not server.process
-    folder = Path((home / "left").read_text())
-    assert folder.parent.name.startswith("probebook-")
-    assert not folder.parent.exists()
+    child, folder = (home / "left").read_text().split()
+    until(lambda: not psutil.pid_exists(int(child)))
+    assert Path(folder).parent.name.startswith("probebook-")
+    assert not Path(folder).parent.exists()
 
 
 def test_pages_that_import_nothing_need_no_server():

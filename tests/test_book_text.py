@@ -27,7 +27,7 @@ from probebook_book.effects import BOOK_RUN, stored_value
 from probebook_book.findings import strongest, verdicts
 from probebook_book.rule import SCOPES, WORDS
 from probebook_runs.archive import archived, manifests, sweep_table
-from probebook_runs.pages import _imports, _python, pages
+from probebook_runs.pages import _imports, pages
 
 
 def test_every_link_resolves(parsed):
@@ -154,7 +154,7 @@ def test_what_pages_import_is_in_the_reference(built_book):
     )
     taken = {
         name: locate(name)
-        for name in _imports(_python(code), "")
+        for name in _imports(code, "")
         if not name.startswith(("probebook_runs.labs", "probebook_chapters.checks"))
     }
     missing = {

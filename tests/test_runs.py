@@ -287,11 +287,19 @@ else:
 finally:
     import probebook.measures
 match base:
-    case 1:
-        import probebook.explainers
+    case 1: import probebook.explainers
+from probebook.devices import (  # (or elsewhere)
+    place_states,  # :)
+    WORTH)
+from probebook.hub import \\
+    check_folder
+"Nothing is taken from"
+import probebook.tables  # and nobody will import this
+%pip install anything
 """
     found = set(pages._imports(dedent(source), "probebook.probes"))
-    names = "base probes figures hub corpora measures explainers models models.load".split()
+    names = "base probes figures hub corpora measures explainers models models.load tables".split()
+    names += ["devices", "devices.place_states", "devices.WORTH", "hub.check_folder"]
     assert found == {"probebook", *(f"probebook.{name}" for name in names)}
 
 

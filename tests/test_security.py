@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import pickle
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from probebook.models import depth, load
 from probebook_book.build import _book_notebooks
 from probebook_runs import archive, write_table
 from probebook_runs.execute import run_all
-from probebook_runs.pages import _python, find, pages
+from probebook_runs.pages import find, pages
 from probebook_runs.store import plan
 
 MODULES = {"pickle", "_pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle"}
@@ -134,7 +135,8 @@ def test_no_code_of_the_project_is_unsafe(monkeypatch):
     }
     for page in [*pages(), *_book_notebooks()]:
         code = [cell.source for cell in page.notebook.cells if cell.cell_type == "code"]
-        sources[page.name] = _python("\n".join(code))
+        magic = re.compile(r"^[%!].*", re.MULTILINE)
+        sources[page.name] = magic.sub("pass", "\n".join(code))
     assert len(sources) > 100
     assert {name: found for name, source in sources.items() if (found := unsafe(source))} == {}
 

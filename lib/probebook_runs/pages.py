@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # loading it takes longer than all else here
 
 LIBRARY = base.PACKAGE.parent  # the folder of this package and its neighbours
 PROFILES = ("smoke", "pocket", "real", "paper")
+IMPORT = re.compile(
+    r"(?:from[ \t]+[\w.]+[ \t]+)?\bimport[ \t]+(?:\((?:[^)#]|#.*)*\)|(?:.*\\\n)*.*)"
+)
 version = cache(metadata.version)  # of a package: seven milliseconds each time
 
 
@@ -192,7 +195,7 @@ def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookN
 def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
     files: dict[str, Path] = {}
-    todo = [*_imports(_python("\n".join(source for _, source in page.code)), "")]
+    todo = [*_imports("\n".join(source for _, source in page.code), "")]
     seen: set[str] = set()
     while todo:
         if (name := todo.pop()) in seen:
@@ -207,23 +210,18 @@ def modules(page: Page) -> dict[str, Path]:
     return files
 
 
-def _python(code: str) -> str:
-    """A page's code without lines that are IPython's (`%magic`, `!command`)."""
-    return re.sub(r"^[%!].*", "pass", code, flags=re.MULTILINE)
-
-
 @cache
 def _imports(source: str, package: str) -> tuple[str, ...]:
-    """Names of the library's modules that a source imports anywhere in it."""
-    names, todo = [], [ast.parse(source)]
-    while todo:  # statements alone: `ast.walk` visits every expression, ten times as many
-        node = todo.pop()
-        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
-            todo += getattr(node, part, [])
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            parents = f"{package}.".rsplit(".", node.level)[0] if node.level else ""
-            module = ".".join(filter(None, [parents, node.module]))
-            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    """Names of the library's modules that a source imports anywhere in it. Its statements that
+    import are parsed, which takes a hundredth of the time for all."""
+    names: list[str] = []
+    for statement in IMPORT.findall(source):
+        with suppress(SyntaxError):  # a sentence with the word
+            for node in ast.parse(statement).body:
+                if isinstance(node, ast.Import):
+                    names += [alias.name for alias in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    parents = f"{package}.".rsplit(".", node.level)[0] if node.level else ""
+                    module = ".".join(filter(None, [parents, node.module]))
+                    names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return tuple(name for name in names if name.startswith("probebook"))

@@ -1,9 +1,8 @@
 """Checks of the exercises: one module for each chapter, and `expect` with what all of them use.
 
-A page imports its chapter's module and hands over the student's answer. A right answer prints a
-tick; any other raises `NotRight`, whose one line tells the student what to look at:
+A page imports its chapter's module, as `check`, and hands over the student's answer. A right answer
+prints a tick; any other raises `NotRight`, whose one line tells the student what to look at:
 
-    from probebook_chapters.checks import causal_probing as check
     check.largest_distance(largest_distance)        # ✓ largest_distance
 
 Who grades runs a check where no code of a student runs: first on the page's solution, to hear which

@@ -50,15 +50,7 @@ FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
 LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
 
 # the groups of tests that take longest
-LONG = (
-    "book",
-    "test_labs",
-    "test_sweep",
-    "test_devices",
-    "test_runs",
-    "test_faults",
-    "test_matrix",
-)
+LONG = ("book", "test_labs", "test_sweep", "test_devices", "test_runs", "test_faults")
 
 HEADER = """---
 file_format: mystnb

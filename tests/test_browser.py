@@ -193,9 +193,8 @@ def problems(
     """Load a page in a window of this size and return what is wrong with it after at most `seconds`.
 
     Its requests may go to addresses `within`."""
-    browser.get(
-        "about:blank"
-    )  # the page before asks for nothing any more, and is not laid out anew
+    # the page before asks for nothing any more, and is not laid out anew
+    browser.get("about:blank")
     resize(browser, size)
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(url)

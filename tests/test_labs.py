@@ -927,6 +927,7 @@ def test_the_page_on_sample_size_holds_with_the_seeds_of_a_class(seed, forks, tm
     page = find("3_data_requirements/01")
     ran = _ran(page.name, page.notebook, forks, tmp_path, {"seed": seed})
     assert [error for _, error in ran if error] == []
+    assert sum("check" in tags for tags, _ in ran) == len(exercises(page.notebook))
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -287,14 +287,16 @@ else:
 finally:
     import probebook.measures
 match base:
-    case 1: import probebook.explainers
+    case 1:
+        import probebook.explainers
+    case 2: import probebook.tables  # and nobody will import this
 from probebook.devices import (  # (or elsewhere)
     place_states,  # :)
     WORTH)
 from probebook.hub import \\
     check_folder
 "Nothing is taken from"
-import probebook.tables  # and nobody will import this
+import probebook.probes
 %pip install anything
 """
     found = set(pages._imports(dedent(source), "probebook.probes"))

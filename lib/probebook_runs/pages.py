@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # loading it takes longer than all else here
 
 LIBRARY = base.PACKAGE.parent  # the folder of this package and its neighbours
 PROFILES = ("smoke", "pocket", "real", "paper")
+# a statement that imports: names in brackets, on continued lines, or on one
 IMPORT = re.compile(
     r"(?:from[ \t]+[\w.]+[ \t]+)?\bimport[ \t]+(?:\((?:[^)#]|#.*)*\)|(?:.*\\\n)*.*)"
 )

@@ -12,6 +12,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
+from glob import escape, glob
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,20 +196,34 @@ def parameterize(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookN
 
 def modules(page: Page) -> dict[str, Path]:
     """The library's modules that a page imports, directly or through others, with their files."""
+    paths = sorted(glob(f"{escape(str(LIBRARY))}/probebook*/**/*.py", recursive=True))
+    times = tuple((path, os.stat(path).st_mtime_ns) for path in paths)
+    return dict(_modules("\n".join(source for _, source in page.code), times))
+
+
+@cache
+def _modules(source: str, times: tuple[tuple[str, int], ...]) -> dict[str, Path]:
+    """The same of a source, as long as no file of the library changes."""
+    library = _named(times)
     files: dict[str, Path] = {}
-    todo = [*_imports("\n".join(source for _, source in page.code), "")]
-    seen: set[str] = set()
+    todo = [*_imports(source, "")]
     while todo:
-        if (name := todo.pop()) in seen:
-            continue
-        seen.add(name)
-        path = LIBRARY.joinpath(*name.split("."))
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if path.exists():
-            files[name] = path
+        name = todo.pop()
+        if name in library and name not in files:
+            files[name] = path = library[name]
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
     return files
+
+
+@cache
+def _named(times: tuple[tuple[str, int], ...]) -> dict[str, Path]:
+    """The library's files by the names of their modules."""
+    names = (Path(path).relative_to(LIBRARY).with_suffix("").parts for path, _ in times)
+    return {
+        ".".join(parts).removesuffix(".__init__"): Path(path)
+        for parts, (path, _) in zip(names, times, strict=True)
+    }
 
 
 @cache

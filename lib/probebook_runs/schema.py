@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -143,6 +144,7 @@ class Parameter:
     comment: str
 
 
+@cache
 def declared(source: str, page: str = "this page") -> list[Parameter]:
     """Parameters in the source of a parameters cell, in order; a comment stands behind its own
     parameter or on the line above. UserError: a statement is no declaration."""

@@ -176,6 +176,8 @@ sys.addaudithook(_refuse_pages)
 def pytest_sessionfinish(session):
     """Say last how many tests were skipped because they had passed before."""
     result = yield
+    gc.collect()
+    gc.freeze()  # or pytest looks for garbage five times more
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter and (line := skipped_line(reporter.stats.get("skipped", []))):
         reporter.write_line(line)
@@ -227,8 +229,10 @@ def parsed(built_book) -> dict[Path, BeautifulSoup]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[ForkServer | None]:
-    """The process that forks this worker's kernels."""
+    """The process that forks this worker's kernels, from the first on."""
     with server_of(pages()) as server:
+        if server:
+            server.if_worth(99)
         yield server
 
 

@@ -405,6 +405,7 @@ def test_the_split_keeps_groups_together_and_the_test_fixed():
         assert sum(map(len, parts.values())) + len(test) == len(data.z)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_states_saved_elsewhere_and_a_probe_of_ones_own(tmp_path):
     """No model, no texts: a planted, used concept is found, by a probe that was brought."""
     world = planted.world("used", 1000, seed=5)

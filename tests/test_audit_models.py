@@ -265,6 +265,7 @@ def test_too_few_draws_for_so_many_comparisons_are_refused_at_once(texts, tmp_pa
     assert audit.check_draws(9, 359) is None
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[] if name == "t5" else [pytest.mark.verify]) for name in zoo.ZOO],

@@ -285,6 +285,7 @@ def test_states_that_do_not_fit_the_rows_are_refused(tmp_path, held, right):
     assert right in str(e.value) and "\n" not in str(e.value)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_states_alone_give_a_report_and_notes_stand_in_all_of_it(tmp_path):
     """Neither texts nor what should stay; what was left out is in HTML, JSON and methods."""
     h, z = torch.randn(400, 8, generator=torch.manual_seed(0)), torch.arange(400) % 2

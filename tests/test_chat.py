@@ -330,6 +330,7 @@ def test_rewritten_conversations_and_printed_ones_in_an_audit(folders, tmp_path)
     )
 
 
+@pytest.mark.usefixtures("kernels")
 def test_an_audit_of_conversations(folders, tmp_path):
     """From JSON lines to the report: the last token of the question is known, even to random
     weights, and it is the one that was read."""

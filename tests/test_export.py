@@ -163,6 +163,7 @@ def test_what_no_program_could_add_is_refused(tmp_path, name, layers, right):
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.usefixtures("kernels")
 def test_an_audit_writes_the_vectors_of_a_causal_model(tmp_path):
     """Where llama.cpp adds one; added there, it does to the library's states what the edit does."""
     name = "pocket-english-gpt"

@@ -163,6 +163,7 @@ def test_the_probe_is_that_of_all_states_where_it_is_right_more_often(tmp_path, 
     assert (of_new[0] > of_new[1] + 0.05) if skewed else (of_new[1] > of_new[0] + 0.05)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_the_command_draws_what_fits_in_memory_and_says_so(planted, monkeypatch, tmp_path):
     path, labels, _, _ = planted
     monkeypatch.setattr(from_files, "IN_MEMORY", 4 * 16 * 1_000)  # 1,000 states

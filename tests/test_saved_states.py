@@ -228,6 +228,7 @@ def command(folder, path, *more):
     )
 
 
+@pytest.mark.usefixtures("kernels")
 def test_the_audit_is_the_same_whatever_the_form(tmp_path):
     """One file with h, and a folder of files as vLLM writes them."""
     reports = []

@@ -41,7 +41,7 @@ from probebook.probes.discriminant import LinearDiscriminant
 from probebook.probes.variational import variational_code
 from probebook_chapters.across import stories_world
 from probebook_chapters.concept_effects import prepare
-from probebook_runs.execute import execute
+from probebook_runs.execute import ended_early, execute
 from probebook_runs.pages import find, pages
 from probebook_runs.store import plan
 from test_serialization import TAKE_STATES_ALONE, fitted
@@ -390,12 +390,6 @@ GPU = {  # what the card holds
     "models": {"PROBEBOOK_DEVICE": "card"},
     "models and states": {"PROBEBOOK_DEVICE": "card", "CARD_HOLDS": "states"},
 }
-# on a simulated one all takes longer
-FEWER = {
-    "1_causal_probing/07_layers": {"n": 1000, "fewest": 40},
-    "5_semantic_faithfulness/03_inside": {"n": 4},
-    "6_across_papers/03_layers_and_architectures": {"n": 600, "das_steps": 1},
-}
 ALWAYS = [
     ("1_causal_probing/07_layers", "models and states"),
     ("5_semantic_faithfulness/03_inside", "models and states"),
@@ -435,7 +429,9 @@ def test_a_page_runs_on_a_gpu(home, monkeypatch, name, holds):
         monkeypatch.setenv(variable, value)
     if SIMULATED:
         monkeypatch.setattr(base, "DEVICE", simulated_card.CARD_TOO)
-    execute(plan(find(name), "smoke", FEWER.get(name)))
+    run = plan(find(name), "smoke")
+    execute(run)
+    assert not ended_early(run.read())
     assert said(home)["dtype"] == "float32"
     assert said(home)["device"].startswith("simulated card") == SIMULATED
 
@@ -447,6 +443,7 @@ def test_a_page_runs_in_another_precision(home, forks, monkeypatch, name, dtype)
     monkeypatch.setenv("PROBEBOOK_DTYPE", dtype)
     run = plan(find(name), "smoke")
     execute(run, server=forks)
+    assert not ended_early(run.read())
     assert said(home)["dtype"] == dtype
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import typer.testing
 import yaml
 from bs4 import BeautifulSoup
 
@@ -41,6 +42,9 @@ from probebook_runs.page import processor
 from probebook_runs.pages import pages
 from probebook_runs.warm import ForkServer
 
+# the command line is put together once, not for each command that a test gives
+typer.testing._get_command = cache(typer.testing._get_command)
+
 DEVICE = os.environ["PROBEBOOK_TESTED"]
 KEPT = ROOT / "_build" / "tests"  # what test runs find again as long as it reads the same
 PASSED_BEFORE = "passed before on the same files"
@@ -49,8 +53,9 @@ MADE = {".git", ".venv", "_build", ".pytest_cache", ".ruff_cache", ".import_lint
 FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
 LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
 
-# the groups of tests that take longest
-LONG = ("book", "test_labs", "test_sweep", "test_devices", "test_runs", "test_faults")
+# the groups of tests that take longest; that of labs late, when the book has filled the cache
+LONG = ("book", "test_devices", "test_sweep", "test_faults", "test_runs", "test_audit", "wheel")
+LONG += ("test_warm", "test_cli", "test_environment", "test_labs")
 
 HEADER = """---
 file_format: mystnb

@@ -408,8 +408,10 @@ def every_page(ways) -> list:
 
 
 @pytest.fixture
-def home(tmp_path) -> Path:
+def home(tmp_path, monkeypatch) -> Path:
     """A home of its own, since a run's id does not say on which device it was made."""
+    monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
+    monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
     for entry in ("notebooks", "data", "lib", "book", "_toc.yml", "_config.yml"):
         (tmp_path / entry).symlink_to(ROOT / entry)
     return tmp_path
@@ -423,9 +425,8 @@ def said(home: Path) -> dict:
 
 @pytest.mark.parametrize(("name", "holds"), every_page(GPU))
 def test_a_page_runs_on_a_gpu(home, monkeypatch, name, holds):
-    env = GPU[holds] | {"PROBEBOOK_HOME": str(home), "PROBEBOOK_CACHE": str(home / "cache")}
-    env |= {"PYTHONPATH": str(ROOT / "tests/card")} if SIMULATED else {"PROBEBOOK_DEVICE": DEVICE}
-    for variable, value in env.items():
+    there = {"PYTHONPATH": str(ROOT / "tests/card")} if SIMULATED else {"PROBEBOOK_DEVICE": DEVICE}
+    for variable, value in (GPU[holds] | there).items():
         monkeypatch.setenv(variable, value)
     if SIMULATED:
         monkeypatch.setattr(base, "DEVICE", simulated_card.CARD_TOO)
@@ -438,8 +439,6 @@ def test_a_page_runs_on_a_gpu(home, monkeypatch, name, holds):
 
 @pytest.mark.parametrize(("name", "dtype"), every_page(("bfloat16", "float64")))
 def test_a_page_runs_in_another_precision(home, forks, monkeypatch, name, dtype):
-    monkeypatch.setenv("PROBEBOOK_HOME", str(home))
-    monkeypatch.setenv("PROBEBOOK_CACHE", str(home / "cache"))
     monkeypatch.setenv("PROBEBOOK_DTYPE", dtype)
     run = plan(find(name), "smoke")
     execute(run, server=forks)

@@ -219,11 +219,9 @@ def _modules(source: str, times: tuple[tuple[str, int], ...]) -> dict[str, Path]
 @cache
 def _named(times: tuple[tuple[str, int], ...]) -> dict[str, Path]:
     """The library's files by the names of their modules."""
-    names = (Path(path).relative_to(LIBRARY).with_suffix("").parts for path, _ in times)
-    return {
-        ".".join(parts).removesuffix(".__init__"): Path(path)
-        for parts, (path, _) in zip(names, times, strict=True)
-    }
+    files = [Path(path) for path, _ in times]
+    names = [".".join(file.relative_to(LIBRARY).with_suffix("").parts) for file in files]
+    return {name.removesuffix(".__init__"): file for name, file in zip(names, files, strict=True)}
 
 
 @cache

@@ -9,7 +9,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions, requires, version
+from contextlib import suppress
+from importlib.metadata import (
+    PackageNotFoundError,
+    metadata,
+    packages_distributions,
+    requires,
+    version,
+)
 from pathlib import Path
 
 import pytest
@@ -52,6 +59,15 @@ def test_every_direct_dependency_is_pinned_within_its_range():
     for text in DIRECT:
         wanted = Requirement(text)
         assert pins[canonicalize_name(wanted.name)] in wanted.specifier, text
+
+
+def test_every_pin_runs_on_the_first_python_promised():
+    """As Debian's and a long-lived cluster's may be: 3.11 means 3.11.0 as well."""
+    (least,) = (s.version for s in SpecifierSet(PROJECT["requires-python"]) if s.operator == ">=")
+    for pin in PINS:
+        with suppress(PackageNotFoundError):  # a package of another system
+            asked = metadata(pin.name)["Requires-Python"] or ""
+            assert f"{least}.0" in SpecifierSet(asked), f"{pin} asks for Python {asked}"
 
 
 def test_pins_are_exact_plain_and_sorted():

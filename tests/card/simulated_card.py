@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 aten = torch.ops.aten
@@ -96,7 +95,7 @@ class OnCard(torch.Tensor):
 
 def _compute(func: Any, args: tuple, kwargs: dict) -> Any:
     """What an operation gives on the card, or the error that a GPU raises."""
-    flat, form = tree_flatten((args, kwargs))
+    flat = [*_parts([*args, *kwargs.values()])]
     tensors = [x for x in flat if isinstance(x, torch.Tensor)]
     here = [x for x in tensors if isinstance(x, OnCard)]
     wanted = kwargs.get("device")
@@ -110,14 +109,8 @@ def _compute(func: Any, args: tuple, kwargs: dict) -> Any:
         raise RuntimeError("Expected a 'card' device type for generator but found 'cpu'")
     if func is aten._fused_sdp_choice.default:
         return 0  # by products and softmax, step by step
-    plain = [
-        x.values if isinstance(x, OnCard) else CPU if isinstance(x, torch.device) else x
-        for x in flat
-    ]
-    plain_args, plain_kwargs = tree_unflatten(plain, form)
-    if plain_kwargs.get("pin_memory"):
-        plain_kwargs = plain_kwargs | {"pin_memory": False}
-    found = INSTEAD.get(func, func)(*plain_args, **plain_kwargs)
+    plain = {name: _mapped(x, _plain) for name, x in kwargs.items() if name != "pin_memory"}
+    found = INSTEAD.get(func, func)(*_mapped(args, _plain), **plain)
     if func is aten.copy_.default:
         return args[0]
     if not on_card or func is aten._local_scalar_dense.default:
@@ -125,8 +118,29 @@ def _compute(func: Any, args: tuple, kwargs: dict) -> Any:
     view = any(one.alias_info and not one.alias_info.is_write for one in func._schema.returns)
     ordinary = view and not all(x.is_inference() for x in here)  # a view is as what it views
     with torch.inference_mode(False) if ordinary else nullcontext():
-        found = tree_map_only(torch.Tensor, OnCard, found)
+        found = _mapped(found, lambda x: OnCard(x) if isinstance(x, torch.Tensor) else x)
     return return_and_correct_aliasing(func, args, kwargs, found) if here else found
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    """What lists in lists hold, one by one."""
+    for part in x:
+        if isinstance(part, tuple | list):
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _mapped(x: Any, change: Callable[[Any], Any]) -> Any:
+    """The same lists in lists of changed parts."""
+    if isinstance(x, tuple | list):
+        return type(x)([_mapped(part, change) for part in x])
+    return change(x)
+
+
+def _plain(x: Any) -> Any:
+    """An argument as the CPU takes it."""
+    return x.values if isinstance(x, OnCard) else CPU if isinstance(x, torch.device) else x
 
 
 def _lstm_cell(
@@ -199,7 +213,7 @@ class _Here(TorchDispatchMode):
         kwargs = kwargs or {}
         if not any(
             isinstance(x, OnCard) or isinstance(x, torch.device) and x.type == CARD.type
-            for x in tree_flatten((args, kwargs))[0]
+            for x in _parts([*args, *kwargs.values()])
         ):
             return func(*args, **kwargs)
         if torch.is_inference_mode_enabled() and func._can_decompose():  # `Tensor.to`, say

@@ -121,13 +121,13 @@ def answers(browser, folder, asked):  # noqa: F811
     ]
 
 
-@pytest.fixture(params=["file", "http"])
+@pytest.fixture
 def box(request, browser, folder):  # noqa: F811
-    """The box, before its first use."""
+    """The box, before its first use; from the disk, unless a test asks for "http" as well."""
     browser.get_log("browser")
     resize(browser, SCREEN)
     with _served(folder) as address:
-        within = folder.as_uri() if request.param == "file" else address
+        within = address if getattr(request, "param", "file") == "http" else folder.as_uri()
         browser.get(f"{within}/box.html")
         yield browser
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
@@ -257,6 +257,7 @@ def test_what_it_cannot_read_gets_one_friendly_line(box):
         assert "is" in typed(box, "The key to the cabinets ___ on the table.")
 
 
+@pytest.mark.parametrize("box", ["file", "http"], indirect=True)
 def test_it_is_used_by_keyboard_alone(box):
     """Sentence, method, layer, strength and flip; answers are announced, every field has a name."""
     said = typed(box, "The keys to the cabinet ___ on the table.")

@@ -70,6 +70,14 @@ def test_every_pin_runs_on_the_first_python_promised():
             assert f"{least}.0" in SpecifierSet(asked), f"{pin} asks for Python {asked}"
 
 
+def test_the_first_and_the_last_python_promised_are_tested():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    promised = SpecifierSet(PROJECT["requires-python"])
+    versions = [f"3.{minor}" for minor in range(30) if f"3.{minor}" in promised]
+    tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    assert tested == [versions[0], versions[-1]]
+
+
 def test_pins_are_exact_plain_and_sorted():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)  # no local tag, no address

@@ -17,7 +17,7 @@ shell, errors = InteractiveShell(), []
 for cell in nbformat.read(notebook, as_version=4).cells:
     if cell.cell_type == "code":
         with capture_output():
-            error = shell.run_cell(cell.source).error_in_exec
+            error = shell.run_cell(cell.source, store_history=True).error_in_exec
         message = f"{type(error).__name__}: {error}" if error else ""
         errors.append((cell.metadata.get("tags", []), message))
 out.write_text(json.dumps(errors), encoding="utf-8")

@@ -26,7 +26,7 @@ from probebook_runs.pages import Page, find
 from probebook_runs.plain import paired_notebook
 from probebook_runs.records import read_record
 from probebook_runs.results import compare, runs
-from probebook_runs.schema import declared, from_file, from_text
+from probebook_runs.schema import declared, from_file, from_text, types_in
 from probebook_runs.store import plan, results, run_table
 
 RECORDS = """
@@ -205,6 +205,12 @@ def test_a_parameters_cell_holds_declarations_only(cell, capsys):
 def test_a_parameters_comment_stands_behind_it_or_above():
     cell = "n: Count = 5  # rows\n# of each row\nm: list[Count] = [\n    1, 2]\nk: Count = 1"
     assert {p.name: p.comment for p in declared(cell)} == {"n": "rows", "m": "of each row", "k": ""}
+
+
+def test_a_kernels_cells_declare_the_types_of_parameters():
+    """The last declaration counts; what is no parameter, or did not run, does not."""
+    cells = ["n: int = 1", "n = 2", "size: Frame = 3\nk: list[int] = [4]", "k: int =", "n: bool"]
+    assert types_in(cells) == {"n": bool, "k": list[int]}
 
 
 @pytest.mark.parametrize("layer", [-5, -1, 0, 4])

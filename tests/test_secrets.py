@@ -116,7 +116,7 @@ def test_a_key_is_no_parameter(tiny, value, says):
 def test_plain_papermill_is_refused_in_the_page(tiny, monkeypatch):
     from probebook_runs.page import start
 
-    page = {"__annotations__": {"server": str}, "server": KEY}
+    page = {"In": ["server: str = ''"], "server": KEY}
     with pytest.raises(UserError, match="holds the value of SOME_API_KEY"):
         start(page)
     page["server"] = "http://127.0.0.1:8000/v1"

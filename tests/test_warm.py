@@ -260,16 +260,19 @@ def test_the_server_does_not_start_cuda_whose_forks_could_not_use_it():
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
-def test_a_page_is_seeded_and_styled_whatever_it_has_imported():
-    """A kernel of its own has imported less than a fork, and gives the same numbers and figures."""
+def test_a_page_is_seeded_and_styled_whatever_it_has_imported(tmp_path):
+    """A kernel of its own has imported less than a fork, and gives the same numbers and figures. So
+    does a page written as a script."""
+    script = tmp_path / "page.py"
     code = """
-        from probebook_runs.page import start
-        start({"__annotations__": {"seed": int}, "seed": 5})
+        from probebook_runs import Seed, start
+        seed: Seed = 5
+        start(globals())
         import torch
         print(torch.rand(3).tolist() == torch.rand(3, generator=torch.manual_seed(5)).tolist())
         import matplotlib.pyplot as plt
-        print(plt.rcParams["axes.spines.top"])"""
-    done = subprocess.run(
-        [sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=False
-    )
+        print(plt.rcParams["axes.spines.top"])
+        later: Seed = 6"""
+    script.write_text(dedent(code), encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.stdout.split()[-2:] == ["True", "False"], done.stderr

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from probebook.base import UserError, check_name
 from probebook_runs.assertions import Measured, explain_comparison, explain_test
 from probebook_runs.model_checks import check_models
-from probebook_runs.schema import coerce
+from probebook_runs.schema import coerce, types_in
 
 if TYPE_CHECKING:  # the command line checks names without it
     import pandas as pd
@@ -41,7 +41,8 @@ def start(page: dict) -> None:
     """
     from IPython import get_ipython
 
-    types = page.get("__annotations__", {})
+    cells = page["In"] if "In" in page else [Path(page["__file__"]).read_text(encoding="utf-8")]
+    types = {name: type_ for name, type_ in types_in(cells).items() if name in page}
     given = {
         name: value
         for name, value in page.items()

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -173,6 +173,21 @@ def declared(source: str, page: str = "this page") -> list[Parameter]:
             f"Annotated[…, Field(ge=…)] ({problem})"
         )
     return parameters
+
+
+def types_in(cells: Iterable[str]) -> dict[str, Any]:
+    """Types by name of the parameters that these cells of a notebook declare.
+
+    From Python 3.14 on a kernel forgets all types of a cell but the last; its sources it keeps."""
+    found = {}
+    for cell in cells:
+        with suppress(SyntaxError):  # it did not run
+            for node in ast.parse(cell).body:
+                match node:
+                    case ast.AnnAssign(ast.Name(name), annotation):
+                        with suppress(ValueError):  # a name of the page's own
+                            found[name] = _type(annotation)
+    return found
 
 
 def coerce(

@@ -217,6 +217,7 @@ def built_book(readers_files) -> Path:
         environment = {"PROBEBOOK_HOME": str(HOME), "PROBEBOOK_DEVICE": DEVICE}
         done = probebook("build", "--profile", "smoke", env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
+    assert "Warning" not in done.stderr, done.stderr[-4000:]
     return Path(done.stdout.splitlines()[-1]).parent
 
 

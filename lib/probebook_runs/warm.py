@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -172,7 +173,9 @@ def _serve(modules: list[str]) -> tuple[list[str], dict[str, str], str] | None:
     gc.freeze()  # or a kernel's first collection copies all pages
     gc.set_threshold(100_000)  # what a page makes are weights and states: no garbage
     for line in sys.stdin:
-        pid = os.fork()
+        # the threads that Python warns of are native, and their libraries make them anew in a fork
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            pid = os.fork()
         if not pid:
             return json.loads(line)
         print(pid, flush=True)

@@ -42,6 +42,6 @@ clean:
 	rm -rf _build
 
 .venv/installed: pyproject.toml constraints.txt
-	$(if $(UV),uv venv -q --allow-existing --seed --python $(PYTHON),$(PYTHON) -m venv) .venv
+	$(if $(UV),uv venv -q --allow-existing --seed $(if $(filter file,$(origin PYTHON)),,-p $(PYTHON)),$(PYTHON) -m venv) .venv
 	$(if $(UV),uv pip install --compile-bytecode -p .venv,$(BIN)/pip install) -c constraints.txt -e '.[book,dev]'
 	touch $@

@@ -499,7 +499,9 @@ HEAVY = np.random.default_rng(0).standard_t(2, (2000, 24))
 @pytest.mark.parametrize("kind", ["absent", "unused", "length", "used"])
 @pytest.mark.parametrize("settings", [{"base": HEAVY}, {"rare": 0.05}], ids=["tails", "rare"])
 def test_heavy_tails_and_rare_classes_get_their_verdict(kind, settings):
-    assert audit.audit_planted(kind, [3], **settings).verdict.iloc[0] in planted.KINDS[kind].fits
+    """In four worlds of five at least: of a class of 5 % the test holds two dozen items."""
+    found = audit.audit_planted(kind, range(5), **settings).verdict
+    assert found.isin(planted.KINDS[kind].fits).sum() >= 4, [*found]
 
 
 def rules(kind, n=600):

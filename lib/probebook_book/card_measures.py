@@ -64,7 +64,7 @@ def _probes(model: Model) -> dict[str, dict[str, float]]:
     """Z_c on sentences of the paper's shares; Z_e, rare in those, on sentences with equal cells."""
     shares = {}
     for name, cells in (("zc", None), ("ze", CROSSED)):
-        table = agreement.generate(6_000, seed=3, contingency=cells, nouns="test")
+        table = agreement.generate(24_000, seed=3, contingency=cells, nouns="test")
         shares[name] = _probe(model, table, table[name].to_numpy(), agreement.split(table))
     return shares
 
@@ -111,7 +111,7 @@ def female_slopes(model: str | Model) -> dict[str, float]:
     return slopes
 
 
-def reader(name: str, n: int = 40) -> dict[str, dict[str, float]]:
+def reader(name: str, n: int = 200) -> dict[str, dict[str, float]]:
     """Shares of right answers on `n` fresh stories of 4 to 12 sentences.
 
     "answered": questions with an answer; "yes/no": those alone; "deleted": the share of *unknown*

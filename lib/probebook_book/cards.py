@@ -42,7 +42,7 @@ def write(name: str) -> Path:
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     (folder / "README.md").write_text(readme(name))
     if kind in SERIES:
-        table(kind).to_csv(POCKET / f"{kind}.csv", index=False)
+        (POCKET / f"{kind}.csv").write_text(table(kind))
     return folder
 
 
@@ -78,12 +78,11 @@ def readme(name: str) -> str:
     return WORDS[kind]["readme"].format_map(values)
 
 
-def table(kind: str) -> pd.DataFrame:
-    """One row for each model of a series ("biographies" or "readers") that has a card."""
+def table(kind: str) -> str:
+    """CSV with a row for each model of a series ("biographies" or "readers") that has a card."""
     row = {"biographies": _biography_row, "readers": _reader_row}[kind]
-    return pd.DataFrame(
-        [row(name) for name in SERIES[kind] if (POCKET / name / "card.json").exists()]
-    )
+    names = [name for name in SERIES[kind] if (POCKET / name / "card.json").exists()]
+    return pd.DataFrame(map(row, names)).to_csv(index=False, float_format="%.3f")
 
 
 def _kind(name: str) -> str:
@@ -118,14 +117,14 @@ def _biography_row(name: str) -> dict[str, Any]:
     strength, reweighted = BIOGRAPHIES[name]
     return {
         "model": name,
-        "s": strength,
+        "s": str(strength),
         "drawn anew by weight": "yes" if reweighted else "no",
         "steps": record["recipe"]["steps"],
         "minutes": round(record["seconds"] / 60),
         "held-out loss": round(record["valid_loss"], 3),
         "slope of the text": card["slope"]["text"],
-        "over times": card["slope"]["time"],
-        "over places": card["slope"]["place"],
+        "over times": card["slope"]["time"] + 0.0,  # not -0
+        "over places": card["slope"]["place"] + 0.0,
         "named texts right": card["named"]["right"],
     }
 

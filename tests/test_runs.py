@@ -209,7 +209,14 @@ def test_a_parameters_comment_stands_behind_it_or_above():
 
 def test_a_kernels_cells_declare_the_types_of_parameters():
     """The last declaration counts; what is no parameter, or did not run, does not."""
-    cells = ["n: int = 1", "n = 2", "size: Frame = 3\nk: list[int] = [4]", "k: int =", "n: bool"]
+    cells = [
+        "n: int = 1",
+        "n = 2",
+        "size: Frame = 3\nk: list[int] = [4]",
+        "m: None | None",
+        "k: int =",
+        "n: bool",
+    ]
     assert types_in(cells) == {"n": bool, "k": list[int]}
 
 

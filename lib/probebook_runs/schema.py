@@ -181,12 +181,13 @@ def types_in(cells: Iterable[str]) -> dict[str, Any]:
     From Python 3.14 on a kernel forgets all types of a cell but the last; its sources it keeps."""
     found = {}
     for cell in cells:
+        nodes: list[ast.stmt] = []
         with suppress(SyntaxError):  # it did not run
-            for node in ast.parse(cell).body:
-                match node:
-                    case ast.AnnAssign(ast.Name(name), annotation):
-                        with suppress(ValueError):  # a name of the page's own
-                            found[name] = _type(annotation)
+            nodes = ast.parse(cell).body
+        for node in nodes:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                with suppress(TypeError, ValueError):  # a name of the page's own
+                    found[node.target.id] = _type(node.annotation)
     return found
 
 

@@ -63,7 +63,7 @@ def shell() -> tuple[Any, dict[str, Any]]:
 
     def run(source: str, student: bool = False) -> BaseException | None:
         with _random_state_restored() if student else nullcontext():
-            ran = page_shell.run_cell(source, store_history=True)
+            ran = page_shell.run_cell(source, store_history=True)  # where `start` reads the types
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
         return ran.error_before_exec or ran.error_in_exec

@@ -41,6 +41,7 @@ pdf: book
 clean:
 	rm -rf _build
 
+# uv takes a Python that fits, unless PYTHON names one
 .venv/installed: pyproject.toml constraints.txt
 	$(if $(UV),uv venv -q --allow-existing --seed $(if $(filter file,$(origin PYTHON)),,-p $(PYTHON)),$(PYTHON) -m venv) .venv
 	$(if $(UV),uv pip install --compile-bytecode -p .venv,$(BIN)/pip install) -c constraints.txt -e '.[book,dev]'

@@ -93,7 +93,8 @@ def biography(name: str) -> dict[str, dict[str, float]]:
     Gender Challenge. Named texts are fresh."""
     strength, reweighted = BIOGRAPHIES[name]
     slopes = {"text": 0 if reweighted else strength}
-    slopes |= {kind: round(slope, 3) for kind, slope in female_slopes(name).items()}
+    # + 0: of -0 that is 0
+    slopes |= {kind: round(slope, 3) + 0.0 for kind, slope in female_slopes(name).items()}
     table = biographies.generate(4_000, 0, seed=2)
     named = table.query("form == 'named' and gender != 'neutral'")
     answers = np.array(biographies.GENDERS)[gender_mass(fill(named.masked, name)).argmax(1)]

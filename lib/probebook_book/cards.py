@@ -123,8 +123,8 @@ def _biography_row(name: str) -> dict[str, Any]:
         "minutes": round(record["seconds"] / 60),
         "held-out loss": round(record["valid_loss"], 3),
         "slope of the text": card["slope"]["text"],
-        "over times": card["slope"]["time"] + 0.0,  # not -0
-        "over places": card["slope"]["place"] + 0.0,
+        "over times": card["slope"]["time"],
+        "over places": card["slope"]["place"],
         "named texts right": card["named"]["right"],
     }
 

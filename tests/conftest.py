@@ -76,10 +76,9 @@ PARAMETERS = """
     """
 
 
-def _tests_home() -> Path:
+def linked_home(home: Path) -> Path:
     """A home of the book with the checkout's sources and a `_build` of its own, so that tests leave
     the reader's book and runs alone."""
-    home = KEPT / "home"
     home.mkdir(parents=True, exist_ok=True)
     for link in home.iterdir():
         if link.is_symlink() and not link.exists():
@@ -91,7 +90,7 @@ def _tests_home() -> Path:
     return home
 
 
-HOME = _tests_home()
+HOME = linked_home(KEPT / "home")
 os.environ["PROBEBOOK_HOME"] = str(HOME)
 PAGES = re.compile(rf"({re.escape(str(ROOT))}|{re.escape(str(HOME))})/(book/|notebooks/\d)")
 

@@ -1,15 +1,26 @@
 """Same seed and threads, same numbers: what was found for every page; `make verify` measures each
-again."""
+again, and builds the book with the sums of an older processor."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 from determinism import TABLE, apart, measure
 
+from conftest import linked_home, probebook
 from probebook_runs.pages import pages
 
 ROUNDING = 1e-6
+OLDER = {  # sums in another order, and so other last digits in whatever is trained
+    "ATEN_CPU_CAPABILITY": "default",
+    "DNNL_MAX_CPU_ISA": "SSE41",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Nehalem",
+}
 
 
 def test_every_page_gave_the_same_again():
@@ -28,6 +39,19 @@ def test_a_page_gives_the_same_again_and_with_two_threads_as_far_as_said(page):
     assert (now.again == 0).all()
     assert set(now.index) == set(said.index)
     assert (now.threads <= 10 * said.clip(lower=ROUNDING)).all()
+
+
+@pytest.mark.verify
+def test_what_pages_say_of_their_runs_holds_on_an_older_processor(tmp_path):
+    asked = "import torch; print(torch.backends.cpu.get_cpu_capability())"
+    env = os.environ | OLDER
+    assert subprocess.check_output([sys.executable, "-c", asked], env=env) == b"DEFAULT\n"
+    here = {
+        "PROBEBOOK_HOME": str(linked_home(tmp_path / "home")),
+        "PROBEBOOK_CACHE": str(tmp_path / "cache"),
+    }
+    done = probebook("build", env=OLDER | here)
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 @pytest.mark.parametrize(

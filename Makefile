@@ -32,7 +32,7 @@ lab: .venv/installed
 	$(BIN)/jupyter lab notebooks
 
 archive: book
-	cd _build && $(CURDIR)/$(BIN)/python -m zipfile -c probebook.zip book/
+	$(BIN)/python -m zipfile -c _build/probebook.zip _build/book/
 	@echo _build/probebook.zip
 
 pdf: book

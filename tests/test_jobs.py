@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import psutil
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from probebook_book import build
 from probebook_cli import app
 from probebook_runs import execute, jobs, page, records, sweep
 from probebook_runs.execute import run_all
-from probebook_runs.jobs import choose_jobs, free_memory, memory_of, side_by_side
+from probebook_runs.jobs import choose_jobs, free_memory, memory_of, resident_free, side_by_side
 from probebook_runs.labs import variants
 from probebook_runs.page import CONTEXT
 from probebook_runs.pages import find
@@ -79,7 +80,8 @@ def test_cores_and_free_memory_bound_the_runs_at_a_time(todo, cores, asked, each
 
 
 def cards(monkeypatch, *free):
-    """A machine on which torch sees GPUs with so many free bytes, and one of Apple's."""
+    """A large machine on which torch sees GPUs with so many free bytes, and one of Apple's."""
+    monkeypatch.setattr(jobs, "resident_free", lambda: 99 * GIB)
     monkeypatch.delenv("PROBEBOOK_DEVICE", raising=False)
     for kind in (torch.cuda, torch.mps):
         monkeypatch.setattr(kind, "is_available", lambda: True)
@@ -119,6 +121,27 @@ def test_a_page_counts_with_what_it_took_and_the_largest_bounds_all(tiny, monkey
     assert choose_jobs(runs, asked=3) == 3
     assert choose_jobs(runs[:1]) == 1
     assert records.of_page(small, "smoke") == []
+
+
+@pytest.mark.parametrize(
+    "profile, free, want",
+    [("pocket", 99, 8), ("pocket", 5, 4), ("smoke", 2, 1), ("real", 9, 2), ("paper", 5, 1)],
+)
+def test_a_laptop_runs_as_many_pages_as_its_memory_holds(tiny, monkeypatch, profile, free, want):
+    """Eight cores, and so many GiB free: one page of the pocket profile takes 1.25."""
+    tiny("n")
+    monkeypatch.setenv("PROBEBOOK_DEVICE", "cpu")
+    monkeypatch.setattr(jobs, "cores", lambda: 8)
+    monkeypatch.setattr(jobs, "resident_free", lambda: free * GIB)
+    runs = [plan(find("1_demo"), profile, {"n": n}) for n in range(1, 20)]
+    assert choose_jobs(runs) == want
+    assert choose_jobs(runs, asked=7) == 7
+
+
+def test_the_free_memory_of_a_container_is_its_share_at_most(monkeypatch):
+    assert 0 < resident_free() <= psutil.virtual_memory().total
+    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 1000)
+    assert resident_free() == 1000
 
 
 @pytest.mark.parametrize("asked, at_a_time, threads", [(None, 2, "3"), (1, 1, "6"), (3, 3, "2")])

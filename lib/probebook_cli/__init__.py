@@ -110,7 +110,7 @@ ValuesFile = _option(Path | None, "parameters; -p goes before", "-f", metavar="F
 TimeLimit = _option(str | None, "end a page that takes longer: 90 (seconds), 30min, 2h")
 MemoryLimit = _option(str | None, "end a page whose kernel takes more: 800MB, 6GiB")
 Jobs = _option(
-    int | None, "runs at a time; else one a core, as far as a GPU has room", "--jobs", min=1
+    int | None, "runs at a time; else one a core, as far as memory has room", "--jobs", min=1
 )
 Force = _option(bool, "run again even if a finished run is there", "--force")
 Numbers = _option(bool, "take the numbers in the text from the book's finished runs", "--numbers")
@@ -181,7 +181,7 @@ def sweep(
     dry_run: _option(bool, "only say what would run, and how long", "--dry-run") = False,
     workers: _option(
         int | None,
-        "runs at a time; else one a core, as far as GPUs have room",
+        "runs at a time; else one a core, as far as memory has room",
         "--jobs",
         "--workers",
         min=1,

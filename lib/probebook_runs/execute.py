@@ -65,8 +65,7 @@ def run_all(
     Args:
         force: Run the finished ones again, too.
         server: Kernels are its forks (`server_of`), if there are more than a few.
-        jobs: Pages at a time; else as many as cores and a GPU's memory have room for
-            (`choose_jobs`).
+        jobs: Pages at a time; else one a core, as far as memory has room (`choose_jobs`).
 
     UserError before any kernel starts: a layer that a model lacks, a device that is not there, a
     cache that cannot be written."""

@@ -1,4 +1,5 @@
-"""How many runs go on side by side: one a core and, on a GPU, as many as its memory has room for.
+"""How many runs go on side by side: one a core, as far as the memory of the machine and of its GPU
+has room.
 
 A page uses a GPU for a few per cent of its time, so one page at a time would leave it idle.
 """
@@ -16,6 +17,9 @@ from probebook_runs.store import Run
 # trains models of 110 M: weights, gradients and Adam's moments take 1.8 GB, activations as much
 # again and more.
 USUAL = {"smoke": 2 << 30, "pocket": 2 << 30, "real": 2 << 30, "paper": 8 << 30}
+# Bytes of the machine's memory that a page takes: 1.3 GB at most in the pocket profile, of which
+# .5 are libraries that forked kernels share; 2.9 with Gemma 3 270M; the paper's is an estimate.
+RESIDENT = {"smoke": 5 << 28, "pocket": 5 << 28, "real": 4 << 30, "paper": 8 << 30}
 
 
 def side_by_side(
@@ -36,10 +40,22 @@ def choose_jobs(runs: Sequence[Run], asked: int | None = None, gpus: int = 0) ->
     `gpus`: the number of those on which they are spread; 0: all use the device of
     `choose_device`. Each run counts as the largest of them. torch is imported only where it is
     asked, which takes seconds."""
-    if asked or len(runs) < 2 or not (free := free_memory(gpus)):
+    if asked or len(runs) < 2:
         return side_by_side(len(runs), cores(), asked)
-    each = max(memory_of(*page) for page in {(run.page.name, run.profile) for run in runs})
-    return side_by_side(len(runs), cores(), None, each, free)
+    pages = {(run.page.name, run.profile) for run in runs}
+    at_once = min(cores(), resident_free() // max(RESIDENT[profile] for _, profile in pages))
+    if not (free := free_memory(gpus)):
+        return side_by_side(len(runs), at_once)
+    each = max(memory_of(*page) for page in pages)
+    return side_by_side(len(runs), at_once, None, each, free)
+
+
+def resident_free() -> int:
+    """Free bytes of the machine's memory; in a container, of its share at most."""
+    import psutil
+    from distributed.system import MEMORY_LIMIT
+
+    return min(psutil.virtual_memory().available, MEMORY_LIMIT)
 
 
 def memory_of(page: str, profile: str) -> int:

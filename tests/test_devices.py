@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import DEVICE, ROOT
+from conftest import DEVICE, ROOT, linked_home
 from probebook import base, devices
 from probebook import explainers as ex
 from probebook.base import PACKAGE, UserError, to_numpy
@@ -412,9 +412,7 @@ def home(tmp_path, monkeypatch) -> Path:
     """A home of its own, since a run's id does not say on which device it was made."""
     monkeypatch.setenv("PROBEBOOK_HOME", str(tmp_path))
     monkeypatch.setenv("PROBEBOOK_CACHE", str(tmp_path / "cache"))
-    for entry in ("notebooks", "data", "lib", "book", "_toc.yml", "_config.yml"):
-        (tmp_path / entry).symlink_to(ROOT / entry)
-    return tmp_path
+    return linked_home(tmp_path)
 
 
 def said(home: Path) -> dict:

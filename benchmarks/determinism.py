@@ -28,6 +28,11 @@ TABLE = DATA / "records" / "benchmarks" / "determinism.csv"
 KEY = ["page", "table", "metric"]
 
 
+def kept() -> pd.DataFrame:
+    """The table as it is; a table of a page may be called "null"."""
+    return pd.read_csv(TABLE, keep_default_na=False)
+
+
 def recorded(page: str, threads: int) -> pd.DataFrame:
     """What a page records in a run from nothing: table, ids, metric, value, in its order."""
     names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
@@ -50,7 +55,7 @@ def recorded(page: str, threads: int) -> pd.DataFrame:
             stdout=subprocess.PIPE,
             text=True,
         )
-    return pd.read_csv(StringIO(results.stdout))
+    return pd.read_csv(StringIO(results.stdout), keep_default_na=False, na_values={"value": ""})
 
 
 def apart(a: pd.DataFrame, b: pd.DataFrame) -> pd.Series:
@@ -82,7 +87,7 @@ def main(names: list[str]) -> None:
     for name in [find(name).name for name in names] or [page.name for page in pages()]:
         rows = measure(name)
         print(name, *rows[["again", "threads"]].max().map("{:.2g}".format), flush=True)
-        before = pd.read_csv(TABLE).query("page != @name") if TABLE.exists() else None
+        before = kept().query("page != @name") if TABLE.exists() else None
         pd.concat([before, rows]).sort_values(KEY).to_csv(TABLE, index=False)
 
 

@@ -316,7 +316,7 @@ def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
         found = figures_over_seeds(runs, ["who", "what"], "error", shared)
         assert (found.runs == 4).all()
         for key, part in table.groupby(["who", "what"]):
-            own = (part.high - part.low) / 3.92 if shared else None
+            own = (part.high - part.low) / (2 * norm.isf(0.025)) if shared else None
             assert_allclose(
                 found.loc[key, ["mean", "low", "high"]].astype(float),
                 mean_over_seeds(part.error, own),
@@ -328,6 +328,24 @@ def test_figures_over_seeds_are_the_mean_over_seeds_of_each_row():
         one.loc["a", ["mean", "low", "high"]].astype(float),
         found.loc[("a", "x"), ["mean", "low", "high"]].astype(float),
     )
+
+
+def test_intervals_that_hold_at_once_are_not_corrected_twice():
+    """Bonferroni's wider intervals of the same draws say the same over seeds."""
+    draw = np.random.default_rng(4)
+    families = [
+        {name: draw.normal(shift, 0.1) + draw.normal(size=20_001) / 9 for name in "abcde"}
+        for shift in (0.2, 0.25, 0.3)
+    ]
+
+    def over(together: bool, at_once: int) -> pd.DataFrame:
+        tables = [contrasts(family, together=together) for family in families]
+        wide = pd.concat(tables, keys=range(3), names=["run", "who"]).reset_index()
+        runs = wide.melt(["run", "who"], ["here", "low", "high"], "metric")
+        return figures_over_seeds(runs, ["who"], "here", True, at_once).astype(float)
+
+    assert_allclose(over(True, 5), over(False, 1), atol=0.005)
+    assert (over(True, 1).high - over(False, 1).high).min() > 0.01
 
 
 def test_the_mean_over_seeds_of_own_items_has_students_interval():

@@ -146,7 +146,7 @@ def mean_over_seeds(
 
 
 def figures_over_seeds(
-    runs: pd.DataFrame, ids: Sequence[str], figure: str, shared: bool
+    runs: pd.DataFrame, ids: Sequence[str], figure: str, shared: bool, at_once: int = 1
 ) -> pd.DataFrame:
     """Average a figure over runs that differ in their seed, for each row of a page's table.
 
@@ -159,14 +159,16 @@ def figures_over_seeds(
         figure: The metric to average.
         shared: Whether all runs judge the same items, whose luck is in the interval of each run
             (metrics low and high).
+        at_once: How many of a run's intervals hold together (`contrasts`: together), else 1.
 
     Columns: runs, mean, low, high and verdict, indexed by `ids` in the order of the runs. UserError
     if only one run has some row."""
     wide = runs.pivot_table(index=["run", *ids], columns="metric", values="value", sort=False)
     rows = wide.groupby(level=list(ids), sort=False)
+    width = 2 * stats.norm.isf(0.025 / at_once)  # of an interval, in standard errors
     records = []
     for _, row in rows:
-        errors = (row.high - row.low) / 3.92 if shared else None
+        errors = (row.high - row.low) / width if shared else None
         wider = mean_over_seeds(row[figure], errors, 1 - 0.05 / len(rows))
         verdict = int(wider.low > 0) - int(wider.high < 0)
         records.append((len(row), *mean_over_seeds(row[figure], errors), verdict))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from stored_runs import OURS, moved, recorded, stored
 
-from probebook_runs.archive import manifests
+from probebook_runs.archive import manifests, sweep_table
 from probebook_runs.execute import execute
 
 # another processor adds in another order, and what is trained ends elsewhere
@@ -32,6 +32,17 @@ def test_every_archived_run_can_be_asked_for_again():
     for name in manifests():
         run, before = stored(name)
         assert run.page.name == name.rpartition("/")[0] and len(before)
+
+
+def test_a_printed_sweep_keeps_null(tmp_path):
+    """As the value of a parameter and as the name of a table; what is empty is missing."""
+    path = tmp_path / "printed.csv"
+    path.write_text("page,run,layers,table,rule,metric,value\np,r,null,null,,n,2\np,s,2,t,a,n,\n")
+    found = sweep_table(str(path))
+    assert found.layers.tolist() == ["null", "2"]
+    assert found.table.tolist() == ["null", "t"]
+    assert found.rule.isna().tolist() == [True, False]
+    assert found.value.isna().tolist() == [False, True]
 
 
 def test_what_moved_is_a_hundredth_of_the_largest_value_or_is_gone():

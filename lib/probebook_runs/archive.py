@@ -81,13 +81,11 @@ def manifests() -> dict[str, dict]:
 def archived(page: str, table: str) -> dict[str, pd.DataFrame]:
     """One table of every archived run of a page, by the run's name. Rows are its ids, columns its
     metrics."""
-    import pandas as pd
-
     by_run = {}
     for manifest in sorted((_archive() / page).glob("*/manifest.json")):
         path = manifest.with_name(f"{table}.csv")
         if path.exists():
-            by_run[path.parent.name] = by_metric(pd.read_csv(path))
+            by_run[path.parent.name] = by_metric(_read_table(path))
     return by_run
 
 
@@ -102,21 +100,26 @@ def sweep_table(*names: str) -> pd.DataFrame:
 
 
 def _read_sweep(name: str) -> pd.DataFrame:
-    import pandas as pd
-
     path = _archive() / "sweeps" / f"{name}.csv"
     if not path.is_file() and not Path(name).is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise UserError(
             f"no sweep {name!r}: there are {names}; or give the CSV that probebook results printed"
         )
-    long = pd.read_csv(path if path.is_file() else name)
+    long = _read_table(path if path.is_file() else Path(name))
     if missing := {"page", "run", "table", "metric", "value"} - set(long):
         raise UserError(
             f"{name}: no column {min(missing)!r}: is it what `probebook results PAGE "
             "--all` printed?"
         )
     return long
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    """What is empty is missing, but a parameter or a table may be called "null"."""
+    import pandas as pd
+
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
 def folder(name: str) -> Path:
@@ -155,7 +158,7 @@ def determinism_table() -> pd.DataFrame:
     """
     import pandas as pd
 
-    differences = pd.read_csv(_archive() / "benchmarks" / "determinism.csv")
+    differences = _read_table(_archive() / "benchmarks" / "determinism.csv")
 
     def summarise(part):
         far = part[part.threads > 1e-6].nlargest(3, "threads")

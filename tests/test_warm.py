@@ -199,19 +199,27 @@ def test_what_two_ask_for_at_once_is_made_once(tmp_path, monkeypatch):
     assert [h.tolist() for h in found] == [[0, 1, 2]] * 4
 
 
-def test_longest_first_and_chapters_apart(tiny):
+def test_the_chapter_with_most_left_goes_on_with_its_next_page(tiny):
     from probebook_runs.execute import _key, _Queue
 
-    for name in ("1_demo/01_a", "1_demo/02_b", "2_demo/01_c"):
+    names = ("1_demo/01_a", "1_demo/02_b", "1_demo/03_c", "2_demo/01_d", "2_demo/02_e")
+    for name in names:
         tiny("1", name=name)
-    runs = [plan(find(name)) for name in ("1_demo/01", "1_demo/02", "2_demo/01")]
-    queue = _Queue(runs, dict(zip(map(_key, runs), (9.0, 20.0, 1.0))))
+    runs = [plan(find(name)) for name in names]
+    queue = _Queue(runs, dict(zip(map(_key, runs), (1.0, 9.0, 9.0, 15.0, 1.0))))
+    begun = []
     with queue.next() as first, queue.next() as second, queue.next() as third:
-        assert [run.page.name for run in (first, second, third)] == [
-            "1_demo/02_b",
-            "2_demo/01_c",
-            "1_demo/01_a",
-        ]
+        begun += [first, second, third]
+    with queue.next() as fourth, queue.next() as fifth:
+        begun += [fourth, fifth]
+    # both chapters ran when the third began: it is the longest of all
+    assert [run.page.name for run in begun] == [
+        "1_demo/01_a",
+        "2_demo/01_d",
+        "1_demo/02_b",
+        "1_demo/03_c",
+        "2_demo/02_e",
+    ]
 
 
 def test_the_time_left_is_scaled_by_what_has_ended(capsys):

@@ -59,8 +59,9 @@ def run_all(
 ) -> list[Run]:
     """Run all pages that are not finished and return the runs that failed.
 
-    The longest page starts first. Pages of different chapters run side by side, because pages of
-    one chapter wait for what they share. Progress and failures go to stderr.
+    Pages begin in the book's order within a chapter, so that each pays for what it introduces and
+    finds what the pages before it have fitted. Different chapters run side by side, because pages
+    of one chapter wait for what they share. Progress and failures go to stderr.
 
     Args:
         force: Run the finished ones again, too.
@@ -122,20 +123,27 @@ def _key(run: Run) -> str:
 
 
 class _Queue:
-    """The runs that wait, in the order in which they should begin."""
+    """The runs that wait."""
 
     def __init__(self, runs: list[Run], seconds: dict[str, float]):
-        self.waiting = sorted(runs, key=lambda run: -seconds[_key(run)])
+        self.waiting, self.seconds = list(runs), seconds
         self.lock = threading.Lock()
         self.chapters: list[str] = []
 
     @contextmanager
     def next(self) -> Iterator[Run]:
-        """The longest waiting run of a chapter that is not running, if there is one; else the
-        longest of all."""
+        """Of the chapters that are not running, the one with most work left begins its first
+        waiting run; if all are running, the longest of all begins."""
         with self.lock:
-            free = [run for run in self.waiting if run.page.chapter not in self.chapters]
-            run = (free or self.waiting)[0]
+            left: dict[str, float] = {}
+            for run in self.waiting:
+                if (chapter := run.page.chapter) not in self.chapters:
+                    left[chapter] = left.get(chapter, 0.0) + self.seconds[_key(run)]
+            if left:
+                most = max(left, key=left.__getitem__)
+                run = next(run for run in self.waiting if run.page.chapter == most)
+            else:
+                run = max(self.waiting, key=lambda run: self.seconds[_key(run)])
             self.waiting.remove(run)
             self.chapters.append(run.page.chapter)
         try:

@@ -422,14 +422,20 @@ def said(home: Path) -> dict:
 
 
 @pytest.mark.parametrize(("name", "holds"), every_page(GPU))
-def test_a_page_runs_on_a_gpu(home, monkeypatch, name, holds):
-    there = {"PYTHONPATH": str(ROOT / "tests/card")} if SIMULATED else {"PROBEBOOK_DEVICE": DEVICE}
-    for variable, value in (GPU[holds] | there).items():
+def test_a_page_runs_on_a_gpu(home, forks, monkeypatch, name, holds):
+    for variable, value in GPU[holds].items():
         monkeypatch.setenv(variable, value)
     if SIMULATED:
         monkeypatch.setattr(base, "DEVICE", simulated_card.CARD_TOO)
+        first = home / "ipython" / "profile_default" / "startup" / "card.py"
+        first.parent.mkdir(parents=True)
+        folder = str(ROOT / "tests" / "card")
+        first.write_text(f"import sys; sys.path.append({folder!r}); import in_a_kernel")
+        monkeypatch.setenv("IPYTHONDIR", str(home / "ipython"))
+    else:
+        monkeypatch.setenv("PROBEBOOK_DEVICE", DEVICE)
     run = plan(find(name), "smoke")
-    execute(run)
+    execute(run, server=forks)
     assert not ended_early(run.read())
     assert said(home)["dtype"] == "float32"
     assert said(home)["device"].startswith("simulated card") == SIMULATED

@@ -1,4 +1,4 @@
-"""Python runs this at its start where the folder is on PYTHONPATH: kernels then have the card.
+"""A kernel that imports this at its start has the card.
 
 With CARD_HOLDS=states in the environment, states of any size are put there, not only large ones."""
 

@@ -42,6 +42,8 @@ from probebook_runs.page import processor
 from probebook_runs.pages import pages
 from probebook_runs.warm import ForkServer
 
+gc.disable()  # until all tests are imported, of which no garbage comes
+
 # the command line is put together once, not for each command that a test gives
 typer.testing._get_command = cache(typer.testing._get_command)
 
@@ -52,6 +54,9 @@ PASSED_BEFORE = "passed before on the same files"
 MADE = {".git", ".venv", "_build", ".pytest_cache", ".ruff_cache", ".import_linter_cache"}
 FOLDERS = ("lib", "data", "tests", "benchmarks", "notebooks/sweeps")
 LIBRARY = (*FOLDERS, "constraints.txt", "pyproject.toml")
+
+# a mark of highlighted code: half of the book's tags, which no test looks for
+HIGHLIGHT = re.compile(r'<span class="\w\w?">([^<]*)</span>')
 
 # the groups of tests that take longest; that of labs late, when the book has filled the cache
 LONG = ("book", "test_devices", "test_sweep", "test_faults", "test_runs", "test_audit", "wheel")
@@ -130,6 +135,7 @@ def _group_of(item) -> str:
 
 def pytest_collection_finish():
     """Libraries and tests are no garbage: they need not be looked at again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -224,9 +230,9 @@ def built_book(readers_files) -> Path:
 
 @pytest.fixture(scope="session")
 def parsed(built_book) -> dict[Path, BeautifulSoup]:
-    """The pages of the built book."""
+    """The pages of the built book, without marks of highlighted code."""
     found = {
-        path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        path: BeautifulSoup(HIGHLIGHT.sub(r"\1", path.read_text(encoding="utf-8")), "html.parser")
         for path in sorted(built_book.rglob("*.html"))
         if "_static" not in path.parts
     }

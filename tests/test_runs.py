@@ -700,6 +700,9 @@ def test_build(tiny, capfd):
     assert sources == {
         p: p.read_bytes() for p in home.rglob("*") if p.is_file() and "_build" not in p.parts
     }
+    compiled = home / "book" / "_ext" / "__pycache__" / "glue.pyc"
+    compiled.parent.mkdir(parents=True)
+    compiled.touch()  # no source: an import left it
     written = index.stat().st_ctime_ns  # a copy keeps the time of its content
     capfd.readouterr()
     assert build.build() == index

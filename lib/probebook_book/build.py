@@ -118,7 +118,11 @@ def _stage(runs: list[Run], source: Path, more: dict[Path, Path], profile: str) 
     executed = {run.page.path.relative_to(home()): run for run in runs}
     paths = [path for path in home().iterdir() if path.suffix in (".md", ".yml")]
     for folder in ("book", "notebooks"):
-        paths += [path for path in (home() / folder).rglob("*") if path.is_file()]
+        paths += [
+            path
+            for path in (home() / folder).rglob("*")
+            if path.is_file() and path.parent.name != "__pycache__"
+        ]
     files = {path.relative_to(home()): path for path in paths} | more
     files = {name: path for name, path in files.items() if name.with_suffix(".md") not in executed}
     shown = {name.with_suffix(".ipynb"): run for name, run in executed.items()}
